@@ -1,32 +1,32 @@
-//! An echo server: what arrives goes back in the frames in which it came.
+//! An echo server: received data goes back in the frames in which it came.
 //!
 //! ```text
 //! cargo run --release --example echo -- tap:ring0=10.7.0.2/24 10.7.0.2:7 &
 //! ip address add 10.7.0.1/24 dev ring0 && ip link set ring0 up
 //! echo hello | socat - TCP:10.7.0.2:7
 //! ```
-//! It shows the event loop, and what to do when there is no room: keep the chunk. As long as it is kept, the window of the
-//! client that sent it stays closed by as much, so a client that does not read its answers stops by itself.
+//! It shows the event loop, and what to do when there is no space: keep the chunk. While it is kept, the sender's
+//! window stays closed by as much, so a client that does not read its answers stops by itself.
 
 use std::error::Error;
 
 use ringway::WorkerConfig;
 use ringway::api::{Chunk, Event, Net, ReadError, TcpListener, TcpStream, WriteError};
 
-/// The server: its listener, and for each connection the chunk that finds no room.
+/// The server: its listener, and for each connection the chunk that waits for space.
 pub(crate) struct Echo {
     listener: TcpListener,
-    /// By [`TcpStream::index`].
+    /// Indexed by [`TcpStream::index`].
     kept: Vec<Option<Chunk>>,
 }
 
 impl Echo {
-    /// A server on a listener.
+    /// Creates a server on a listener.
     pub(crate) fn new(listener: TcpListener) -> Echo {
         Echo { listener, kept: Vec::new() }
     }
 
-    /// Does what there is to do after a turn.
+    /// Handles the events of an iteration.
     pub(crate) fn serve(&mut self, net: &mut Net) {
         while let Some(event) = net.next_event() {
             match event {
@@ -53,7 +53,7 @@ impl Echo {
                 if rejected.error != WriteError::WouldBlock {
                     return stream.abort(net);
                 }
-                // An event comes when there is room.
+                // An event follows when there is space.
                 *kept = Some(rejected.item);
                 return;
             }

@@ -5,8 +5,8 @@
 //! ip address add 10.7.0.1/24 dev ring0 && ip link set ring0 up
 //! curl http://10.7.0.2/index.html
 //! ```
-//! It shows the futures: persistent connections, pipelining and a limit on idle time in straight code. The files are read once,
-//! at the start, and sent from where they are. It knows GET and HEAD, and neither bodies of requests nor ranges.
+//! It shows the futures: persistent connections, pipelining and a limit on idle time in straight code. The files are
+//! read once, at the start, and sent in place. It supports GET and HEAD, but no request bodies or ranges.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -17,12 +17,12 @@ use ringway::WorkerConfig;
 use ringway::api::futures::{Runtime, TcpListener, TcpStream};
 use ringway::api::{Content, Duration, Net, TcpOptions};
 
-/// Bytes of a request's head at most.
+/// Most bytes of a request's head.
 const HEAD_MAX: usize = 8 << 10;
-/// How long a connection may say nothing.
+/// Longest idle time of a connection.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// What is served: bytes by path.
+/// The content: bytes by path.
 pub(crate) type Site = HashMap<String, Content>;
 
 /// Serves until the listener is closed.
@@ -30,7 +30,7 @@ pub(crate) async fn serve(runtime: Runtime, listener: TcpListener, site: Rc<Site
     while let Ok(stream) = listener.accept().await {
         let (runtime, site) = (runtime.clone(), site.clone());
         runtime.clone().spawn_local(async move {
-            // Whatever ends it ends this connection only, and the client has been told.
+            // An error ends this connection only, and the client has been told.
             converse(&runtime, &stream, &site).await.ok();
         });
     }
@@ -65,7 +65,7 @@ async fn converse(runtime: &Runtime, stream: &TcpStream, site: &Site) -> Result<
     }
 }
 
-/// What a request asks for.
+/// A parsed request.
 struct Request<'a> {
     method: &'a str,
     path: &'a str,
@@ -80,7 +80,7 @@ impl Request<'_> {
         if words.next().is_some() || !version.starts_with("HTTP/1.") || !target.starts_with('/') {
             return None;
         }
-        // RFC 9112 §9.3: persistent unless said otherwise; before HTTP/1.1 the other way round.
+        // RFC 9112 §9.3: persistent by default; before HTTP/1.1 not persistent by default.
         let mut persists = version != "HTTP/1.0";
         for line in lines.take_while(|line| !line.is_empty()) {
             let (name, value) = line.split_once(':')?;
@@ -105,7 +105,7 @@ enum Body {
     Omit,
 }
 
-/// Returns whether the connection persists.
+/// Answers a request; returns true if the connection persists.
 async fn respond(stream: &TcpStream, site: &Site, request: &Request<'_>) -> Result<bool, Box<dyn Error>> {
     let body = if request.method == "HEAD" { Body::Omit } else { Body::Send };
     let persists = request.persists;

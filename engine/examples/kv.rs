@@ -5,8 +5,8 @@
 //! ip address add 10.7.0.1/24 dev ring0 && ip link set ring0 up
 //! printf 'set greeting 0 0 5\r\nhello\r\nget greeting\r\nquit\r\n' | socat - TCP:10.7.0.2:11211
 //! ```
-//! It shows small requests and answers without a copy: a request that lies in one chunk is understood where it lies, and the
-//! answers are written into the frames that carry them. Expiry times are read and ignored; the store has a limit in bytes.
+//! It shows small requests and answers without a copy: a request within one chunk is parsed in place, and the answers
+//! are written into the frames that carry them. Expiry times are read and ignored; the store has a limit in bytes.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -15,16 +15,16 @@ use std::io::Write;
 use ringway::WorkerConfig;
 use ringway::api::{Event, Net, ReadError, TcpListener, TcpOptions, TcpStream, WriteError};
 
-/// Bytes of a command line at most.
+/// Most bytes of a command line.
 const LINE_MAX: usize = 512;
-/// Bytes of a value at most.
+/// Most bytes of a value.
 const VALUE_MAX: usize = 1 << 20;
-/// Bytes of answers that wait, after which no more requests are looked at.
+/// Bytes of waiting answers after which no more requests are parsed.
 const OUTPUT_MAX: usize = 64 << 10;
-/// Bytes of all keys and values at most.
+/// Most bytes of all keys and values.
 const STORE_MAX: usize = 1 << 30;
 
-/// What is stored.
+/// Stored values.
 #[derive(Default)]
 pub(crate) struct Store {
     values: HashMap<Vec<u8>, Value>,
@@ -39,11 +39,11 @@ struct Value {
 /// One client.
 #[derive(Default)]
 struct Client {
-    /// The beginning of a request whose end has not come.
+    /// An incomplete request.
     input: Vec<u8>,
-    /// Answers that found no room.
+    /// Answers that wait for space.
     output: Vec<u8>,
-    /// It goes when its last answer is sent.
+    /// Close after the last answer.
     leaving: bool,
 }
 
@@ -51,17 +51,17 @@ struct Client {
 pub(crate) struct Server {
     listener: TcpListener,
     store: Store,
-    /// By [`TcpStream::index`].
+    /// Indexed by [`TcpStream::index`].
     clients: Vec<Client>,
 }
 
 impl Server {
-    /// A server with nothing in it.
+    /// Creates an empty server.
     pub(crate) fn new(listener: TcpListener) -> Server {
         Server { listener, store: Store::default(), clients: Vec::new() }
     }
 
-    /// Does what there is to do after a turn.
+    /// Handles the events of an iteration.
     pub(crate) fn serve(&mut self, net: &mut Net) {
         while let Some(event) = net.next_event() {
             match event {
@@ -82,7 +82,7 @@ impl Server {
     fn converse(&mut self, net: &mut Net, stream: TcpStream) {
         let client = &mut self.clients[stream.index()];
         loop {
-            // A client that does not take its answers is not asked for more questions.
+            // A client that does not take its answers is not read.
             match flush(net, stream, &mut client.output) {
                 Ok(()) if client.leaving => return stream.close(net),
                 Ok(()) => {}
@@ -111,7 +111,7 @@ impl Server {
     }
 }
 
-/// Sends answers, written into the frames that carry them; what finds no room stays.
+/// Sends answers, written into the frames that carry them; those without space stay.
 fn flush(net: &mut Net, stream: TcpStream, output: &mut Vec<u8>) -> Result<(), WriteError> {
     let mut sent = 0;
     while sent < output.len() {
@@ -131,7 +131,7 @@ fn flush(net: &mut Net, stream: TcpStream, output: &mut Vec<u8>) -> Result<(), W
     Ok(())
 }
 
-/// Answers the whole requests in `input`, until there is much to send, and returns how many bytes they were.
+/// Answers the complete requests in `input`, until there is much to send; returns their number of bytes.
 fn answer_all(store: &mut Store, input: &[u8], client: &mut Client) -> usize {
     let mut at = 0;
     while !client.leaving && client.output.len() < OUTPUT_MAX {
@@ -144,16 +144,16 @@ fn answer_all(store: &mut Store, input: &[u8], client: &mut Client) -> usize {
     at
 }
 
-/// What became of the beginning of the input.
+/// Result of parsing the beginning of the input.
 enum Step {
-    /// So many bytes were a request, and it is answered.
+    /// A request of so many bytes was answered.
     Understood(usize),
-    /// The client goes, or makes no sense.
+    /// The client quits, or its input is invalid.
     Quit,
 }
 
 impl Store {
-    /// Answers the request at the beginning of `input`; `None`: its end has not come.
+    /// Answers the request at the beginning of `input`; `None`: it is incomplete.
     fn answer(&mut self, input: &[u8], output: &mut Vec<u8>) -> Option<Step> {
         let Some(end) = input.windows(2).position(|pair| pair == b"\r\n") else {
             if input.len() > LINE_MAX {

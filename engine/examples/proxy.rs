@@ -1,10 +1,10 @@
-//! A TCP proxy: each connection is joined with one to the upstream server; payload goes through in the frames in which it
-//! came, never copied.
+//! A TCP proxy: each connection is joined with one to the upstream server; payload goes through in the frames in which
+//! it came, never copied.
 //!
 //! ```text
 //! cargo run --release --example proxy -- packet:veth1=10.7.0.2/24 10.7.0.2:8080 10.7.0.1:80
 //! ```
-//! It shows half-closed connections, and back pressure from end to end: while one side does not read, its chunk is kept, and
+//! It shows half-closed connections and end-to-end back pressure: while one side does not read, its chunk is kept, and
 //! the window of the other side closes.
 
 use std::error::Error;
@@ -17,9 +17,9 @@ use ringway::api::{Chunk, Event, Net, ReadError, TcpListener, TcpStream, WriteEr
 struct Side {
     /// The other one.
     peer: TcpStream,
-    /// What came from this side and finds no room on the other.
+    /// A chunk of this side that waits for space on the other.
     kept: Option<Chunk>,
-    /// This side has sent everything, and the other was told.
+    /// This side has sent everything, and the FIN was passed on.
     finished: bool,
 }
 
@@ -27,11 +27,11 @@ struct Side {
 pub(crate) struct Proxy {
     listener: TcpListener,
     upstream: SocketAddr,
-    /// By [`TcpStream::index`].
+    /// Indexed by [`TcpStream::index`].
     sides: Vec<Option<Side>>,
 }
 
-/// How far a direction has come.
+/// State of a direction.
 #[derive(PartialEq)]
 enum Flow {
     Open,
@@ -40,12 +40,12 @@ enum Flow {
 }
 
 impl Proxy {
-    /// A proxy from a listener to a server.
+    /// Creates a proxy from a listener to a server.
     pub(crate) fn new(listener: TcpListener, upstream: SocketAddr) -> Proxy {
         Proxy { listener, upstream, sides: Vec::new() }
     }
 
-    /// Does what there is to do after a turn.
+    /// Handles the events of an iteration.
     pub(crate) fn serve(&mut self, net: &mut Net) {
         while let Some(event) = net.next_event() {
             match event {
@@ -70,7 +70,7 @@ impl Proxy {
         }
     }
 
-    /// News of one connection may let both directions go on: it can be read, or written.
+    /// Pumps both directions: an event of one connection may concern its reading or its writing.
     fn pump_both(&mut self, net: &mut Net, stream: TcpStream) {
         let Some(peer) = self.sides.get(stream.index()).and_then(Option::as_ref).map(|side| side.peer) else { return };
         let flows = [self.pump(net, stream), self.pump(net, peer)];
@@ -87,7 +87,7 @@ impl Proxy {
         self.sides[peer.index()] = None;
     }
 
-    /// Moves what has come from one side to the other.
+    /// Moves received data from one side to the other.
     fn pump(&mut self, net: &mut Net, from: TcpStream) -> Flow {
         let Some(side) = self.sides.get_mut(from.index()).and_then(Option::as_mut) else { return Flow::Broken };
         if side.finished {

@@ -29,10 +29,11 @@
 //! }
 //! # }
 //! ```
-//! Promises: no call but [`Net::wait`] blocks or makes a system call; none allocates per message. Payload is not copied
-//! between frames and the application by `read_chunk`, `reserve` and `write_chunk`; what is copied by the others is counted
-//! ([`Net::copied_bytes`]). Handles are small copies of a number; one that is stale is refused, never another socket. Does
-//! not do: sharing a socket with another thread or process. Several threads with one address, a `Net` each: [`Nets`]. The text for users is docs/native-api.md.
+//! Promises: only [`Net::wait`] blocks or makes a system call; no call allocates per message. `read_chunk`, `reserve`
+//! and `write_chunk` do not copy payload between frames and the application; the copies of the others are counted
+//! ([`Net::copied_bytes`]). Handles are small copies of a number; a stale one is refused and never names another
+//! socket. Does not do: sharing a socket with another thread or process; for several threads with one address, a `Net`
+//! each, see [`Nets`]. The text for users is docs/native-api.md.
 
 mod chunk;
 mod error;

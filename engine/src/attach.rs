@@ -1,10 +1,10 @@
-//! The worker end of all channels: one region per application group, slots on one side, the stack's
-//! sockets on the other.
+//! The worker's end of all channels: one region per application group, with slots on one side and the stack's sockets
+//! on the other.
 //!
-//! Promises: nothing an application writes into its region can do more than harm its own sockets;
-//! requests are checked against the worker's own table, and each costs a bounded amount of work. One
-//! group's sockets, frames and accept queues are limited, so that others keep theirs. Does not do:
-//! deciding who may attach, or what errno a failure is.
+//! Promises: whatever an application writes into its region, it harms only its own sockets. Requests are checked
+//! against the worker's own table, and each costs a bounded amount of work. Sockets, frames and accept queues of each
+//! group are limited, so that others keep theirs. Does not do: deciding which processes may attach, or mapping failures
+//! to errno.
 
 mod claims;
 mod close;
@@ -40,15 +40,15 @@ use region::Region;
 
 pub(crate) use maker::{Maker, NewRegion};
 
-/// How long it takes until sockets are tried again that lack something whose return nobody tells.
+/// Retry interval for resources without a wake-up.
 const RETRY: Duration = Duration::from_millis(2);
 
-/// Sockets without an application that have statistics.
+/// Maximum number of orphans that have statistics.
 const STRAYS_MAX: usize = 1024;
-/// They are not looked for among more sockets than these, since that takes time from the data path.
+/// Orphans are not searched for among more sockets than this, because the search takes time from the data path.
 const STRAYS_SOUGHT: u64 = 8192;
 
-/// The name by which the stack returns a socket: region and slot.
+/// User token by which the stack names a socket: region and slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cookie {
     region: u32,
@@ -70,7 +70,7 @@ const ROOMS_AT_ONCE: u32 = 2;
 /// Packets with more payload are large. Messages of some KiB are not: the more of them are taken at once, the better.
 pub(crate) const MESSAGE: usize = 16 << 10;
 
-/// The memory of a group that is over, of which the stack still sends.
+/// Memory of an ended group of which the stack still sends.
 struct Pinned {
     number: u32,
     uid: u32,
@@ -83,15 +83,15 @@ pub(crate) struct Attachments {
     regions_max: usize,
     regions_per_user_max: usize,
     sockets_max: u32,
-    /// By region number; numbers are never used again.
+    /// Indexed by region number; numbers are never reused.
     regions: Vec<Option<Box<Region>>>,
     live: Vec<u32>,
-    /// Of groups that are over, the oldest first: their memory holds what peers have not acknowledged.
+    /// Ended groups, the oldest first: their memory holds data that peers have not acknowledged.
     pinned: Vec<Pinned>,
-    /// Place in `live` of the group that is served first in this turn.
+    /// Index in `live` of the group that is served first in this iteration.
     first: usize,
     retry_at: Option<Instant>,
-    /// The region to whose memory a large packet was read last, since somebody asked.
+    /// Region that a large packet was read to since the last `readers_first`.
     read_to: Option<u32>,
 }
 
@@ -111,7 +111,7 @@ impl Attachments {
         }
     }
 
-    /// Takes the region of a new application group.
+    /// Attaches the region of a new application group.
     pub(crate) fn attach(&mut self, made: NewRegion, core: &mut Core, idle: &Idle) -> io::Result<RegionMemory> {
         self.make_room(made.owner.uid, core);
         match self.number_for(&made, idle) {
@@ -128,8 +128,8 @@ impl Attachments {
         }
     }
 
-    /// A group that is over but has not sent all it has written counts as one of its user's as long as its memory is needed.
-    /// Where a new one finds no room, those are given up, the oldest first.
+    /// Makes space for a new group. An ended group that has not sent all its data counts for its user while its memory
+    /// is needed; if there is no space for a new one, ended groups are given up, the oldest first.
     fn make_room(&mut self, uid: u32, core: &mut Core) {
         self.unpin();
         while self.live.len() + self.pinned.len() >= self.regions_max && self.end_oldest(None, core) {}
@@ -143,7 +143,7 @@ impl Attachments {
         live + self.pinned.iter().filter(|pinned| pinned.uid == uid).count()
     }
 
-    /// Gives up what the oldest ended group, of `uid` if that is given, has not sent. `false`: there is none.
+    /// Gives up the unsent data of the oldest ended group (of `uid`, if given). Returns false if there is none.
     fn end_oldest(&mut self, uid: Option<u32>, core: &mut Core) -> bool {
         let is_of = |owner: u32| uid.is_none_or(|uid| uid == owner);
         let pinned = self.pinned.iter().filter(|pinned| is_of(pinned.uid)).map(|pinned| pinned.number);
@@ -155,21 +155,21 @@ impl Attachments {
             self.sweep();
         }
         core.reset_orphans_of(number);
-        // What is under way at a device comes back soon, and the memory with it.
+        // Frames under way at a device come back soon, and the memory with them.
         if let Some(place) = self.pinned.iter().position(|pinned| pinned.number == number) {
             self.maker.give_back(self.pinned.remove(place).channel);
         }
         true
     }
 
-    /// Gives back the memory of which nothing is under way any more.
+    /// Gives back memory of which no frame is under way any more.
     fn unpin(&mut self) {
         let maker = &self.maker;
         let free = self.pinned.extract_if(.., |pinned| pinned.channel.lent_tx() == 0);
         free.for_each(|pinned| maker.give_back(pinned.channel));
     }
 
-    /// The number of a region whose doorbell is listened to from now on.
+    /// Number of a new region; its doorbell ends waits from now on.
     fn number_for(&self, made: &NewRegion, idle: &Idle) -> io::Result<u32> {
         if self.live.len() >= self.regions_max {
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, "too many application groups are attached"));
@@ -179,11 +179,10 @@ impl Attachments {
         Ok(number)
     }
 
-    /// Closes everything of a group whose processes are all gone. Its memory goes when what they had
-    /// written is in the stack.
+    /// Closes everything of a group after its last process. Its memory goes when its data is in the stack.
     pub(crate) fn detach(&mut self, id: RegionId, core: &mut Core, idle: &Idle) {
         let Some(region) = self.region(id.0) else { return };
-        // A doorbell that cannot be taken out was never in; the region goes either way.
+        // A doorbell that cannot be removed was never added; the region goes either way.
         if idle.remove(region.doorbell()).is_err() {
             core.metrics.add(Work::Violations, 1);
         }
@@ -192,12 +191,12 @@ impl Attachments {
         self.sweep();
     }
 
-    /// Whether no group is attached, and none that was has anything to write.
+    /// Returns true if no group is attached and no ended one has data left to write.
     pub(crate) fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
 
-    /// Forgets detached regions that have no sockets any more.
+    /// Forgets detached regions without sockets.
     fn sweep(&mut self) {
         let (regions, pinned, maker) = (&mut self.regions, &mut self.pinned, &self.maker);
         self.live.retain(|&number| {
@@ -220,12 +219,12 @@ impl Attachments {
         }
     }
 
-    /// Notes a right of the group's; `false` when it has no such slot.
+    /// Records a right of the group; returns false if it has no such slot.
     pub(crate) fn claim(&mut self, id: RegionId, slot: SlotRef, claim: Claim) -> bool {
         self.region(id.0).is_some_and(|region| region.note_claim(slot, claim))
     }
 
-    /// A right of the group's has ended by what the application did to its kernel socket.
+    /// Ends a right of the group, because the application has changed its kernel socket.
     pub(crate) fn revoke(&mut self, id: RegionId, slot: SlotRef, core: &mut Core) {
         if let Some(region) = self.region(id.0) {
             region.revoke(slot, core);
@@ -239,7 +238,7 @@ impl Attachments {
         }
     }
 
-    /// Hands one event of the stack to the socket that it is about.
+    /// Hands an event of the stack to its socket.
     pub(crate) fn deliver(&mut self, event: Event, core: &mut Core) {
         let (id, cookie) = match event {
             Event::Accepted { listener, cookie } => (listener, cookie),
@@ -264,7 +263,7 @@ impl Attachments {
         }
     }
 
-    /// A frame of `len` bytes in the memory of the application that has the socket, for payload that waits at a device.
+    /// Reserves a frame of `len` bytes in the memory of the socket's application, for payload that waits at a device.
     pub(crate) fn room(&mut self, cookie: u64, id: SocketId, len: usize, arena: &Arena) -> Option<Frame> {
         let cookie = Cookie::from_word(cookie);
         let room = self.region(cookie.region)?.room(cookie.slot, id, len, arena)?;
@@ -274,18 +273,18 @@ impl Attachments {
         Some(room)
     }
 
-    /// Whether large packets have been read to an application's memory that has not read those before: it should run now, while
-    /// the processor's cache has them.
+    /// Returns true if an application has large packets unread while more were read to its memory: it should run now,
+    /// while the processor's cache has them.
     pub(crate) fn readers_first(&mut self) -> bool {
         let read_to = self.read_to.take();
         read_to.and_then(|number| self.region(number)).is_some_and(|region| region.channel.used_rooms() > ROOMS_AT_ONCE)
     }
 
-    /// Executes what applications have asked for, and tries again what had to wait.
+    /// Executes the requests of applications and retries those that had to wait.
     pub(crate) fn serve(&mut self, core: &mut Core) -> bool {
         let mut served = false;
         let groups = self.live.len();
-        // Who was first in one turn is last in the next.
+        // The group that was first in one iteration is last in the next.
         self.first = if self.first + 1 < groups { self.first + 1 } else { 0 };
         for index in 0..groups {
             let number = self.live[(self.first + index) % groups];
@@ -310,7 +309,7 @@ impl Attachments {
         served
     }
 
-    /// The addresses of the stack have changed: listeners on all of them follow.
+    /// Follows a change of the stack's addresses: listeners on all of them change too.
     pub(crate) fn addresses_changed(&mut self, core: &mut Core) {
         for number in self.live.clone() {
             if let Some(region) = self.region(number) {
@@ -319,7 +318,7 @@ impl Attachments {
         }
     }
 
-    /// The host's packet filters have changed.
+    /// Follows a change of the host's packet filters.
     pub(crate) fn rules_changed(&mut self, core: &mut Core) {
         for number in self.live.clone() {
             if let Some(region) = self.region(number) {
@@ -328,7 +327,7 @@ impl Attachments {
         }
     }
 
-    /// Asks all applications to ring, and says how long they may look before they sleep; `true` when one has something already.
+    /// Asks all applications to ring, and tells them how long they may spin; returns true if one has a request already.
     pub(crate) fn arm(&mut self, spin_limit: Duration) -> bool {
         let mut ready = false;
         for &number in &self.live {
@@ -337,7 +336,7 @@ impl Attachments {
         ready
     }
 
-    /// Tells all applications which part of its time the worker has been busy lately, thousandths.
+    /// Publishes the recent load of the worker to all applications, in thousandths.
     pub(crate) fn tell_busy(&self, per_mille: u32) {
         for &number in &self.live {
             if let Some(region) = &self.regions[number as usize] {
@@ -354,7 +353,7 @@ impl Attachments {
         }
     }
 
-    /// Wakes the waiters whose sockets have changed, each once.
+    /// Wakes the waiters of changed sockets, each once.
     pub(crate) fn flush_wakes(&mut self) {
         for &number in &self.live {
             if let Some(region) = &mut self.regions[number as usize] {
@@ -363,12 +362,12 @@ impl Attachments {
         }
     }
 
-    /// When something is to be tried again.
+    /// Time of the next retry.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.retry_at
     }
 
-    /// Writes the statistics of sockets that have changed.
+    /// Writes the statistics of changed sockets.
     pub(crate) fn write_records(&mut self, core: &mut Core) {
         let (mut sockets, mut lent, mut rooms) = (0, 0, 0);
         for &number in &self.live {
@@ -394,8 +393,8 @@ impl Attachments {
         core.metrics.set(Work::UnlistedOthers, others);
     }
 
-    /// Writes the sockets that no application has: half open, closing, in TIME-WAIT. Returns how many in TIME-WAIT, and how
-    /// many others, have found no room.
+    /// Writes the records of orphans: half open, closing, in TIME-WAIT. Returns the numbers of unlisted ones: in
+    /// TIME-WAIT, and others.
     fn write_strays(&mut self, core: &mut Core) -> [u64; 2] {
         let (mut strays, mut unlisted, now) = (Vec::new(), [0; 2], core.now);
         let regions = &mut self.regions;
@@ -413,31 +412,31 @@ impl Attachments {
         unlisted
     }
 
-    /// Bulk receive chunks that no frame and no application has, of all regions.
+    /// Number of bulk receive chunks of all regions that no frame and no application holds.
     #[cfg(test)]
     pub(crate) fn free_rooms(&self) -> u32 {
         self.regions.iter().flatten().map(|region| region.channel.free_rooms()).sum()
     }
 
-    /// Bulk send chunks under way, of all regions.
+    /// Number of bulk send chunks under way, of all regions.
     #[cfg(test)]
     pub(crate) fn lent_chunks(&self) -> u32 {
         self.regions.iter().flatten().map(|region| region.channel.lent_tx()).sum()
     }
 
-    /// Groups at most, and those of one user.
+    /// Maximum number of groups, and of those of one user.
     #[cfg(test)]
     pub(crate) fn limit_regions(&mut self, all: usize, of_user: usize) {
         (self.regions_max, self.regions_per_user_max) = (all, of_user);
     }
 
-    /// Groups that have ended whose memory is still needed.
+    /// Number of ended groups with memory that is still needed.
     #[cfg(test)]
     pub(crate) fn held_by_ended(&self) -> usize {
         self.pinned.len() + self.regions.iter().flatten().filter(|region| region.detached).count()
     }
 
-    /// Sockets of all regions.
+    /// Number of sockets of all regions.
     #[cfg(test)]
     pub(crate) fn sockets(&self) -> u32 {
         self.regions.iter().flatten().map(|region| region.sockets()).sum()

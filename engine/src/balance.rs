@@ -1,16 +1,16 @@
-//! Several workers: how busy this one is, and the flow groups that it hands over to a less busy one.
+//! Several workers: the load of this one, and the flow groups that it hands over to a less busy one.
 //!
 //! ```text
 //!   every 100 ms of work   share of the time that it was busy -> Division::weigh -> groups that are better elsewhere
 //!   hand over              its connections in these groups are kept here, then the groups are steered to the other worker
-//!   for a second after it  who still comes here to a listener in one of them is kept too, before he is answered
-//!   while any are kept     those that are over are forgotten, some at each look
+//!   for a second after it  connections that still come here to a listener in one of them are kept too, before the answer
+//!   while any are kept     those that have ended are forgotten, some at each look
 //! ```
-//! A connection stays with its worker from its SYN to the end of its TIME-WAIT: what moves are the groups' new connections. Where
-//! there are more in TIME-WAIT than can be kept, those are let go, as in Linux behind net.ipv4.tcp_max_tw_buckets.
-//! Promises: no packet of a connection comes to another worker; a hand-over stops the worker for [`FLOWS_MAX`] system calls
-//! at most; a worker that is alone only counts how long it was busy, and one that sleeps does nothing here. Does not do:
-//! deciding; see [`Division::weigh`](crate::Division::weigh).
+//! A connection stays with its worker from its SYN to the end of TIME-WAIT; only the groups' new connections move. If
+//! more connections are in TIME-WAIT than can be kept, those are dropped, as in Linux beyond
+//! net.ipv4.tcp_max_tw_buckets. Promises: no packet of a connection comes to another worker; a hand-over stops the
+//! worker for at most [`FLOWS_MAX`] system calls; a worker that is alone only counts its busy time, and a sleeping one
+//! does nothing here. Does not do: deciding; see [`Division::weigh`](crate::Division::weigh).
 
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -22,37 +22,37 @@ use ringway_stack::{Counter, State};
 use crate::core::Core;
 use crate::metrics::Work;
 
-/// Time between two looks at least.
+/// Shortest time between two looks.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// A look counts for so much, those before it for the rest.
+/// Weight of the newest look in the average.
 const WEIGHT: f64 = 0.25;
-/// Looks before a pause of this length count nothing.
+/// After a pause of this length the looks before it count nothing.
 const SILENCE: Duration = Duration::from_millis(300);
-/// How long packets that were steered here before may still be on their way.
+/// Time for which packets steered here earlier may still be on their way.
 const LATE: Duration = Duration::from_secs(1);
-/// Connections that one hand-over may keep.
+/// Maximum number of connections that one hand-over may keep.
 pub(crate) const FLOWS_MAX: u32 = 4096;
-/// Kept connections that are looked at each time.
+/// Number of kept connections checked at each look.
 const LOOKED_AT: usize = 1024;
 
-/// See the module's text.
+/// See the module documentation.
 pub(crate) struct Balance {
-    /// The worker is not alone.
+    /// True if there are other workers.
     divided: bool,
-    /// When the turn began that has found work.
+    /// Start of the iteration that has found work.
     busy_since: Option<Instant>,
     busy: Duration,
-    /// Which share of its time it has been busy lately.
+    /// Recent share of time that the worker was busy.
     load: f64,
     looked_at: Instant,
-    /// Groups that were handed over lately, and until when it counts as lately.
+    /// Groups that were handed over recently, and the end of "recently".
     leaving: GroupSet,
     leaving_until: Instant,
-    /// Connections whose groups other workers have, or had once.
+    /// Connections in groups that belong to other workers, or did once.
     kept: BTreeSet<Flow>,
-    /// The one that was looked at last.
+    /// The kept connection that was checked last.
     last: Option<Flow>,
-    /// SYN cookies that had been sent at the last look.
+    /// SYN cookies sent until the last look.
     cookies: u64,
 }
 
@@ -72,7 +72,7 @@ impl Balance {
         }
     }
 
-    /// A turn begins: until now the one before was at work, if it was.
+    /// Begins an iteration: if the one before found work, the time until now was busy.
     #[inline]
     pub(crate) fn turn_begins(&mut self, now: Instant) {
         if let Some(since) = self.busy_since.take() {
@@ -80,7 +80,7 @@ impl Balance {
         }
     }
 
-    /// Packets have been received and nothing answered yet: the connections that they open in groups that are leaving stay.
+    /// Keeps the new connections of received packets in groups that are leaving; runs before anything is answered.
     #[inline]
     pub(crate) fn keep_newcomers(&mut self, core: &mut Core) {
         if self.leaving == GroupSet::NONE {
@@ -97,8 +97,7 @@ impl Balance {
         }
     }
 
-    /// A turn is over, which has worked or not. Returns which share of its time the worker has been busy lately, when its
-    /// programs should know.
+    /// Ends an iteration. Returns the recent load when the worker's programs should learn it.
     #[inline]
     pub(crate) fn turn_ends(&mut self, core: &mut Core, worked: bool) -> Option<f64> {
         if !worked {
@@ -116,7 +115,7 @@ impl Balance {
         })
     }
 
-    /// The latest figure counts for a part, those before it for the rest; after a long sleep they are forgotten.
+    /// Updates the average load; after a long sleep it starts anew.
     fn measure(&mut self, core: &mut Core) {
         let passed = core.now.since(self.looked_at);
         let busy = std::mem::replace(&mut self.busy, Duration::ZERO).as_nanos();
@@ -132,7 +131,7 @@ impl Balance {
         let groups = division.weigh(core.now, self.load);
         core.metrics.set(Work::FlowGroups, division.groups().iter().count() as u64);
         let cookies = core.stack.counters().get(Counter::SyncookiesSent);
-        // Who holds a cookie of ours is unknown here, and would be refused by the other worker.
+        // The clients that hold our cookies are unknown here, and the other worker would refuse them.
         if groups != GroupSet::NONE && cookies == self.cookies {
             self.hand_over(core, groups);
         }
@@ -162,7 +161,7 @@ impl Balance {
         }
     }
 
-    /// Looks at the next of those that are kept; who is over is steered with his group again.
+    /// Checks the next of the kept connections; an ended one is steered with its group again.
     fn forget_ended(&mut self, core: &mut Core) {
         let from = self.last.map_or(Unbounded, Excluded);
         let next: Vec<Flow> = self.kept.range((from, Unbounded)).take(LOOKED_AT).copied().collect();
@@ -176,7 +175,7 @@ impl Balance {
     }
 }
 
-/// The connections to listeners of all workers in `groups`.
+/// Connections in `groups` to listeners of all workers.
 fn flows_of(core: &Core, groups: GroupSet) -> Vec<(Flow, State)> {
     let mut flows = Vec::new();
     core.stack.for_each_flow(&mut |flow, state| {
@@ -187,8 +186,8 @@ fn flows_of(core: &Core, groups: GroupSet) -> Vec<(Flow, State)> {
     flows
 }
 
-/// Those of `groups` that can go, and which of `flows` are kept for it: all of the groups', or, where these are too many, all
-/// that are not in TIME-WAIT.
+/// Those of `groups` that can go, and the `flows` to keep for that: all of these groups' flows or, if these are too
+/// many, all that are not in TIME-WAIT.
 fn choose(groups: GroupSet, mut flows: Vec<(Flow, State)>) -> (GroupSet, Vec<Flow>) {
     let all = few_enough(groups, &flows);
     if all.0 == groups {
@@ -198,7 +197,7 @@ fn choose(groups: GroupSet, mut flows: Vec<(Flow, State)>) -> (GroupSet, Vec<Flo
     few_enough(groups, &flows)
 }
 
-/// Those of `groups`, from the first on, that have no more than [`FLOWS_MAX`] of `flows` together, and these.
+/// Those of `groups`, from the first on, that have at most [`FLOWS_MAX`] of `flows` together, and these flows.
 fn few_enough(groups: GroupSet, flows: &[(Flow, State)]) -> (GroupSet, Vec<Flow>) {
     let mut counts = [0; GROUPS];
     flows.iter().for_each(|(flow, _)| counts[flow.group().index()] += 1);

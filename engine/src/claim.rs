@@ -1,7 +1,8 @@
-//! A port that an application shows to be its own.
+//! Claims: an application's proven right to a port.
 //!
-//! The service has seen the kernel socket that holds the port, and keeps it: while the claim lives the port is taken for the
-//! whole machine, by the kernel's rules. Does not do: looking at sockets; that is the service's, in a thread that may wait.
+//! The service has seen the kernel socket that holds the port, and keeps it: while the claim lives, the port is taken
+//! for the whole machine, by the kernel's rules. Does not do: looking at sockets; the service does, in a thread that
+//! may wait.
 
 use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
@@ -12,13 +13,13 @@ pub use ringway_shm::channel::attach::Purpose;
 /// The right to serve a port; it ends when the last copy is dropped.
 #[derive(Clone)]
 pub struct Claim {
-    /// What for.
+    /// Purpose of the right.
     pub purpose: Purpose,
-    /// What the kernel socket is bound to.
+    /// Address that the kernel socket is bound to.
     pub local: SocketAddr,
-    /// It is bound to the IPv6 wildcard and serves IPv4 too.
+    /// The socket is bound to the IPv6 wildcard and serves IPv4 too.
     pub dual_stack: bool,
-    /// What holds the port. Dropping it must not wait.
+    /// Object that holds the port. Dropping it must not wait.
     pub kept: Arc<dyn Any + Send + Sync>,
 }
 
@@ -29,7 +30,7 @@ impl std::fmt::Debug for Claim {
 }
 
 impl Claim {
-    /// Whether it is a right to use `ip`:`port` for `purpose`.
+    /// Returns true if the claim is a right to use `ip`:`port` for `purpose`.
     pub(crate) fn covers(&self, purpose: Purpose, ip: IpAddr, port: u16) -> bool {
         let family = self.local.is_ipv4() == ip.is_ipv4() || self.dual_stack;
         let address = self.local.ip() == ip || self.local.ip().is_unspecified() && family;
@@ -37,12 +38,12 @@ impl Claim {
     }
 }
 
-/// How an application group shows that a port is its own.
+/// Proof by which an application group shows that a port is its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// By a [`Claim`] for each.
+    /// A [`Claim`] for each port.
     Shown,
-    /// It is part of the program that runs the worker.
+    /// None needed: the group is part of the program that runs the worker.
     Trusted,
 }
 

@@ -1,8 +1,8 @@
 //! The only caller of the operating system's clock.
 //!
-//! Promises: time never goes backwards and does not follow changes of the wall clock. Workers of
-//! one machine share the same start, so their instants can be compared. The wall clock is only good for the age of what
-//! the kernel has just stamped with it. Does not do: calendars.
+//! Promises: time never goes backwards and does not follow changes of the wall clock. Workers of one machine share one
+//! start, so their instants are comparable. The wall clock serves only for the age of the kernel's fresh time stamps.
+//! Does not do: calendars.
 
 use ringway_shm::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
@@ -14,7 +14,7 @@ pub fn now() -> Instant {
     Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// The wall clock, since 1970.
+/// The wall-clock time since 1970.
 pub(crate) fn wall() -> Duration {
     let time = clock_gettime(ClockId::Realtime);
     Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)

@@ -1,8 +1,7 @@
-//! What the service tells a worker: a queue of commands and an eventfd that wakes the sleeper.
+//! The service's commands to a worker: a queue, and an eventfd that wakes a sleeping worker.
 //!
-//! Promises: commands are carried out in order, between two turns; a command that has an answer
-//! waits for it, and a worker that is gone is an answer too. Does not do: data. Payload travels in
-//! channels only.
+//! Promises: commands run in order, between two iterations. A command that has an answer waits for it; if the worker is
+//! gone, the answer is [`Gone`]. Does not do: data. Payload travels in channels only.
 
 use std::io;
 use std::net::IpAddr;
@@ -33,30 +32,30 @@ impl From<Gone> for io::Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RegionId(pub u32);
 
-/// Opens a device whose frames come from the worker's arena; runs in the worker's thread.
+/// Opens a device that takes its frames from the worker's arena; runs in the worker's thread.
 pub type OpenDevice = Box<dyn FnOnce(&Arena) -> io::Result<Box<dyn Device>> + Send>;
 
 /// An interface to serve.
 #[derive(Clone, Debug, Default)]
 pub struct InterfaceInfo {
-    /// The kernel's name, or one of our own.
+    /// The kernel's name, or one that Ringway chose.
     pub name: String,
     /// Its link address.
     pub mac: MacAddress,
-    /// Largest IP packet, bytes; the device's own limit counts when it is smaller.
+    /// Largest IP packet, bytes; the device's own limit counts if it is smaller.
     pub mtu: u16,
     /// The stack answers ARP and ICMP echo and resolves neighbors itself; `false`: the kernel does,
     /// and its neighbors are mirrored.
     pub owned: bool,
-    /// Whether the stack makes IPv6 addresses for itself and follows routers (RFC 4862); only where `owned`.
+    /// IPv6 stateless autoconfiguration by the stack (RFC 4862); only if `owned`.
     pub autoconfiguration: Autoconfiguration,
     /// The VLAN (802.1Q, 1 to 4094) that the interface is on.
     pub vlan: Option<u16>,
-    /// The kernel's number of it, for IP_PKTINFO; 0: the one that the kernel knows by the name, if it does.
+    /// The kernel's number of the interface, for IP_PKTINFO; 0: the kernel's number for the name, if it has one.
     pub kernel_number: u32,
 }
 
-/// An application group that asks for a channel.
+/// Request of an application group for a channel.
 #[derive(Clone, Debug)]
 pub struct RegionRequest {
     /// The group's token.
@@ -67,11 +66,11 @@ pub struct RegionRequest {
     pub pid: u32,
     /// Name of the program; shown by tools.
     pub program: String,
-    /// How it shows that a port is its own.
+    /// Proof by which the group shows that a port is its own.
     pub rights: Rights,
 }
 
-/// What the processes of a group need to reach the worker.
+/// Resources that the processes of a group need to reach the worker.
 #[derive(Debug)]
 pub struct RegionMemory {
     /// The region's name at the worker.
@@ -103,17 +102,17 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// Where the answer to a command goes.
+/// Sender of a command's answer.
 pub(crate) struct Reply<T>(SyncSender<T>);
 
 impl<T> Reply<T> {
-    /// Answers. Whoever asked may have died meanwhile; then nobody wants to know.
+    /// Answers. The receiver may be gone; then the answer is dropped.
     pub(crate) fn answer(self, answer: T) {
         drop(self.0.try_send(answer));
     }
 }
 
-/// Tells a worker what to do, from any thread.
+/// Sends commands to a worker, from any thread.
 #[derive(Clone)]
 pub struct WorkerHandle {
     commands: Sender<Command>,
@@ -133,11 +132,11 @@ impl WorkerHandle {
         self.ask(|reply| Command::AddInterface(interface, open, reply))?
     }
 
-    /// Closes the device of an interface and opens another one in its place: the link address or the MTU has changed.
-    /// Addresses stay.
+    /// Closes the device of an interface and opens another one in its place, because the link address or the MTU has
+    /// changed. Addresses stay.
     ///
     /// # Errors
-    /// The device could not be opened: the interface is there, without a device. Or the worker is gone.
+    /// The device could not be opened (the interface stays, without a device), or the worker is gone.
     ///
     /// # Blocking
     /// Until the worker has opened the device.
@@ -145,7 +144,7 @@ impl WorkerHandle {
         self.ask(|reply| Command::ReplaceInterface(number, interface, open, reply))?
     }
 
-    /// Closes an interface; its number may name another one from then on.
+    /// Closes an interface; its number may be reused from then on.
     ///
     /// # Errors
     /// The worker is gone.
@@ -156,12 +155,12 @@ impl WorkerHandle {
     /// Replaces the addresses of an interface.
     ///
     /// # Errors
-    /// The worker is gone (so for all that follow).
+    /// The worker is gone; the same holds for the calls that follow.
     pub fn set_addresses(&self, interface: u32, addresses: Vec<Cidr>) -> Result<(), Gone> {
         self.tell(Command::SetAddresses(interface, addresses))
     }
 
-    /// Says which of the addresses of an interface are deprecated: new connections prefer the others.
+    /// Sets which addresses of an interface are deprecated: new connections prefer the others.
     ///
     /// # Errors
     /// The worker is gone.
@@ -169,7 +168,7 @@ impl WorkerHandle {
         self.tell(Command::SetDeprecated(interface, addresses))
     }
 
-    /// Replaces the routing table; networks of the interfaces' own addresses need routes too.
+    /// Replaces the routing table; the networks of the interfaces' own addresses need routes too.
     ///
     /// # Errors
     /// The worker is gone.
@@ -191,13 +190,13 @@ impl WorkerHandle {
     /// The system has no memory or descriptors, or the worker is gone.
     ///
     /// # Blocking
-    /// While the caller's thread makes it, and until the worker has taken it.
+    /// Until the caller's thread has made the region and the worker has taken it.
     pub fn attach_region(&self, request: RegionRequest) -> io::Result<RegionMemory> {
         let made = self.maker.make(request)?;
         self.ask(|reply| Command::AttachRegion(Box::new(made), reply))?
     }
 
-    /// Gives the worker the eventfd that rings a wait context; one that no application has.
+    /// Gives the worker the eventfd that rings a wait context. No application may hold it.
     ///
     /// # Errors
     /// The worker is gone.
@@ -205,18 +204,18 @@ impl WorkerHandle {
         self.tell(Command::ContextBell(region, context, bell))
     }
 
-    /// Notes that an application may use a port for the socket of `slot`. `false`: there is no such slot.
+    /// Records that an application may use a port for the socket of `slot`. Returns false if there is no such slot.
     ///
     /// # Errors
     /// The worker is gone.
     ///
     /// # Blocking
-    /// Until the worker has noted it: a request that needs the claim finds it then.
+    /// Until the worker has recorded it, so that a request that needs the claim finds it.
     pub fn claim(&self, region: RegionId, slot: SlotRef, claim: Claim) -> Result<bool, Gone> {
         self.ask(|reply| Command::Claim(region, slot, claim, reply))
     }
 
-    /// The kernel socket behind a claim has changed: the socket of `slot` ends.
+    /// Ends the socket of `slot`, because the kernel socket behind its claim has changed.
     ///
     /// # Errors
     /// The worker is gone.
@@ -224,8 +223,9 @@ impl WorkerHandle {
         self.tell(Command::Revoke(region, slot))
     }
 
-    /// What [`Ports::may_serve`](crate::Ports::may_serve) and [`may_connect`](crate::Ports::may_connect) answer has changed:
-    /// listeners follow, and connections that may not go on end as if they had timed out, without a packet.
+    /// Reports that the answers of [`Ports::may_serve`](crate::Ports::may_serve) and
+    /// [`may_connect`](crate::Ports::may_connect) have changed: listeners follow, and connections that are no longer
+    /// allowed end as if they had timed out, without a packet.
     ///
     /// # Errors
     /// The worker is gone.
@@ -233,7 +233,7 @@ impl WorkerHandle {
         self.tell(Command::RulesChanged)
     }
 
-    /// Counts that a user or group was refused what it has enough of.
+    /// Counts a refusal of a user or group that has reached its quota.
     ///
     /// # Errors
     /// The worker is gone.
@@ -241,7 +241,7 @@ impl WorkerHandle {
         self.tell(Command::QuotaHit)
     }
 
-    /// Returns when everything that was told before is done.
+    /// Returns when all earlier commands are done.
     ///
     /// # Errors
     /// The worker is gone.
@@ -252,7 +252,7 @@ impl WorkerHandle {
         self.ask(Command::Settle)
     }
 
-    /// A process of a group has died: what only it held is closed as the kernel would.
+    /// Reports that a process of a group has died: sockets that only it held are closed as the kernel would.
     ///
     /// # Errors
     /// The worker is gone.
@@ -260,7 +260,7 @@ impl WorkerHandle {
         self.tell(Command::ProcessGone(region, process))
     }
 
-    /// The last process of a group is gone: everything is closed and the region forgotten.
+    /// Reports that the last process of a group is gone: everything is closed and the region forgotten.
     ///
     /// # Errors
     /// The worker is gone.
@@ -268,9 +268,8 @@ impl WorkerHandle {
         self.tell(Command::DetachRegion(region))
     }
 
-    /// Ends the worker's `run` when what the programs that are gone had written is acknowledged and
-    /// their peers have closed too, or `limit` from now; a peer that only does not close is not waited
-    /// for longer than a second.
+    /// Ends the worker's `run` when the data of ended programs is acknowledged and their peers have closed too, or
+    /// `limit` from now. A peer that has everything but does not close is waited for at most one second.
     ///
     /// # Errors
     /// The worker is gone already.
@@ -280,11 +279,11 @@ impl WorkerHandle {
 
     /// Ends one sleep of the worker, or of a program's [`wait`](crate::api::Net::wait).
     pub fn wake(&self) {
-        // A doorbell that is full has been rung.
+        // A full doorbell has been rung already.
         rustix::io::write(&*self.bell, &1u64.to_ne_bytes()).ok();
     }
 
-    /// Ends the worker's `run`. Connections are left to the kernel to reset.
+    /// Ends the worker's `run`. The kernel then resets the connections.
     ///
     /// # Errors
     /// The worker is gone already.

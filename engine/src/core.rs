@@ -1,4 +1,4 @@
-//! What attachments may use while they work: the stack, the port table, the counters, the time.
+//! Context of the attachments while they work: the stack, the port table, the counters, the time.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,39 +11,39 @@ use crate::command::RegionId;
 use crate::metrics::{Metrics, Work};
 use crate::port_table::PortTable;
 
-/// Bytes that are queued at a time.
+/// Most bytes that are queued at a time.
 const PIECE: usize = 64 << 10;
-/// A connection may hold one in so many of the free frames.
+/// A connection may hold one in this many of the free frames.
 const SHARE: usize = 8;
-/// What a connection may hold whose peer has taken nothing yet, bytes, when frames are scarce.
+/// Bytes that a connection may hold before its peer has taken any, when frames are scarce.
 const START: usize = 4 << 10;
-/// Messages up to this length go into small frames.
+/// Longest message that goes into small frames, bytes.
 const SMALL_MESSAGE: usize = SMALL_BYTES - SMALL_HEADROOM as usize;
 
-/// How a connection ended, as far as its port is concerned.
+/// End of a connection, in so far as it concerns its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It never was: nothing is under way.
+    /// It was never open: nothing is under way.
     Refused,
-    /// Given up by one side; the other's last segments may be under way.
+    /// One side gave it up; segments of the other may be under way.
     Reset,
-    /// The peer closed first and has acknowledged our FIN: it sends nothing any more.
+    /// The peer closed first and has acknowledged our FIN: it sends nothing more.
     Finished,
     /// TIME-WAIT follows.
     Closed,
 }
 
 impl Ending {
-    /// Of a connection that is closed on both sides.
+    /// Ending of a connection that is closed on both sides.
     pub(crate) fn closed(time_wait: bool) -> Ending {
         if time_wait { Ending::Closed } else { Ending::Finished }
     }
 }
 
-/// How long the port of a connection that was reset stays ours.
+/// Time that the port of a reset connection stays ours.
 const RESET_HOLD: Duration = Duration::from_secs(2);
 
-/// A connection that no application has any more.
+/// A connection without an application.
 #[derive(Clone, Copy, Debug)]
 struct Orphan {
     /// The group that had it.
@@ -54,30 +54,30 @@ struct Orphan {
 
 /// The worker's state without its devices and applications.
 pub(crate) struct Core {
-    /// Time of the turn.
+    /// Time of the iteration.
     pub(crate) now: Instant,
     pub(crate) stack: Stack,
-    /// Where all frames come from.
+    /// Source of all frames.
     pub(crate) arena: Arena,
     pub(crate) ports: PortTable,
     pub(crate) metrics: Metrics,
-    /// How long a closed connection may hold its port.
+    /// Time that a closed connection may hold its port.
     pub(crate) time_wait: Duration,
-    /// Size of a connection's buffers, unless it asks for another, bytes.
+    /// Default size of a connection's buffers, bytes.
     pub(crate) buffer_bytes: u32,
-    /// What a socket chooses that was told nothing.
+    /// Options of a socket that sets none.
     pub(crate) socket_defaults: TcpOptions,
-    /// The kernel's numbers of the stack's interfaces; 0: not known.
+    /// The kernel's numbers of the stack's interfaces; 0: unknown.
     kernel_numbers: Vec<u32>,
-    /// Children that processes have told of: region, process index, process id.
+    /// Children that processes have reported: region, process index, process id.
     pub(crate) forks: Vec<(RegionId, u32, u32)>,
-    /// A quarter of the frames that send queues may take, of large and of small ones.
+    /// A quarter of the frames that send queues may take: large ones, small ones.
     quarters: [u32; 2],
-    /// Connections that no application has any more.
+    /// Connections without an application.
     orphans: HashMap<SocketId, Orphan>,
-    /// Of those at most.
+    /// Maximum number of orphans.
     orphans_max: u32,
-    /// Of those, the ones that are reset as soon as the next transmission is over.
+    /// Orphans that are reset after the next transmission.
     departing: Vec<SocketId>,
 }
 
@@ -101,22 +101,23 @@ impl Core {
         }
     }
 
-    /// The kernel's number of an interface of the stack; 0: not known.
+    /// The kernel's number of an interface of the stack; 0: unknown.
     pub(crate) fn kernel_number(&self, interface: u32) -> u32 {
         self.kernel_numbers.get(interface as usize).copied().unwrap_or(0)
     }
 
-    /// Notes it.
+    /// Sets the kernel's number of an interface.
     pub(crate) fn set_kernel_number(&mut self, interface: u32, number: u32) {
         let place = interface as usize;
         self.kernel_numbers.resize(self.kernel_numbers.len().max(place + 1), 0);
         self.kernel_numbers[place] = number;
     }
 
-    /// Bytes of a message of `count` that a connection may queue now. Each may hold a share of the frames that are free, so it
-    /// is large while few want some (the dynamic threshold of Choudhury and Hahne). Where a quarter of the frames is in use, no
-    /// connection holds more than its peer has ever taken and a little more: what many peers never read stays small. The last
-    /// quarter is for connections that hold none, those that drain and new ones.
+    /// Bytes that a connection may queue now of a message of `count`. Each connection may hold a share of the free
+    /// frames, which is large while few want some (the dynamic threshold of Choudhury and Hahne). When a quarter of the
+    /// frames is in use, no connection may hold more than its peer has ever taken plus a little, so that data that many
+    /// peers never read stays small. The last quarter is for connections that hold none: those that drain, and new
+    /// ones.
     #[inline]
     pub(crate) fn send_allowance(&self, id: SocketId, count: usize) -> usize {
         let held = self.stack.send_memory(id);
@@ -130,7 +131,7 @@ impl Core {
         self.scarce_allowance(id, held, free, quarter, bytes)
     }
 
-    /// As [`send_allowance`](Core::send_allowance), where `free` frames of `bytes` bytes are not many.
+    /// Like [`send_allowance`](Core::send_allowance), if only `free` frames of `bytes` bytes are left.
     #[inline(never)]
     fn scarce_allowance(&self, id: SocketId, held: usize, free: usize, quarter: usize, bytes: usize) -> usize {
         let start = if held == 0 { START.min(free * bytes) } else { 0 };
@@ -139,13 +140,13 @@ impl Core {
         share.min(START.saturating_add(taken)).saturating_sub(held).min(PIECE).max(start)
     }
 
-    /// So many connections without an application there may be.
+    /// Sets the maximum number of orphans.
     pub(crate) fn limit_orphans(&mut self, most: u32) {
         self.orphans_max = most;
     }
 
-    /// An application of the group `region` closes a connection that lives on until its peer has everything; its port is given
-    /// back when it ends. Where there are too many of those it is reset, as by Linux (tcp_max_orphans).
+    /// Closes a connection for the group `region`; it lives on until its peer has everything, and gives back its port
+    /// at its end. If there are too many orphans it is reset, as by Linux (tcp_max_orphans).
     pub(crate) fn orphan(&mut self, id: SocketId, region: u32, port: Option<(IpAddr, u16)>) {
         if self.orphans.len() >= self.orphans_max as usize {
             self.metrics.add(Work::OrphansReset, 1);
@@ -159,7 +160,7 @@ impl Core {
         self.stack.close(self.now, id);
     }
 
-    /// Resets what the group `region` has left. Returns how many connections that were.
+    /// Resets the orphans of the group `region`; returns their number.
     pub(crate) fn reset_orphans_of(&mut self, region: u32) -> u64 {
         let left = self.orphans.iter().filter(|(_, orphan)| orphan.region == region);
         let mut left: Vec<SocketId> = left.map(|(&id, _)| id).collect();
@@ -173,13 +174,14 @@ impl Core {
         count
     }
 
-    /// As [`orphan`](Core::orphan), for a connection that is reset when what its windows let go of the queued bytes has gone.
+    /// Like [`orphan`](Core::orphan), for a connection that is reset once the queued bytes that its windows allow are
+    /// sent.
     pub(crate) fn reset_behind_data(&mut self, id: SocketId, region: u32, port: Option<(IpAddr, u16)>) {
         self.orphans.insert(id, Orphan { region, port });
         self.departing.push(id);
     }
 
-    /// A transmission is over: resets those that have waited for it. Says whether there were any.
+    /// Resets, after a transmission, the connections that waited for it. Returns true if there were any.
     #[inline]
     pub(crate) fn reset_departing(&mut self) -> bool {
         let any = !self.departing.is_empty();
@@ -198,15 +200,15 @@ impl Core {
         self.departing = departing;
     }
 
-    /// A connection without an application has ended.
+    /// Reaps an orphan that has ended.
     pub(crate) fn bury(&mut self, id: SocketId, ending: Ending) {
         if let Some((ip, port)) = self.orphans.remove(&id).and_then(|orphan| orphan.port) {
             self.release_port(ip, port, ending);
         }
     }
 
-    /// Gives back the port of a connection when nothing of it can arrive any more: the kernel's TCP
-    /// must not see it.
+    /// Gives back the port of a connection when none of its packets can arrive any more: the kernel's TCP must not see
+    /// them.
     pub(crate) fn release_port(&mut self, ip: IpAddr, port: u16, ending: Ending) {
         match ending {
             Ending::Refused | Ending::Finished => self.ports.remove(ip, port),

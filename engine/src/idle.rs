@@ -1,14 +1,13 @@
-//! How a worker waits: spin while that pays, then one kernel wait on everything that can bring work.
+//! Waiting of a worker: spin while that pays, then one kernel wait on everything that can bring work.
 //!
-//! Spinning is polite: between two looks the worker gives its processor away. Where it shares one with
-//! its program, that mostly hands the turn over without a doorbell, a sleep or a wake-up on either side;
-//! where it is alone, the call returns at once. The scheduler may also refuse (EEVDF runs nobody who has
-//! had more than his share), or run a stranger for a whole slice, so what counts is success in time, by kind of idle time (see
-//! [`Awaited`] and `judge`). So at a low load the worker waits for the program's answer and for a peer that answers at once,
-//! but not for requests that come when they come. A spin is bounded by what the configuration says, or by what a wake-up
-//! costs (`wakeup_cost`).
-//! Promises: a worker that sleeps wakes only for an event or the time it asked for, or has asked for shortly before (`alarm`). Does
-//! not do: arming; the caller arms everything and checks it once more before `wait`, or wakes are lost.
+//! Between two looks a spinning worker yields its processor. If it shares the processor with its program, that mostly
+//! passes the turn without a doorbell, a sleep or a wake-up on either side; if it is alone, the call returns at once.
+//! The scheduler may also refuse (EEVDF does not run a task beyond its share) or run another task for a whole slice. So
+//! the criterion is success in time, per kind of idle time (see [`Awaited`] and `judge`): at a low load the worker
+//! spins for the program's answer and for a peer that answers at once, but not for requests at random times. A spin is
+//! bounded by the configuration, or by the cost of a wake-up (`wakeup_cost`). Promises: a sleeping worker wakes only
+//! for an event, or for the time that it asks for or asked for shortly before (`alarm`). Does not do: arming. The
+//! caller must arm everything and check it once more before `wait`, or wakes are lost.
 
 mod alarm;
 mod judge;
@@ -28,41 +27,41 @@ use judge::Judge;
 use wakeup_cost::WakeupCost;
 
 const EVENTS_MAX: usize = 16;
-/// Sources of a wait for which no memory is taken.
+/// Number of sources of a wait that needs no allocation.
 const FEW: usize = 8;
-/// What the entries of the epoll instance are.
+/// User data of the epoll entries.
 const BELL: u64 = 0;
 const ALARM: u64 = 1;
-/// Each ring wakes once, though nobody reads the descriptor.
+/// Each ring wakes once, although the descriptor is never read.
 const EDGE: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::ET);
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-/// Work that is found after so many times the limit was found by a look that came late: others had the processor
-/// meanwhile, for a slice, and a sleeper would have been woken before its end.
+/// Work found after this many times the limit was found by a look that came late: other tasks had the processor for a
+/// slice, and a sleeper would have been woken earlier.
 const LATE: u64 = 4;
 
-/// Whom an idle time waits for.
+/// The party that an idle time waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
-    /// Peers: the applications have nothing new.
+    /// Peers: the applications have nothing new to answer.
     Wire,
-    /// Applications, which have just been given something to answer.
+    /// Applications: they have just received something to answer.
     Application,
 }
 
-/// Waits for a worker; see the module's text.
+/// Waits for a worker; see the module documentation.
 pub(crate) struct Idle {
-    /// An epoll instance of all doorbells and the alarm.
+    /// Epoll instance of all doorbells and the alarm.
     bells: OwnedFd,
     alarm: Alarm,
     spin: Spin,
-    /// What sets the limit of spinning; `None`: the configuration has.
+    /// Measured cost that sets the spin limit; `None`: the configuration sets it.
     cost: Option<WakeupCost>,
     /// For an event loop of the program's own: an epoll instance of everything that a wait here would wait for.
     exposed: Option<OwnedFd>,
 }
 
 impl Idle {
-    /// `spin_limit`: `None`: by what wake-ups turn out to cost.
+    /// Creates the wait. `spin_limit` `None`: the measured cost of wake-ups sets the limit.
     pub(crate) fn new(spin_limit: Option<Duration>) -> io::Result<Idle> {
         let bells = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let cost = spin_limit.is_none().then(WakeupCost::default);
@@ -72,34 +71,35 @@ impl Idle {
         Ok(Idle { bells, alarm, spin: Spin::new(limit), cost, exposed: None })
     }
 
-    /// From now on every write to `bell`, an eventfd that nobody reads, ends a wait.
+    /// Adds an eventfd that is never read; every write to it ends a wait.
     pub(crate) fn add(&self, bell: impl AsFd) -> io::Result<()> {
         Ok(epoll::add(&self.bells, bell, epoll::EventData::new_u64(BELL), EDGE)?)
     }
 
-    /// `bell` ends no wait any more. To be called before it is closed: it stays open elsewhere.
+    /// Removes `bell`. The caller must do so before closing it, because it stays open elsewhere.
     pub(crate) fn remove(&self, bell: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.bells, bell)?)
     }
 
-    /// The worker had something to do at `now`, and waits for `awaited` from now on.
+    /// Notes that the worker had something to do at `now` and waits for `awaited` from now on.
     #[inline]
     pub(crate) fn worked(&mut self, now: Instant, awaited: Awaited) {
         self.spin.worked(now, awaited);
     }
 
-    /// Whether to look once more rather than to sleep.
+    /// Returns true to look once more, false to sleep.
     #[inline]
     pub(crate) fn spins(&mut self, now: Instant) -> bool {
         self.spin.spins(now)
     }
 
-    /// How long a spin lasts at most.
+    /// Longest spin.
     pub(crate) fn spin_limit(&self) -> Duration {
         self.spin.limit
     }
 
-    /// A wait ended for what arrived at `arrival`, and the worker runs since `now`; both on the same clock.
+    /// Notes that a packet which arrived at `arrival` ended a wait and the worker runs since `now`; both on the same
+    /// clock.
     pub(crate) fn woken_by(&mut self, arrival: Duration, now: Duration) {
         if let Some(cost) = &mut self.cost {
             cost.measured(Duration::from_nanos(now.as_nanos().saturating_sub(arrival.as_nanos())));
@@ -107,7 +107,7 @@ impl Idle {
         }
     }
 
-    /// Writes what spinning is judged by.
+    /// Writes the figures of the spin policy.
     pub(crate) fn write_metrics(&self, metrics: &mut Metrics) {
         let cost = self.cost.as_ref().and_then(WakeupCost::median);
         metrics.set(Work::WakeupCostNanos, cost.map_or(0, Duration::as_nanos));
@@ -116,20 +116,21 @@ impl Idle {
         metrics.set(Work::SpinsInVain, self.spin.in_vain);
     }
 
-    /// Lets whoever else wants this processor have it before the next look.
+    /// Yields the processor before the next look.
     #[inline]
     pub(crate) fn give_way(&self) {
         std::thread::yield_now();
     }
 
-    /// Waits from `now` until a bell rings or one of `devices` is readable, but not beyond `until` (`None`: for ever). Returns whether
-    /// that was so, rather than that the alarm went off, which may be sooner, or a signal came.
+    /// Waits from `now` until a bell rings or one of `devices` is readable, but not beyond `until` (`None`: for ever).
+    /// Returns false if the alarm, which may go off early, or a signal ended the wait.
     ///
-    /// Devices are waited for with poll(2), which stands in their wait queues only while it sleeps: an epoll instance stands
-    /// there for good, and the kernel calls it for every packet that arrives or has left, however busy the worker is.
+    /// Devices are waited for with poll(2), which stands in their wait queues only during a sleep. An epoll instance
+    /// would stand there for good, and the kernel would call it for every packet that arrives or has left, however busy
+    /// the worker is.
     ///
     /// # Blocking
-    /// That is its purpose.
+    /// Until then.
     pub(crate) fn wait(&mut self, now: Instant, until: Option<Instant>, devices: &[BorrowedFd<'_>]) -> io::Result<bool> {
         let at_once = until.is_some_and(|at| at <= now);
         if !at_once {
@@ -201,26 +202,26 @@ impl Idle {
 /// Decides whether to spin.
 struct Spin {
     limit: Duration,
-    /// By what the idle time waits for.
+    /// One judge for each kind of idle time.
     judges: [Judge; 2],
     awaited: Awaited,
     last_work: Instant,
-    /// When the idle time began.
+    /// Start of the idle time.
     since: Instant,
-    /// The idle time that lasts.
+    /// State of the idle time in progress.
     idle: Option<Idling>,
-    /// Idle times that began with spinning, and how many of these brought nothing in time.
+    /// Idle times that began with spinning, and those of them that found nothing in time.
     spins: u64,
     in_vain: u64,
 }
 
-/// How an idle time is spent.
+/// State of an idle time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Idling {
     Spins,
     /// The limit was reached.
     InVain,
-    /// Slept through from its start.
+    /// Sleeps from its start.
     Sleeps,
 }
 

@@ -1,7 +1,7 @@
 //! The worker's interfaces: devices on one side, the stack's numbers on the other.
 //!
 //! Promises: a device that fails is counted and asked again, never trusted with more. Does not do:
-//! cutting and summing; that is the offload middleware's.
+//! cutting and summing; the offload middleware does.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -18,11 +18,11 @@ use crate::attach::{Attachments, MESSAGE};
 use crate::command::InterfaceInfo;
 use crate::notice::notice;
 
-/// Frames for which a burst has room without growing.
+/// Frames that a burst holds without growing.
 const BURST_FRAMES: usize = 1024;
 
-/// Bytes of large packets that one burst takes, as long as there are more: three packets. What is read in such portions is still
-/// in the processor's cache when the application reads it (measured: docs/lab/2026-11-23-bulk-portions.md).
+/// Bytes of large packets that one burst takes while there are more: three packets. A portion of this size is still in
+/// the processor's cache when the application reads it (measured: docs/lab/2026-11-23-bulk-portions.md).
 const PORTION: usize = 160 << 10;
 
 /// One interface.
@@ -35,9 +35,9 @@ pub(crate) struct Port {
     pub(crate) errors: u64,
     /// Packets that the device did not take last time.
     left: usize,
-    /// The operator has been told what is wrong around the device.
+    /// The operator has been told of a problem around the device.
     advised: bool,
-    /// The interface is gone; its number waits for another one.
+    /// The interface is gone; its number may be reused.
     pub(crate) removed: bool,
 }
 
@@ -53,8 +53,8 @@ impl Interfaces {
         Interfaces { ports: Vec::new(), received: Burst::with_capacity(BURST_FRAMES), out: Vec::new() }
     }
 
-    /// Adds a device, with offloads in front of it where it lacks them, and names it to the stack. The number is that of a
-    /// removed one, if there is one.
+    /// Adds a device, with the offloads that it lacks in front of it, and names it to the stack. Reuses the number of a
+    /// removed interface if there is one.
     pub(crate) fn add(
         &mut self,
         now: Instant,
@@ -75,7 +75,7 @@ impl Interfaces {
         number
     }
 
-    /// Puts a device into the place of another one, which may have been removed before.
+    /// Replaces the device of an interface, which may have been removed before.
     pub(crate) fn replace(
         &mut self,
         now: Instant,
@@ -90,7 +90,7 @@ impl Interfaces {
         self.ports[number as usize] = port;
     }
 
-    /// Closes the device of an interface. What waits for it is dropped; the number stays taken until `free`.
+    /// Closes the device of an interface. Packets that wait for it are dropped; the number stays taken until `free`.
     pub(crate) fn close(&mut self, number: u32) {
         let port = &mut self.ports[number as usize];
         port.device = Box::new(Closed(port.device.capabilities()));
@@ -98,17 +98,17 @@ impl Interfaces {
         self.out[number as usize].clear();
     }
 
-    /// The number of a closed interface may be used again.
+    /// Frees the number of a closed interface.
     pub(crate) fn free(&mut self, number: u32) {
         self.ports[number as usize].removed = true;
     }
 
-    /// Whether an interface of this number exists.
+    /// Returns true if an interface of this number exists.
     pub(crate) fn exists(&self, number: u32) -> bool {
         self.ports.get(number as usize).is_some_and(|port| !port.removed)
     }
 
-    /// Tells the operator, once per device, what around it makes packets get lost.
+    /// Tells the operator, once per device, why packets are lost around it.
     pub(crate) fn advise(&mut self) {
         for port in self.ports.iter_mut().filter(|port| !port.advised) {
             if let Some(advice) = port.device.advice() {
@@ -118,12 +118,12 @@ impl Interfaces {
         }
     }
 
-    /// Tells the devices how many connections are open.
+    /// Tells the devices the number of open connections.
     pub(crate) fn expect(&mut self, connections: usize) {
         self.ports.iter_mut().for_each(|port| port.device.expect(connections));
     }
 
-    /// Takes one burst from every device into the stack; returns how many packets came.
+    /// Takes one burst from every device into the stack; returns the number of packets.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
@@ -151,7 +151,7 @@ impl Interfaces {
         packets
     }
 
-    /// Lets the stack write and the devices send. Returns `true` when the stack has more to write.
+    /// Lets the stack write and the devices send. Returns true if the stack has more to write.
     pub(crate) fn transmit(&mut self, now: Instant, stack: &mut Stack, capture: Option<&mut CaptureWriter>) -> bool {
         let mut capture = capture.filter(|capture| capture.is_wanted());
         let full = self.out.iter().any(|burst| burst.packets() >= BURST_FRAMES);
@@ -171,27 +171,27 @@ impl Interfaces {
         more
     }
 
-    /// Whether packets wait for a device that is full.
+    /// Returns true if packets wait for a full device.
     pub(crate) fn is_congested(&self) -> bool {
         self.out.iter().any(|burst| !burst.is_empty())
     }
 
-    /// Arms all devices; `true` when one has packets already.
+    /// Arms all devices; returns true if one has packets already.
     pub(crate) fn arm(&mut self) -> bool {
         self.ports.iter_mut().fold(false, |ready, port| port.device.arm() | ready)
     }
 
-    /// When the first of the packets that wait arrived, on the wall clock since 1970, if a device has noted it.
+    /// Arrival of the first packet that waits, on the wall clock since 1970, if a device has noted it.
     pub(crate) fn first_arrival(&self) -> Option<Duration> {
         self.ports.iter().filter_map(|port| port.device.first_arrival()).min()
     }
 
-    /// When a device has something to do next.
+    /// Time of the devices' next work.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.ports.iter().filter_map(|port| port.device.poll_timeout()).min()
     }
 
-    /// Appends what is readable while a device has packets.
+    /// Appends the descriptors that are readable while a device has packets.
     pub(crate) fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
         for port in &self.ports {
             port.device.wait_fds(fds);
@@ -203,9 +203,9 @@ impl Interfaces {
     }
 }
 
-/// Who will read what arrives at an interface.
+/// The readers of what arrives at an interface.
 struct Readers<'a> {
-    /// Bytes of the large packets that were shown.
+    /// Bytes of the large packets seen so far.
     large: usize,
     interface: u32,
     stack: &'a Stack,
@@ -254,8 +254,8 @@ fn describe(new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena) -> (Por
     (Port { name, mac, mtu, device, errors: 0, left: 0, advised: false, removed: false }, described)
 }
 
-/// The kernel's number of an interface: what the caller knows, or (for one that the device has just made) what the kernel
-/// says; 0: it has none.
+/// The kernel's number of an interface: the caller's, or (for one that the device has just made) the one that the
+/// kernel reports; 0: none.
 pub(crate) fn kernel_number(new: &InterfaceInfo) -> u32 {
     if new.kernel_number != 0 {
         return new.kernel_number;
@@ -264,7 +264,7 @@ pub(crate) fn kernel_number(new: &InterfaceInfo) -> u32 {
     socket.and_then(|socket| name_to_index(socket, &new.name)).unwrap_or(0)
 }
 
-/// Stands where a device was: nothing arrives, and what is sent is lost.
+/// Stands in for a closed device: nothing arrives, and what is sent is lost.
 struct Closed(Capabilities);
 
 impl Device for Closed {
@@ -293,7 +293,7 @@ impl Device for Closed {
     }
 }
 
-/// Writes the packets of a burst behind the first `skip`, which were written before.
+/// Writes the packets of a burst after the first `skip`, which were written before.
 fn write_burst(capture: &mut CaptureWriter, now: Instant, interface: usize, direction: Direction, burst: &Burst, skip: usize) {
     let mut frames = burst.frames();
     for number in 0..burst.packets() {

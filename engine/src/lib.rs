@@ -1,8 +1,8 @@
 //! The engine: one [`Worker`] per core joins a protocol stack, its devices and its applications.
 //!
-//! A worker owns all of its state and shares none; the service talks to it through a
-//! [`WorkerHandle`], applications through channels in shared memory. Only [`clock`] asks the
-//! machine for the time; every other function is told.
+//! A worker owns all of its state and shares none. The service talks to it through a [`WorkerHandle`], applications
+//! through channels in shared memory. Only [`clock`] reads the machine's time; every other function takes it as an
+//! argument.
 #![forbid(unsafe_code)]
 
 pub mod api;

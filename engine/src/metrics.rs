@@ -1,9 +1,9 @@
-//! What a worker tells of itself in shared memory (`ringway_shm::stats`): the stack's counters, its
-//! own, the devices', and a record per socket.
+//! A worker's statistics in shared memory (`ringway_shm::stats`): the counters of the stack, the worker and the
+//! devices, and a record per socket.
 //!
-//! Promises: the data path only adds to plain integers and marks sockets; the shared file is written
-//! at most ten times a second, more rarely the more sockets it lists, and once more after the last work
-//! before a long sleep. Does not do: answering tools; they read without asking.
+//! Promises: the data path only adds to plain integers and marks sockets. The shared file is written at most ten times
+//! a second, more rarely the more sockets it lists, and once more before a long sleep. Does not do: answering tools;
+//! they read the file without asking.
 
 use std::io;
 use std::path::Path;
@@ -14,18 +14,18 @@ use ringway_stack::{Counter, Stack, stats::COUNTERS};
 
 use crate::interface::Interfaces;
 
-/// Time between two writings of the file at least.
+/// Shortest time between two writes of the file.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// So many more sockets in it make the time longer by as much again, so that listing them costs the data path little.
+/// Each further so many sockets lengthen the interval by one, so that listing them costs the data path little.
 const SOCKETS_PER_INTERVAL: u64 = 256;
-/// The longest time between two writings while there is work.
+/// Longest time between two writes while there is work.
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// Sockets that have a record.
+/// Number of sockets that have a record.
 const SOCKETS: usize = 65_536;
-/// Upper bounds of the classes of packets per turn; the last class has none.
+/// Upper bounds of the classes of packets per iteration; the last class has none.
 const BATCHES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// What a worker counts besides its stack.
+/// Counters of a worker besides those of its stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Work {
@@ -123,7 +123,7 @@ pub(crate) struct Metrics {
     writer: Option<StatsWriter>,
     free: Vec<u32>,
     next: u32,
-    /// Places of sockets that no application has.
+    /// Record indices of orphans.
     strays: Vec<u32>,
     written_at: Instant,
     dirty: bool,
@@ -158,7 +158,7 @@ impl Metrics {
         self.values[work as usize] = value;
     }
 
-    /// A turn that received `packets` and did something.
+    /// Counts an iteration that did something and received `packets`.
     #[inline]
     pub(crate) fn turned(&mut self, packets: usize) {
         self.dirty = true;
@@ -169,7 +169,7 @@ impl Metrics {
         }
     }
 
-    /// A place for the record of a new socket; `None` when there is no file or it is full.
+    /// Index for the record of a new socket; `None` if there is no file or it is full.
     pub(crate) fn claim_record(&mut self) -> Option<u32> {
         let writer = self.writer.as_ref()?;
         self.free.pop().or_else(|| {
@@ -181,7 +181,7 @@ impl Metrics {
         })
     }
 
-    /// The socket is gone.
+    /// Releases the record of a closed socket.
     pub(crate) fn release_record(&mut self, index: u32) {
         if let Some(writer) = &mut self.writer {
             writer.set_socket(index as usize, None);
@@ -195,7 +195,7 @@ impl Metrics {
         }
     }
 
-    /// Replaces the records of sockets without an application.
+    /// Replaces the records of orphans.
     pub(crate) fn write_strays(&mut self, strays: &[SocketRecord]) {
         while self.strays.len() > strays.len() {
             if let Some(index) = self.strays.pop() {
@@ -211,7 +211,7 @@ impl Metrics {
         }
     }
 
-    /// When the file wants to be written: `None` when nothing has changed.
+    /// Time at which the file must be written; `None`: nothing has changed.
     pub(crate) fn due(&self) -> Option<Instant> {
         (self.dirty && self.writer.is_some()).then(|| self.written_at + self.interval())
     }

@@ -1,8 +1,8 @@
 //! Lines for the administrator, from threads that must not wait.
 //!
-//! Promises: [`notice`] returns at once whatever standard error is (a full disk, a pipe that is not read, closed); what comes
-//! faster than 64 lines and then fifty a second is lost, and the next line says how much was. Does not do: lines of the
-//! main thread at its end; what is queued then may be lost too.
+//! Promises: [`notice`] returns at once whatever standard error is (a full disk, an unread pipe, closed). Lines beyond
+//! a burst of 64 and then fifty a second are dropped, and the next line written reports how many. Does not do: lines
+//! that the main thread queues at its end; these may be lost too.
 
 use std::io::Write;
 use std::sync::OnceLock;
@@ -11,24 +11,24 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// Lines that wait to be written.
+/// Capacity of the queue, lines.
 const QUEUE: usize = 128;
-/// Lines at once before the writer slows down.
+/// Lines written at once before the writer slows down.
 const BURST: u32 = 64;
-/// Between two lines then; a pause of this many times as long ends it.
+/// Interval between lines after a burst; a pause of this many intervals ends it.
 const STEP: Duration = Duration::from_millis(20);
 const CALM: u32 = 50;
 
 static WRITER: OnceLock<Option<SyncSender<String>>> = OnceLock::new();
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Writes `ringway: ` and a line to standard error, sometime soon.
+/// Queues `ringway: ` and a line for standard error.
 pub fn notice(line: &str) {
     let is_lost = writer().as_ref().is_none_or(|writer| writer.try_send(format!("ringway: {line}\n")).is_err());
     LOST.fetch_add(u64::from(is_lost), Ordering::Relaxed);
 }
 
-/// Starts the thread that writes, with the rights of the calling one; else the first [`notice`] does.
+/// Starts the writing thread with the rights of the calling one; otherwise the first [`notice`] starts it.
 pub fn prepare() {
     writer();
 }
@@ -41,11 +41,11 @@ fn writer() -> &'static Option<SyncSender<String>> {
     })
 }
 
-/// Writes what comes until the last sender is gone.
+/// Writes lines until the last sender is dropped.
 fn write(lines: &Receiver<String>, to: &mut dyn Write) {
     let mut burst = 0;
     loop {
-        // Only behind a line does the wait have an end: a service that has nothing to say never wakes.
+        // The wait has an end only after a line: a service that has nothing to say never wakes.
         let next = if burst > 0 { lines.recv_timeout(STEP * CALM) } else { lines.recv().map_err(RecvTimeoutError::from) };
         let line = match next {
             Ok(line) => line,
@@ -59,7 +59,7 @@ fn write(lines: &Receiver<String>, to: &mut dyn Write) {
         if lost > 0 {
             to.write_all(format!("ringway: {lost} lines were lost\n").as_bytes()).unwrap_or_default();
         }
-        // There is no other place for it.
+        // A failed write has no other place to go.
         to.write_all(line.as_bytes()).unwrap_or_default();
         burst += 1;
         if burst > BURST {

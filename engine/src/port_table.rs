@@ -1,9 +1,8 @@
-//! Who uses which port of this worker: counts users per (address, port) and asks [`Ports`] only when
-//! the first comes and the last has gone.
+//! Users of this worker's ports: counts users per (address, port) and asks [`Ports`] only for the first and after the
+//! last.
 //!
-//! A user is a listener, a connection, or a connection that is over (which keeps its port for a
-//! while: packets of the old connection must not reach the kernel's TCP). Does not do:
-//! finding out whether a 4-tuple is free; that is the stack's.
+//! A user is a listener, a connection, or a closed connection, which keeps its port for a while: packets of the old
+//! connection must not reach the kernel's TCP. Does not do: finding out whether a 4-tuple is free; the stack does.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -13,25 +12,25 @@ use ringway_shm::{Duration, Instant};
 use crate::claim::Claim;
 use crate::ports::{Division, PortError, Ports, Transport};
 
-/// Late releases are gathered, so that a worker with nothing else to do wakes once for many.
+/// Late releases are gathered, so that a worker that is otherwise idle wakes once for many.
 const GATHER: Duration = Duration::from_secs(1);
-/// How many ports to try when the kernel's choice is in use here.
+/// Number of ports to try if the kernel's choice is in use here.
 const RESERVE_ATTEMPTS: usize = 8;
 
 struct Users {
     count: u32,
     reserved: bool,
-    /// Of the port's flows only a share comes to this worker.
+    /// Only a share of the port's flows comes to this worker.
     shared: bool,
-    /// Connections that are over keep the port until then.
+    /// Time until which closed connections keep the port.
     hold_until: Instant,
-    /// Whether the port has an entry in `late`.
+    /// The port has an entry in `late`.
     queued: bool,
-    /// A listener has it, or had: its connections were accepted.
+    /// A listener has or had it: its connections were accepted.
     served: bool,
     /// The host's packet filters forbid it: packets go to the kernel.
     guarded: bool,
-    /// The right of the connection that was opened from it last.
+    /// Claim of the connection that was opened from it last.
     claim: Option<Claim>,
 }
 
@@ -50,12 +49,12 @@ impl Users {
     }
 }
 
-/// The table; see the module's text.
+/// The table; see the module documentation.
 pub(crate) struct PortTable {
     ports: Box<dyn Ports>,
     users: HashMap<(Transport, IpAddr, u16), Users>,
     late: BTreeSet<(Instant, IpAddr, u16)>,
-    /// Ports that were taken for connections, and the one that was lent to another connection last.
+    /// Ports taken for connections, and the one lent to another connection last.
     reserved: BTreeSet<(IpAddr, u16)>,
     lent: u16,
 }
@@ -65,13 +64,13 @@ impl PortTable {
         PortTable { ports, users: HashMap::new(), late: BTreeSet::new(), reserved: BTreeSet::new(), lent: 0 }
     }
 
-    /// One user more of a port that is reserved by somebody else's kernel socket (a listener's twin,
-    /// a socket that the application has bound), or is in the table already.
+    /// Adds a user of a port that is reserved by another kernel socket (a listener's shadow, a socket that the
+    /// application has bound), or that is in the table already.
     pub(crate) fn add(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
         self.add_of(Transport::Tcp, ip, port)
     }
 
-    /// As [`add`](PortTable::add), for a listener that every worker of the service has.
+    /// Like [`add`](PortTable::add), for a listener that every worker of the service has.
     pub(crate) fn add_share(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
         if !self.is_guarded(ip, port) {
             self.ports.own_share(Transport::Tcp, ip, port)?;
@@ -82,8 +81,9 @@ impl PortTable {
         Ok(())
     }
 
-    /// As [`add`](PortTable::add), for a connection that is opened: its answers must come to this worker, so the port may
-    /// not be one whose flows are shared among workers. `claim`, the right to the port, is kept as long as the port is used.
+    /// Like [`add`](PortTable::add), for a connection that is opened: its answers must come to this worker, so the
+    /// flows of the port may not be shared among workers. `claim`, the right to the port, is kept as long as the port
+    /// is used.
     pub(crate) fn add_alone(&mut self, ip: IpAddr, port: u16, claim: Option<Claim>) -> Result<(), PortError> {
         match self.users.get(&(Transport::Tcp, ip, port)) {
             Some(users) if users.shared => return Err(PortError::InUse),
@@ -95,17 +95,17 @@ impl PortTable {
         Ok(())
     }
 
-    /// Whether connections to this address and port come to every worker of the service, each to its own.
+    /// Returns true if every worker of the service gets its own share of the connections to this address and port.
     pub(crate) fn is_shared(&self, (ip, port): (IpAddr, u16)) -> bool {
         self.users.get(&(Transport::Tcp, ip, port)).is_some_and(|users| users.shared)
     }
 
-    /// The other workers, if there are any.
+    /// The other workers, if any.
     pub(crate) fn division(&mut self) -> Option<&mut dyn Division> {
         self.ports.division()
     }
 
-    /// As [`add`](PortTable::add), of UDP.
+    /// Like [`add`](PortTable::add), for UDP.
     pub(crate) fn add_datagrams(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
         self.add_of(Transport::Udp, ip, port)
     }
@@ -125,7 +125,7 @@ impl PortTable {
         for _ in 0..RESERVE_ATTEMPTS {
             let port = self.ports.reserve(ip, 0)?;
             if self.users.contains_key(&(Transport::Tcp, ip, port)) {
-                // Free for the kernel, but connections of a socket that is gone still use it here.
+                // Free for the kernel, but connections of a closed socket still use it here.
                 self.ports.release(ip, port);
                 continue;
             }
@@ -140,7 +140,7 @@ impl PortTable {
         Err(PortError::InUse)
     }
 
-    /// One user more of a port of `ip` that is reserved already, another one each time: what differs is the peer.
+    /// Adds a user to a reserved port of `ip`, another port each time; the connections differ by peer.
     pub(crate) fn lend(&mut self, ip: IpAddr) -> Option<u16> {
         let after = (ip, self.lent.saturating_add(1));
         let mut ports = self.reserved.range(after..=(ip, u16::MAX)).chain(self.reserved.range((ip, 0)..=(ip, self.lent)));
@@ -150,12 +150,12 @@ impl PortTable {
         Some(port)
     }
 
-    /// One user less.
+    /// Removes a user.
     pub(crate) fn remove(&mut self, ip: IpAddr, port: u16) {
         self.remove_of(Transport::Tcp, ip, port);
     }
 
-    /// As [`remove`](PortTable::remove), of UDP.
+    /// Like [`remove`](PortTable::remove), for UDP.
     pub(crate) fn remove_datagrams(&mut self, ip: IpAddr, port: u16) {
         self.remove_of(Transport::Udp, ip, port);
     }
@@ -180,7 +180,7 @@ impl PortTable {
         }
     }
 
-    /// One user less, `delay` from now: a connection of which packets may still be under way.
+    /// Removes a user `delay` from now, because packets of the connection may still be under way.
     pub(crate) fn remove_late(&mut self, now: Instant, delay: Duration, ip: IpAddr, port: u16) {
         let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port)) else {
             debug_assert!(false, "a user is removed once");
@@ -190,13 +190,13 @@ impl PortTable {
         if users.queued {
             users.count -= 1;
         } else {
-            // The last user of the hold is taken off when it ends.
+            // The last user of the hold is removed when it ends.
             users.queued = true;
             self.late.insert((now + delay, ip, port));
         }
     }
 
-    /// Removes the users whose time has come.
+    /// Removes the users after their delay.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         while let Some(&(at, ip, port)) = self.late.first() {
             if at > now {
@@ -213,29 +213,30 @@ impl PortTable {
         }
     }
 
-    /// When `handle_timeout` is wanted next. Some time after the first is due.
+    /// Time of the next `handle_timeout`, some time after the first user is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.late.first().map(|&(at, ..)| at + GATHER)
     }
 
-    /// A listener has the port.
+    /// Notes that a listener has the port.
     pub(crate) fn note_served(&mut self, ip: IpAddr, port: u16) {
         if let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port)) {
             users.served = true;
         }
     }
 
-    /// Whether the host's packet filters let a port be served.
+    /// Returns true if the host's packet filters allow a port to be served.
     pub(crate) fn may_serve(&mut self, transport: Transport, ip: IpAddr, port: u16) -> bool {
         self.ports.may_serve(transport, ip, port)
     }
 
-    /// Whether they let a connection be opened.
+    /// Returns true if the packet filters allow a connection to be opened.
     pub(crate) fn may_connect(&mut self, local: SocketAddr, peer: SocketAddr) -> bool {
         self.ports.may_connect(local, peer)
     }
 
-    /// Whether they let a connection that is open go on, after [`rules_changed`](PortTable::rules_changed).
+    /// Returns true if the filters allow an open connection to go on, after
+    /// [`rules_changed`](PortTable::rules_changed).
     pub(crate) fn may_go_on(&mut self, local: SocketAddr, peer: SocketAddr) -> bool {
         match self.users.get(&(Transport::Tcp, local.ip(), local.port())) {
             Some(users) if users.guarded => false,
@@ -244,7 +245,7 @@ impl PortTable {
         }
     }
 
-    /// The only connection of a port may not go on: its packets go to the kernel.
+    /// Gives the packets of a port to the kernel: its only connection may not go on.
     pub(crate) fn guard(&mut self, ip: IpAddr, port: u16) {
         if let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port))
             && users.count == 1
@@ -254,8 +255,8 @@ impl PortTable {
         }
     }
 
-    /// The host's packet filters have changed: ports of listeners that they forbid are the kernel's, those that they let go
-    /// are served again.
+    /// Follows a change of the host's packet filters: listeners' ports that they forbid are the kernel's, those that
+    /// they allow again are served again.
     pub(crate) fn rules_changed(&mut self) {
         let served = self.users.iter().filter(|(_, users)| users.served);
         let mut served: Vec<_> = served.map(|(&(_, ip, port), users)| (ip, port, users.guarded, users.shared)).collect();
@@ -282,7 +283,7 @@ impl PortTable {
         self.users.get(&(Transport::Tcp, ip, port)).is_some_and(|users| users.guarded)
     }
 
-    /// Whether anybody uses the port.
+    /// Returns true if the port has a user.
     #[cfg(test)]
     pub(crate) fn is_used(&self, ip: IpAddr, port: u16) -> bool {
         self.users.contains_key(&(Transport::Tcp, ip, port))

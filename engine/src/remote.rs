@@ -1,5 +1,5 @@
 //! The native API for programs beside the worker: other threads, other processes. It talks to a running service through
-//! a channel, as unmodified programs do, without their descriptors.
+//! a channel, as unmodified programs do, but without descriptors.
 //!
 //! ```no_run
 //! use std::io::Write;
@@ -12,12 +12,12 @@
 //! }
 //! # Ok(()) }
 //! ```
-//! All handles may be used by several threads. Calls block unless the handle was made non-blocking; [`Poller`] waits for
-//! many, and every operation has a `Future` that needs no particular runtime ([`future`]). Received bytes can be read in
-//! place ([`Stream::read_chunk`]) and bytes to send written in place ([`Stream::reserve`]).
+//! Several threads may use each handle. Calls block unless the handle was made non-blocking; [`Poller`] waits for many,
+//! and every operation has a `Future` that needs no particular runtime ([`future`]). Received bytes can be read in
+//! place ([`Stream::read_chunk`]), and bytes to send written in place ([`Stream::reserve`]).
 //!
-//! Errors are those of the socket calls of Linux, as `io::Error` with the errno; when the service dies every connection
-//! fails with ECONNRESET. Does not do: destinations that no interface of Ringway leads to (ENETUNREACH), loopback (the
+//! Errors are those of Linux's socket calls, as `io::Error` with the errno; when the service dies, every connection
+//! fails with ECONNRESET. Does not do: destinations that no interface of Ringway reaches (ENETUNREACH), loopback (the
 //! kernel's), handles that survive fork.
 
 mod control;

@@ -10,7 +10,7 @@ use crate::worker::{Worker, WorkerConfig};
 
 /// A running worker. Dropping this does not stop it; see [`WorkerHandle::stop`].
 pub struct WorkerThread {
-    /// Tells it what to do.
+    /// Sends commands to the worker.
     pub handle: WorkerHandle,
     thread: JoinHandle<io::Result<()>>,
 }
@@ -19,7 +19,7 @@ impl WorkerThread {
     /// Waits for the end of the worker.
     ///
     /// # Errors
-    /// What ended it, other than `stop`.
+    /// The error that ended it, other than `stop`.
     ///
     /// # Blocking
     /// Until the worker has stopped.
@@ -27,7 +27,7 @@ impl WorkerThread {
         self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the worker panicked")))
     }
 
-    /// Whether the worker has ended.
+    /// Returns true if the worker has ended.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
@@ -36,7 +36,7 @@ impl WorkerThread {
 /// Starts a worker in a thread named after `config.name`.
 ///
 /// # Errors
-/// The thread, its memory or its files could not be had.
+/// The system has no thread, memory or files for it.
 ///
 /// # Blocking
 /// Until the worker is ready for commands.

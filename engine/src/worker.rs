@@ -1,12 +1,12 @@
 //! The worker: one loop that owns a stack, its devices and its applications.
 //!
 //! ```text
-//! turn: commands -> rx bursts -> stack -> data whose window has opened -> events to applications
+//! turn: commands -> rx bursts -> stack -> data released by the window -> events to applications
 //!       -> their requests -> wakes -> new data, ACKs riding on it -> devices
 //! ```
-//! Acknowledgments clock out queued data before any application work of the same turn. Promises:
-//! state is touched by one thread only and without locks; a turn never blocks; a worker with nothing
-//! to do sleeps in one kernel wait. Does not do: deciding who may attach; that is the service's.
+//! Acknowledgments clock out queued data before any application work of the same iteration (`turn`). Promises: one
+//! thread only touches the state, without locks; an iteration never blocks; a worker with nothing to do sleeps in one
+//! kernel wait. Does not do: deciding which processes may attach; the service decides.
 
 use std::io;
 use std::path::PathBuf;
@@ -31,43 +31,43 @@ use crate::notice::notice;
 use crate::port_table::PortTable;
 use crate::ports::{Host, Ports};
 
-/// How soon to try again when a device is full.
+/// Retry interval for a full device.
 const RETRY: Duration = Duration::from_micros(200);
-/// Descriptors of devices for which a sleep takes memory once.
+/// Descriptors of devices that a sleep holds without a second allocation.
 const DEVICE_FDS: usize = 8;
-/// How long a peer that does not close is waited for before the end.
+/// Time before the end for peers that have everything but do not close.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// What any device has room for; it is told when so many are open, and of each doubling.
+/// Connections that any device has space for; devices are told of more, and of each doubling.
 const CROWD: usize = 1024;
-/// Bytes of the capture ring, and of each packet in it.
+/// Sizes of the capture ring and of each packet in it, bytes.
 const CAPTURE_BYTES: usize = 8 << 20;
 const CAPTURE_SNAPLEN: usize = 65_535;
 
-/// Everything that is fixed when a worker starts.
+/// Settings that are fixed when a worker starts.
 #[derive(Clone, Debug)]
 pub struct WorkerConfig {
     /// Name of the thread.
     pub name: String,
-    /// Limits and choices of the stack.
+    /// Limits and options of the stack.
     pub stack: StackConfig,
-    /// Frames to take.
+    /// Number of frames to allocate.
     pub arena: ArenaConfig,
     /// Sizes of each application group's region.
     pub shape: Shape,
-    /// How long to look for work before sleeping, while that pays; zero: not at all. `None`: twice what a wake-up costs here,
-    /// which is measured.
+    /// Longest time to look for work before a sleep, while that pays; zero: none. `None`: twice the cost of a wake-up
+    /// here, which is measured.
     pub spin: Option<Duration>,
-    /// Application groups at most.
+    /// Maximum number of application groups.
     pub regions_max: u32,
-    /// Those of one user other than root.
+    /// Maximum number of groups of one user other than root.
     pub regions_per_user_max: u32,
-    /// Connections at most that no application has any more and that have not ended.
+    /// Maximum number of orphans: connections without an application that have not ended.
     pub orphans_max: u32,
-    /// Sockets that one group may have at most.
+    /// Maximum number of sockets of one group.
     pub sockets_per_region_max: u32,
-    /// Where to keep the shared statistics; `None`: nowhere.
+    /// File of the shared statistics; `None`: none.
     pub stats_path: Option<PathBuf>,
-    /// Where to keep the capture ring; `None`: nowhere.
+    /// File of the capture ring; `None`: none.
     pub capture_path: Option<PathBuf>,
 }
 
@@ -89,7 +89,7 @@ impl Default for WorkerConfig {
     }
 }
 
-/// One loop that owns a stack, its devices and its applications; see the module's text.
+/// One loop that owns a stack, its devices and its applications; see the module documentation.
 pub struct Worker {
     arena: Arena,
     pub(crate) core: Core,
@@ -102,27 +102,27 @@ pub struct Worker {
     pub(crate) idle: Idle,
     capture: Option<CaptureWriter>,
     balance: Balance,
-    /// Devices are told when more connections are open than this.
+    /// Open connections beyond which devices are told the number.
     crowd: usize,
-    /// The stack had more to write than one turn's budget.
+    /// The stack had more to write than the budget of one iteration.
     more: bool,
-    /// Whom it waits for when the next turn finds nothing.
+    /// Party that the worker waits for if the next iteration finds nothing.
     awaited: Awaited,
     finish: Option<Finish>,
     stopping: bool,
 }
 
-/// When to end after the programs have gone.
+/// End of the worker after the programs have gone.
 #[derive(Clone, Copy, Debug)]
 struct Finish {
-    /// Peers that have all we wrote are waited for until then.
+    /// Time until which peers that have everything are waited for.
     patience: Instant,
-    /// Nobody is waited for after this.
+    /// Time at which the worker ends in any case.
     limit: Instant,
 }
 
 impl Worker {
-    /// Takes all memory.
+    /// Creates a worker and takes all its memory.
     ///
     /// # Errors
     /// The system has no memory, files or descriptors.
@@ -130,10 +130,10 @@ impl Worker {
         Worker::new_at(clock::now(), config, ports, host)
     }
 
-    /// As `new`, for a worker whose time is told: it must be driven by `turn`.
+    /// Like `new`, for a worker that gets the time passed in: the caller must drive it by `turn`.
     ///
     /// # Errors
-    /// As `new`.
+    /// The errors of `new`.
     pub fn new_at(
         now: Instant,
         config: WorkerConfig,
@@ -170,7 +170,7 @@ impl Worker {
         Ok((worker, handle))
     }
 
-    /// Turns until told to stop.
+    /// Runs iterations until told to stop.
     ///
     /// # Errors
     /// The system refused to wait.
@@ -190,14 +190,15 @@ impl Worker {
         Ok(())
     }
 
-    /// One turn of `run` for code on this thread that has sockets of its own.
+    /// Runs one iteration for code on this thread that has sockets of its own.
     pub(crate) fn step(&mut self) -> io::Result<()> {
         let now = clock::now();
         let worked = self.turn(now) || self.native.has_news() || self.stopping;
         self.rest(now, worked)
     }
 
-    /// After a turn that has worked, or not: spins or sleeps when that is better than another one.
+    /// Spins or sleeps after an iteration if that is better than another one at once; `worked`: the iteration found
+    /// work.
     fn rest(&mut self, now: Instant, worked: bool) -> io::Result<()> {
         if worked {
             self.idle.worked(now, self.awaited);
@@ -212,18 +213,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether the worker was told to stop.
+    /// Returns true if the worker was told to stop.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping
     }
 
-    /// Ends `run`, for code on this thread.
+    /// Ends `run`; for code on this thread.
     pub(crate) fn stop(&mut self) {
         self.stopping = true;
     }
 
-    /// Does once everything that can be done at `now`; never blocks. Returns whether it found
-    /// anything to do.
+    /// Runs one iteration at `now`: does everything possible once; never blocks. Returns true if it found work.
     pub fn turn(&mut self, now: Instant) -> bool {
         self.core.now = now;
         self.balance.turn_begins(now);
@@ -245,7 +245,7 @@ impl Worker {
         for (region, process, pid) in self.core.forks.drain(..) {
             self.host.forked(region, process, pid);
         }
-        // Before the system calls of transmission: the application goes on meanwhile.
+        // Before the system calls of transmission, so that the application runs meanwhile.
         self.attachments.flush_wakes();
         if commanded || delivered || requests {
             self.transmit();
@@ -261,7 +261,7 @@ impl Worker {
         worked
     }
 
-    /// The stack, for code that runs to completion inside the worker, between two turns.
+    /// The stack, for code that runs to completion inside the worker, between two iterations.
     pub fn stack(&mut self) -> &mut Stack {
         &mut self.core.stack
     }
@@ -271,8 +271,7 @@ impl Worker {
         &self.arena
     }
 
-    /// Adds an interface over a device that takes its frames from [`arena`](Worker::arena), and
-    /// returns its number.
+    /// Adds an interface over a device that takes its frames from [`arena`](Worker::arena), and returns its number.
     pub fn add_interface(&mut self, interface: &InterfaceInfo, device: Box<dyn Device>) -> u32 {
         let number = self.interfaces.add(self.core.now, interface, device, &self.arena, &mut self.core.stack);
         self.crowd = CROWD;
@@ -329,7 +328,7 @@ impl Worker {
         }
     }
 
-    /// Whether the worker was told to finish and nothing is left that is worth waiting for.
+    /// Returns true if the worker was told to finish and nothing worth waiting for is left.
     fn has_finished(&self, now: Instant) -> bool {
         let Some(finish) = self.finish else { return false };
         if now >= finish.limit {
@@ -353,8 +352,8 @@ impl Worker {
         }
     }
 
-    /// Sends what code on this thread has written since the last turn. Its answers carry the ACKs of what they answer, so
-    /// they go before anything new is received.
+    /// Sends what code on this thread has written since the last iteration. Its answers carry ACKs, so they go before
+    /// anything new is received.
     fn flush_native(&mut self) -> bool {
         let touched = self.native.is_touched();
         if touched {
@@ -375,8 +374,8 @@ impl Worker {
         due || native || self.interfaces.poll_timeout().is_some_and(|at| at <= now)
     }
 
-    /// Hands the stack's events to the applications; returns whether there were any for others, and for code on this thread,
-    /// which answers when the turn is over.
+    /// Hands the stack's events to the applications. Returns whether there were any for others, and for code on this
+    /// thread, which answers after the iteration.
     fn deliver(&mut self) -> (bool, bool) {
         let (mut delivered, mut native) = (false, false);
         while let Some(event) = self.core.stack.poll_event() {
@@ -388,7 +387,7 @@ impl Worker {
             match event {
                 Event::ResolveNeighbor { interface, ip } => self.host.resolve(interface, ip),
                 Event::Address { change: AddressChange::Duplicate(ip), .. } => {
-                    notice(&format!("{ip} is used by somebody else on the link"));
+                    notice(&format!("{ip} is used by another host on the link"));
                 }
                 event => self.attachments.deliver(event, &mut self.core),
             }

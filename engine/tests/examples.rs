@@ -48,11 +48,11 @@ fn join(network: u8, first: &mut Net, second: &mut Net) {
     add(second, 2, right);
 }
 
-/// A host other than the client: one turn, and when the next is due.
+/// A host other than the client: runs one iteration and returns the time of the next.
 type Host<'a> = &'a mut dyn FnMut(Instant) -> (bool, Option<Instant>);
 
-/// Sends `request` from `client` to `to` and returns all that comes back, until the server ends the connection or `enough`
-/// bytes are there.
+/// Sends `request` from `client` to `to`; returns the answer, until the server ends the connection or `enough` bytes
+/// have arrived.
 fn converse(client: &mut Net, hosts: &mut [Host<'_>], to: SocketAddr, request: &[u8], enough: usize) -> Vec<u8> {
     let stream = TcpStream::connect(client, to).expect("a route");
     let (mut sent, mut got, mut buffer) = (0, Vec::new(), [0; 4096]);
@@ -61,7 +61,7 @@ fn converse(client: &mut Net, hosts: &mut [Host<'_>], to: SocketAddr, request: &
         match stream.write(client, &request[sent..]) {
             Ok(count) => sent += count,
             Err(WriteError::WouldBlock) => {}
-            // The server has gone; what it had said before is read below.
+            // The server has closed; its earlier answer is read below.
             Err(error) => assert!(matches!(error, WriteError::Failed(_))),
         }
         loop {
@@ -97,7 +97,7 @@ fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 31 + at / 251) as u8).collect()
 }
 
-/// What is sent to the echo server comes back, and no byte was copied on the way.
+/// Data sent to the echo server comes back, and no byte was copied on the way.
 #[test]
 fn echo_returns_what_it_gets() {
     let (mut server, mut client) = (net(1), net(2));
@@ -143,7 +143,7 @@ fn the_proxy_joins_two_networks() {
     assert_eq!(between.copied_bytes(), 0);
 }
 
-/// A client whose upstream refuses is reset.
+/// A client is reset if its upstream refuses.
 #[test]
 fn the_proxy_passes_a_refusal_on() {
     let (mut client, mut between, mut server) = (net(1), net(2), net(3));
@@ -159,11 +159,11 @@ fn the_proxy_passes_a_refusal_on() {
         between.turn_at(now);
         proxy.serve(&mut between);
         server.turn_at(now);
-        assert!(now < START + Duration::from_secs(1), "it is told soon");
+        assert!(now < START + Duration::from_secs(1), "it is reset soon");
     }
 }
 
-/// Persistent and pipelined requests, HEAD, what is not there, and what is no request.
+/// Persistent and pipelined requests, HEAD, missing files and invalid requests.
 #[test]
 fn http_serves_files() {
     let (mut server, mut client) = (net(1), net(2));
@@ -204,11 +204,11 @@ fn http_serves_files() {
     let got = converse(&mut client, &mut [&mut host], address(0, 1, 80), &endless, 12);
     assert!(got.starts_with(b"HTTP/1.1 431 ") || got.is_empty(), "answered, or reset because it was still sending");
     let idle = converse(&mut client, &mut [&mut host], address(0, 1, 80), b"GET ", usize::MAX);
-    assert_eq!(idle, b"", "who says nothing more is left after a while");
+    assert_eq!(idle, b"", "an idle client is closed after a while");
     runtime.cancel_all();
 }
 
-/// Stores, finds, replaces and deletes, with values that lie in one segment and in many, all in one pipelined stream.
+/// Stores, finds, replaces and deletes, with values in one segment and in many, all in one pipelined stream.
 #[test]
 fn kv_stores_and_finds() {
     let (mut server, mut client) = (net(1), net(2));

@@ -1,6 +1,6 @@
-//! accept4(2): first from the stack, then from the listener's kernel twin.
+//! accept4(2): first from the stack, then from the listener's kernel socket (its shadow).
 //!
-//! A connection of the stack gets a kernel TCP socket of the listener's family, never connected, for itself (`spares`).
+//! A connection of the stack gets its own kernel TCP socket of the listener's family, never connected (`spares`).
 
 use crate::Posix;
 use crate::address::SocketName;
@@ -15,7 +15,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 impl Posix {
-    /// accept4(2) on a socket of ours: the new descriptor and the peer's address.
+    /// accept4(2) on a socket of ours; returns the new descriptor and the peer's address.
     pub fn accept(&self, fd: Fd, listener: SocketRef, flags: i32) -> Answer<(Fd, RawAddress)> {
         if flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != 0 {
             return Err(Errno::INVAL);
@@ -58,7 +58,7 @@ impl Posix {
         }
     }
 
-    /// accept(2) tells programs to treat ENETDOWN as EAGAIN: the listener goes on.
+    /// Programs must treat ENETDOWN like EAGAIN (accept(2)): the listener goes on.
     fn accepted_by_kernel(&self, new: Fd, peer: RawAddress) -> Answer<(Fd, RawAddress)> {
         if let Err(error) = self.may_kernel_reach(peer.as_slice()) {
             self.kernel.close(new)?;
@@ -67,7 +67,7 @@ impl Posix {
         Ok((new, peer))
     }
 
-    /// The number first, the connection second: when no number is free, the connection stays in the queue.
+    /// The number first, then the connection: without a free number the connection stays in the queue.
     fn accept_from_stack(&self, channel: &dyn Channel, listener: SocketRef, flags: i32) -> Option<Answer<(Fd, RawAddress)>> {
         let inet6 = self.descriptions.of(listener).is(Flag::INET6);
         let _inside = self.fork_gate.enter();

@@ -1,21 +1,21 @@
-//! Socket addresses as C programs write them: `sockaddr_in` and `sockaddr_in6`.
+//! Socket addresses in C form: `sockaddr_in` and `sockaddr_in6`.
 //!
-//! A v4-mapped address in a `sockaddr_in6` is an IPv4 address to everything behind this file; only names that are handed
-//! back to the program are mapped again.
+//! Beyond this file a v4-mapped address in a `sockaddr_in6` is an IPv4 address; only names returned to the program are
+//! mapped again.
 
 use crate::fallback::RawAddress;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// What the program's `sockaddr` says, as far as it concerns the stack.
+/// The content of a program's `sockaddr`, as far as it concerns the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    /// An address of the Internet, IPv4 also when it came v4-mapped; `inet6`: it came in an IPv6 structure.
+    /// An Internet address, IPv4 also if it came v4-mapped; `inet6`: it came in an IPv6 structure.
     Inet { address: SocketAddr, inet6: bool },
-    /// Another family, or too short: the kernel knows what to say.
+    /// Another family, or too short: the kernel returns the error.
     Other,
 }
 
-/// A name (address) that the stack hands to a program, ready to be copied out.
+/// A name (address) that the stack returns to a program, ready to be copied out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SocketName {
     bytes: [u8; IN6_LEN],
@@ -23,7 +23,7 @@ pub(crate) struct SocketName {
 }
 
 impl SocketName {
-    /// `address` as the socket's family wants it.
+    /// Encodes `address` for the socket's family.
     pub(crate) fn new(address: SocketAddr, inet6: bool) -> SocketName {
         let mut bytes = [0; IN6_LEN];
         bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
@@ -56,7 +56,7 @@ impl From<SocketName> for RawAddress {
     }
 }
 
-/// Reads a program's `sockaddr`.
+/// Parses a program's `sockaddr`.
 pub(crate) fn parse(bytes: &[u8]) -> Parsed {
     let Some(family) = bytes.first_chunk::<2>().map(|bytes| i32::from(u16::from_ne_bytes(*bytes))) else {
         return Parsed::Other;
@@ -79,7 +79,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Parsed {
     }
 }
 
-/// Addresses that the kernel serves whatever the stack does, as destination or as the address of a listener.
+/// Returns true for addresses that the kernel always serves, as destination or as the address of a listener.
 pub(crate) fn is_kernels(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.is_loopback() || ip.is_multicast() || ip.is_broadcast(),
@@ -93,7 +93,7 @@ fn port(bytes: &[u8]) -> u16 {
 
 const IN_LEN: usize = 16;
 const IN6_LEN: usize = 28;
-/// Linux takes a `sockaddr_in6` without its scope id (RFC 2133 had none).
+/// Linux accepts a `sockaddr_in6` without its scope id (RFC 2133 had none).
 const IN6_LEN_MIN: usize = 24;
 
 #[cfg(test)]

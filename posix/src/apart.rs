@@ -1,10 +1,10 @@
-//! Threads with a descriptor table of their own: close_range(2) with CLOSE_RANGE_UNSHARE and unshare(2) with CLONE_FILES by one
-//! thread of several.
+//! Threads with a descriptor table of their own: close_range(2) with CLOSE_RANGE_UNSHARE and unshare(2) with
+//! CLONE_FILES by one thread of several.
 //!
-//! From then on a number may name one file for that thread and another one for the rest, of whose numbers this library's table speaks.
-//! So for such a thread nothing is ours: its calls are the kernel's, to which a connection of the stack is a socket that is not
-//! connected, and what it closes stays open for the others. Does not do: know threads that such a thread makes, which share its
-//! descriptors.
+//! From then on a number may name one file for that thread and another for the rest, to which this library's table
+//! applies. So for such a thread nothing is ours: its calls are the kernel's, where a connection of the stack is an
+//! unconnected socket, and what it closes stays open for the others. Does not do: recognizing threads made by such a
+//! thread, which share its descriptors.
 
 use crate::Posix;
 use crate::errno::Answer;
@@ -20,26 +20,26 @@ thread_local! {
     static APART: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Has this thread a table of its own?
+/// Returns true if this thread has its own table.
 #[inline]
 pub(crate) fn is_apart() -> bool {
     ANY.load(Ordering::Relaxed) && APART.get()
 }
 
 impl Posix {
-    /// The calling thread has been given descriptors of its own.
+    /// Notes that the calling thread has got descriptors of its own.
     pub fn note_unshared(&self) {
         // A child of vfork has had its own all along.
         if self.is_borrowed() {
             return;
         }
-        // First of all: to look into /proc takes a number, which may be a socket's for the others.
+        // First, because reading /proc takes a number, which may be a socket's for the others.
         let was_apart = APART.replace(true);
         ANY.store(true, Ordering::Relaxed);
         APART.set(was_apart || self.kernel.has_other_threads());
     }
 
-    /// close_range(2) with CLOSE_RANGE_UNSHARE. `None`: no other thread shares the descriptors, and there is nothing to part.
+    /// close_range(2) with CLOSE_RANGE_UNSHARE. `None`: no other thread shares the descriptors, so nothing is unshared.
     pub fn close_range_apart(
         &self,
         first: Fd,
@@ -69,7 +69,7 @@ impl Posix {
         Some(answer)
     }
 
-    /// In a child of fork: what its thread had apart is the child's only table now. Nothing in it is ours.
+    /// In a child of fork: its thread's own table is the child's only table now. Nothing in it is ours.
     pub(crate) fn forget_apart(&self) {
         if is_apart() {
             self.table.for_each_in(0, Fd::MAX, |fd, _| {

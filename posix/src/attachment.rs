@@ -1,4 +1,4 @@
-//! Getting a channel, once, when the first socket needs it; and knowing when the service has died.
+//! Attaching once, when the first socket needs a channel, and detecting the death of the service.
 
 use crate::Posix;
 use crate::apart::is_apart;
@@ -9,10 +9,10 @@ use crate::fd_table::Entry;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the environment says about this process.
+/// Settings of this process from the environment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
-    /// RINGWAY_STRICT: a socket that should be ours and cannot be fails instead of going to the kernel.
+    /// RINGWAY_STRICT: a socket that should be ours but cannot be fails instead of going to the kernel.
     pub strict: bool,
     /// RINGWAY_QUIET: no line on standard error when the service does not answer.
     pub quiet: bool,
@@ -20,7 +20,7 @@ pub struct Settings {
     pub log_fallback: bool,
 }
 
-/// The process's way to its channel.
+/// State of the process's attachment.
 pub(crate) struct Attachment {
     attach: Box<dyn Attach>,
     channel: OnceLock<Option<Box<dyn Channel>>>,
@@ -34,7 +34,7 @@ impl Attachment {
 }
 
 impl Posix {
-    /// The channel if this process is attached; does not attach.
+    /// The channel if this process is attached; never attaches.
     #[inline]
     pub fn attached(&self) -> Option<&dyn Channel> {
         self.attachment.channel.get()?.as_deref()
@@ -43,7 +43,7 @@ impl Posix {
     /// The channel; attaches at the first call. `Ok(None)`: no service, the kernel serves everything.
     ///
     /// # Errors
-    /// ENETDOWN in strict mode when there is no service.
+    /// ENETDOWN in strict mode without a service.
     pub(crate) fn channel(&self) -> Answer<Option<&dyn Channel>> {
         if is_apart() {
             return if self.settings.strict { Err(Errno::NETDOWN) } else { Ok(None) };
@@ -51,7 +51,7 @@ impl Posix {
         let channel = match self.attachment.channel.get() {
             Some(channel) => channel,
             None => {
-                // A child could not finish what another thread of its parent has begun.
+                // A child could not finish an attach that another thread of its parent has begun.
                 let _inside = self.fork_gate.enter();
                 self.attachment.channel.get_or_init(|| self.attach_now())
             }
@@ -62,17 +62,17 @@ impl Posix {
         }
     }
 
-    /// Is what cannot be the stack's an error?
+    /// Returns true in strict mode: sockets that cannot be the stack's fail.
     pub fn is_strict(&self) -> bool {
         self.settings.strict
     }
 
-    /// Is nothing to be said on standard error?
+    /// Returns true if nothing may be written to standard error.
     pub fn is_quiet(&self) -> bool {
         self.settings.quiet
     }
 
-    /// Attaches now if it has not been tried (before the process confines itself, or for inherited sockets).
+    /// Attaches now unless it was tried (before the process confines itself, or for inherited sockets).
     pub fn attach_early(&self) -> bool {
         matches!(self.channel(), Ok(Some(_)))
     }
@@ -99,13 +99,13 @@ impl Posix {
         }
     }
 
-    /// The lowest number for descriptors of our own: high enough that the program's lowest free numbers stay free.
+    /// Lowest number for our own descriptors: high enough that the program's lowest free numbers stay free.
     pub(crate) fn internal_floor(&self) -> Fd {
         let limit = self.kernel.descriptor_limit().min(INTERNAL_TOP);
         Fd::try_from(limit.saturating_sub(INTERNAL_ROOM)).expect("INTERNAL_TOP fits a descriptor number").max(3)
     }
 
-    /// Moves a descriptor of our own up to the top of the range and marks it.
+    /// Moves one of our own descriptors to the top of the range and marks it.
     pub(crate) fn park(&self, fd: Fd) -> Fd {
         let parked = match self.kernel.duplicate(fd, self.internal_floor(), true) {
             Ok(high) => {
@@ -120,7 +120,7 @@ impl Posix {
         parked
     }
 
-    /// Is the service gone? Then every socket is reset.
+    /// Returns true if the service is gone; then every socket is reset.
     pub(crate) fn service_is_dead(&self) -> bool {
         if self.attachment.dead.load(Ordering::Acquire) {
             return true;
@@ -134,15 +134,15 @@ impl Posix {
         }
     }
 
-    /// Looks whether the service has died, for waits that do not include the control descriptor.
+    /// Checks whether the service has died, for waits that do not include the control descriptor.
     pub(crate) fn look_at_service(&self) {
         if let Some(channel) = self.attached() {
             channel.confirm_death();
         }
     }
 
-    /// Somebody saw a control descriptor hang up. In a forked child it may have been the parent's, whose end is not
-    /// the service's.
+    /// Checks a control descriptor that has hung up. In a forked child it may have been the parent's, and its hang-up
+    /// not the service's.
     pub fn note_service_death(&self) {
         let Some(channel) = self.attached() else { return };
         channel.confirm_death();
@@ -152,7 +152,7 @@ impl Posix {
     }
 }
 
-/// Our own descriptors stay below this number even where the limit is higher: the kernel's table grows with the highest.
+/// Our own descriptors stay below this number even under a higher limit: the kernel's table grows with the highest.
 const INTERNAL_TOP: u64 = 16_384;
-/// How many numbers below the limit are kept for us.
+/// Numbers below the limit that are reserved for us.
 const INTERNAL_ROOM: u64 = 128;

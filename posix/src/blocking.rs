@@ -1,12 +1,13 @@
 //! Waiting: one kernel wait that covers the stack, the service's life and kernel descriptors.
 //!
 //! A `Waiter` is a wait context of the region with its bell (an eventfd). They are pooled: a call that must block takes
-//! one, uses it and puts it back, so the process needs as many as it has threads that block at the same moment. The
-//! pool takes no lock: it may be used from signal handlers and does not break when a handler jumps out of a wait (that
-//! context is then lost to the pool).
+//! one and puts it back, so the process needs as many as it has threads that block at the same moment. The pool takes
+//! no lock: it may be used from signal handlers and survives a handler that jumps out of a wait (that context is then
+//! lost to the pool).
 //!
-//! When no context or no bell is left, threads share one context that each process has in reserve: a ring wakes all of
-//! them, and each looks at its own. A process that has filtered its system calls waits on bells that are silenced by read(2).
+//! If no context or no bell is left, threads share one context that each process has in reserve: a ring wakes all of
+//! them, and each checks its own socket. A process that has filtered its system calls waits on bells that are silenced
+//! by read(2).
 //!
 //! The order that loses no wake-up: watch, then in a loop { drop old events, arm, look, sleep }.
 
@@ -24,9 +25,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 /// The process's wait contexts.
 pub(crate) struct WaitPool {
     cells: Box<[Cell]>,
-    /// No cell from this one on was ever used.
+    /// Cells from this one on were never used.
     end: AtomicU32,
-    /// The cell that was given back last: the next search begins there.
+    /// The cell that was put back last; the next search begins there.
     last: AtomicU32,
     /// The context that threads share: its number + 1, and its bell in the upper half; 0: none yet.
     shared: AtomicU64,
@@ -38,7 +39,7 @@ struct Cell {
     state: AtomicU32,
     context: AtomicU32,
     bell: AtomicI32,
-    /// How a thread sleeps on it: [`Sleepers`] as a number.
+    /// Way in which a thread sleeps on it: [`Sleepers`] as a number.
     sleepers: AtomicU32,
 }
 
@@ -101,14 +102,14 @@ pub struct Waiter<'a> {
     cell: usize,
 }
 
-/// What a blocking call waits for.
+/// Condition of a blocking call.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait {
-    /// The socket whose changes matter.
+    /// The socket that is watched.
     pub(crate) socket: SocketRef,
-    /// A kernel descriptor that matters too (a listener's twin).
+    /// A kernel descriptor that is watched too (a listener's shadow).
     pub(crate) twin: Option<Fd>,
-    /// When to give up with EAGAIN.
+    /// Time after which the call fails with EAGAIN.
     pub(crate) deadline: Option<Instant>,
 }
 
@@ -123,7 +124,7 @@ impl<'a> Waiter<'a> {
         self.bell
     }
 
-    /// Announces the wish to sleep: forgets old events and asks for a ring. Look at your sockets after this.
+    /// Prepares a sleep: drops old events and requests a ring. The caller must check its sockets after this.
     pub fn prepare(&self) {
         self.forget_events();
         self.channel.arm(self.context);
@@ -133,20 +134,20 @@ impl<'a> Waiter<'a> {
         while self.channel.next_event(self.context).is_some() {}
     }
 
-    /// Gives way before a sleep; whether an event has come meanwhile. Only those after `forget_events` count.
+    /// Yields before a sleep; returns true if an event has come meanwhile. Only events after `forget_events` count.
     pub(crate) fn give_way(&self) -> bool {
         let look = || look_at(self.channel, self.context);
         self.posix.courtesy.give_way(&*self.posix.kernel, self.channel.spin_limit(), look)
     }
 
-    /// The one kernel wait. `set[0]` and `set[1]` are filled in here (bell, control connection); the caller's own kernel
-    /// descriptors follow, and their `revents` are valid after `Ok`.
+    /// The one kernel wait. It fills `set[0]` and `set[1]` (bell, control connection); the caller's kernel descriptors
+    /// follow, and their `revents` are valid after `Ok`.
     ///
     /// # Errors
-    /// EINTR when a signal handler ran; what ppoll(2) says else.
+    /// EINTR if a signal handler ran; others of ppoll(2).
     pub fn sleep(&self, set: &mut [libc::pollfd], deadline: Option<Instant>, mask: Option<SignalMask>) -> Answer<usize> {
         set[0] = libc::pollfd { fd: self.bell, events: libc::POLLIN, revents: 0 };
-        // Once the death is known, the hung-up connection would end every wait at once.
+        // After the death the hung-up connection would end every wait at once.
         let control = if self.posix.service_is_dead() { -1 } else { self.channel.control_descriptor() };
         set[1] = libc::pollfd { fd: control, events: libc::POLLIN, revents: 0 };
         let timeout = self.posix.until_next_look(deadline.map(|deadline| deadline.since(self.posix.kernel.now())));
@@ -174,7 +175,7 @@ impl Drop for Waiter<'_> {
 }
 
 impl Posix {
-    /// A wait context for the calling thread; `None` when this process is not attached, or when neither a context nor a
+    /// Takes a wait context for the calling thread; `None` if this process is not attached, or if no context or no
     /// descriptor is left.
     pub fn waiter(&self) -> Option<Waiter<'_>> {
         let channel = self.attached()?;
@@ -206,7 +207,7 @@ impl Posix {
         Some(waiter(cell))
     }
 
-    /// A new bell and its context, for the pool or for an epoll instance.
+    /// Makes a bell and its context, for the pool or for an epoll instance.
     pub(crate) fn new_context(&self, channel: &dyn Channel, sleepers: Sleepers) -> Option<(Context, Fd)> {
         let (context, bell) = channel.claim_context(sleepers)?;
         let bell = bell.into_raw_fd();
@@ -214,7 +215,7 @@ impl Posix {
         Some((context, bell))
     }
 
-    /// A bell of the thread's own that rings whenever the context in reserve does.
+    /// Makes a bell for this thread that rings with the context in reserve.
     fn shared_bell(&self, channel: &dyn Channel) -> Option<(Context, Fd, Sleepers)> {
         let (context, bell) = self.shared_context(channel)?;
         let own = self.park(self.kernel.epoll_create(libc::EPOLL_CLOEXEC).ok()?);
@@ -251,11 +252,11 @@ impl Posix {
             return;
         }
         let mut event = [libc::epoll_event { events: 0, u64: 0 }];
-        // A bell that has not rung is silent.
+        // An error means that the bell has not rung.
         self.kernel.epoll_wait(bell, &mut event, Some(Duration::ZERO), None).ok();
     }
 
-    /// Closes a descriptor of our own.
+    /// Closes one of our own descriptors.
     pub(crate) fn discard_internal(&self, fd: Fd) {
         self.table.take(fd);
         if self.kernel.close(fd).is_err() {
@@ -263,19 +264,19 @@ impl Posix {
         }
     }
 
-    /// System calls are about to be filtered.
+    /// Prepares for a filter of system calls.
     pub(crate) fn confine_waits(&self) {
         self.waits.confined.store(true, Ordering::Relaxed);
     }
 
-    /// Has wait contexts ready for a process that will soon be forbidden to make some: as many as threads have waited at a
-    /// time, one at least and a few at most.
+    /// Makes wait contexts for a process that will soon be forbidden to make them: as many as threads have waited at a
+    /// time, but at least one and at most a few.
     pub fn provide_waiter(&self) {
         let used = self.waits.used().iter().filter(|cell| cell.state.load(Ordering::Relaxed) != EMPTY).count();
         drop((0..used.clamp(1, 8)).map(|_| self.waiter()).collect::<Vec<_>>());
     }
 
-    /// In a forked child: the parent's contexts are not ours.
+    /// In a forked child: drops the parent's contexts.
     pub(crate) fn forget_waiters(&self) {
         for cell in self.waits.used() {
             if cell.state.load(Ordering::Relaxed) == EMPTY {
@@ -293,8 +294,8 @@ impl Posix {
         }
     }
 
-    /// Blocks until `attempt` answers, the deadline passes (EAGAIN), a signal handler runs that does not want calls taken
-    /// up again (EINTR), or the service dies (ECONNRESET).
+    /// Blocks until `attempt` returns a result, the deadline passes (EAGAIN), a signal handler without SA_RESTART runs
+    /// (EINTR), or the service dies (ECONNRESET).
     pub(crate) fn block_on<T>(&self, wait: Wait, mut attempt: impl FnMut() -> Option<Answer<T>>) -> Answer<T> {
         let Some(waiter) = self.waiter() else { return self.block_without_context(wait, attempt) };
         waiter.channel.watch(wait.socket, waiter.context);
@@ -328,7 +329,7 @@ impl Posix {
         }
     }
 
-    /// Neither a context nor a descriptor is left: nothing can wake the thread, so it looks again, less and less often.
+    /// Polls with growing pauses, because no context or no descriptor is left that could wake the thread.
     fn block_without_context<T>(&self, wait: Wait, mut attempt: impl FnMut() -> Option<Answer<T>>) -> Answer<T> {
         let mut nap = LookAgain::default();
         loop {
@@ -341,7 +342,7 @@ impl Posix {
         }
     }
 
-    /// A listener goes on without the service: its kernel twin then gets all the traffic.
+    /// Fails if waiting is pointless. A listener goes on without the service: its shadow then gets all the traffic.
     fn still_worth_waiting(&self, wait: Wait) -> Answer<()> {
         if wait.twin.is_none() && self.service_is_dead() {
             self.descriptions.of(wait.socket).mark(Flag::DEATH_REPORTED);
@@ -353,13 +354,13 @@ impl Posix {
         }
     }
 
-    /// The deadline that a timeout option means, counted from now; 0 = none.
+    /// Deadline of a timeout option, from now; 0 = none.
     pub(crate) fn deadline_after(&self, timeout_nanos: u64) -> Option<Instant> {
         (timeout_nanos != 0).then(|| self.kernel.now() + Duration::from_nanos(timeout_nanos))
     }
 }
 
-/// How long a thread that nothing can wake waits before it looks again: 1 ms at first, 100 ms in the end.
+/// Pauses of a thread that nothing can wake: 1 ms at first, 100 ms in the end.
 #[derive(Default)]
 pub(crate) struct LookAgain(u32);
 
@@ -370,7 +371,7 @@ impl LookAgain {
     }
 }
 
-/// Threads of a process that wait at the same moment.
+/// Maximum number of threads of a process that wait at the same moment.
 const CELLS: usize = 4096;
 const EMPTY: u32 = 0;
 const FREE: u32 = 1;

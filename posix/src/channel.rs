@@ -1,7 +1,8 @@
-//! The worker as this room sees it: one attachment to a region, as a trait.
+//! The channel to the worker as a trait: one attachment to a region.
 //!
-//! The real one is `client.rs` over `ringway_shm::channel`; tests and the simulator bring their own. Nothing here blocks:
-//! who wants to wait uses a wait context (`watch`, `arm`, then one kernel wait on the context's bell).
+//! The real one is `client.rs` over `ringway_shm::channel`; tests and the simulator have their own. Nothing here
+//! blocks: a caller that wants to wait uses a wait context (`watch`, `arm`, then one kernel wait on the context's
+//! bell).
 
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
@@ -10,22 +11,22 @@ use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-/// Where a socket stands.
+/// State of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Opened by us; no request has been carried out yet.
+    /// Opened by us; no request was carried out yet.
     Opening,
     /// Serves a port.
     Listening,
     /// The handshake of a `connect` is under way.
     Connecting,
-    /// Carries data (one or both directions may be over).
+    /// Carries data (one or both directions may have ended).
     Connected,
-    /// Over; what was received can still be read.
+    /// Ended; received data can still be read.
     Closed,
 }
 
-/// Why a socket failed.
+/// Reason of a socket's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The peer refused the connection.
@@ -42,15 +43,15 @@ pub enum Failure {
     NetworkUnreachable,
     /// ICMP: the peer's host does not speak the protocol.
     ProtocolUnreachable,
-    /// ICMPv6: a router's policy forbids the way; or a broadcast without leave for it.
+    /// ICMPv6: a router's policy forbids the path; or a broadcast without SO_BROADCAST.
     Prohibited,
-    /// We gave it up ourselves.
+    /// Aborted by us.
     Aborted,
     /// The service is gone.
     ServiceGone,
-    /// The host's packet filters have a say: the socket is the kernel's.
+    /// The host's packet filters concern it: the socket is the kernel's.
     Guarded,
-    /// A datagram was larger than the path takes.
+    /// A datagram was larger than the path's MTU.
     MessageTooLong,
     /// No destination.
     NoDestination,
@@ -58,12 +59,12 @@ pub enum Failure {
     Other,
 }
 
-/// What a socket can do now, read at one moment.
+/// Readiness of a socket, read at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     /// State.
     pub state: State,
-    /// Bytes that can be received now, up to urgent data and beyond; for a listener: connections that wait.
+    /// Bytes that can be received now, up to urgent data and beyond; for a listener: number of waiting connections.
     pub readable: usize,
     /// Bytes that can be sent now.
     pub writable: usize,
@@ -71,19 +72,19 @@ pub struct View {
     pub peer_closed: bool,
     /// Our own write side is shut.
     pub write_closed: bool,
-    /// Both directions are over.
+    /// Both directions have ended.
     pub hung_up: bool,
-    /// What there is of urgent data.
+    /// Unread urgent data.
     pub urgent: Option<Urgent>,
-    /// What went wrong, if something did.
+    /// The failure, if any.
     pub failure: Option<Failure>,
-    /// Grows with everything that is received (bytes, connections, end of stream); for edge-triggered reporting.
+    /// Increases with everything received (bytes, connections, end of stream); for edge-triggered reporting.
     pub receive_sequence: u32,
-    /// Grows with everything that makes room to send; for edge-triggered reporting.
+    /// Increases with everything that makes space to send; for edge-triggered reporting.
     pub send_sequence: u32,
 }
 
-/// Urgent data that was announced and not read over.
+/// Urgent data that was announced and not passed by reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Urgent {
     /// Bytes before the urgent one.
@@ -94,34 +95,34 @@ pub struct Urgent {
     pub in_line: bool,
 }
 
-/// Why no byte moved.
+/// Reason why no byte moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferError {
-    /// Nothing there, or no room: wait and try again.
+    /// No data or no space: wait and try again.
     WouldBlock,
-    /// Send only: our write side is shut, or the connection is over.
+    /// Send only: our write side is shut, or the connection has ended.
     Closed,
-    /// The connection failed; told once.
+    /// The connection failed; reported once.
     Failed(Failure),
-    /// It never was connected (or the slot has another generation by now).
+    /// It was never connected (or the slot has another generation by now).
     NotConnected,
 }
 
-/// Why there is no urgent byte.
+/// Reason why there is no urgent byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UrgentError {
-    /// None was announced, it was fetched, or read over, or it is in line.
+    /// None was announced, or it was fetched, passed by reading, or is in line.
     Nothing,
-    /// It is announced and has not come.
+    /// It is announced and has not arrived.
     WouldBlock,
-    /// The socket never was connected.
+    /// The socket was never connected.
     NotConnected,
 }
 
-/// What becomes of the bytes that `receive` delivers.
+/// Effect of `receive` on the delivered bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taking {
-    /// They are gone from the queue.
+    /// They leave the queue.
     Take,
     /// They stay.
     Peek,
@@ -130,9 +131,9 @@ pub enum Taking {
 /// The worker's answer to a control request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlAnswer {
-    /// Carried out (a connect: the handshake has begun).
+    /// Carried out (for a connect: the handshake has begun).
     Done,
-    /// Not an address or route of the stack: the kernel's business.
+    /// Not an address or route of the stack: it is the kernel's.
     NotOurs,
     /// Address and port are taken.
     InUse,
@@ -140,20 +141,20 @@ pub enum ControlAnswer {
     AddressNotAvailable,
     /// No route to the destination.
     NoRoute,
-    /// Out of sockets, buffers or permitted share.
+    /// No socket, buffer or share is left.
     NoResources,
-    /// The host's packet filters have a say: the kernel's business.
+    /// The host's packet filters concern it: it is the kernel's.
     Guarded,
-    /// The request makes no sense in the socket's state, or the service is gone.
+    /// The request is invalid in the socket's state, or the service is gone.
     Invalid,
-    /// The statistics asked for: so many bytes.
+    /// The requested statistics: so many bytes.
     Bytes(usize),
 }
 
-/// What is asked of the worker and answered by it.
+/// Control requests to the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Serve this port.
+    /// Serves a port.
     Listen {
         /// Address and port, bound on the program's kernel socket.
         local: SocketAddr,
@@ -162,40 +163,40 @@ pub enum Request {
         /// `local` is the IPv6 wildcard of a socket that serves IPv4 too (not IPV6_V6ONLY).
         dual_stack: bool,
     },
-    /// Open a connection.
+    /// Opens a connection.
     Connect {
-        /// What the program has bound, if anything.
+        /// The address that the program has bound, if any.
         local: Option<SocketAddr>,
         /// The peer.
         remote: SocketAddr,
     },
-    /// Serve datagrams; from here on the socket carries messages.
+    /// Serves datagrams; from here on the socket carries messages.
     Datagrams {
         /// Address and port, bound on the program's kernel socket.
         local: SocketAddr,
         /// `local` is the IPv6 wildcard of a socket that serves IPv4 too.
         dual_stack: bool,
     },
-    /// Fix the remote end of a datagram socket; port 0 dissolves it.
+    /// Sets the remote end of a datagram socket; port 0 clears it.
     ConnectDatagrams {
         /// The peer.
         remote: SocketAddr,
     },
-    /// Does an interface of the stack lead there?
+    /// Asks whether an interface of the stack leads there.
     Route {
-        /// Where to.
+        /// The destination.
         remote: SocketAddr,
         /// Through the interface of this number; 0: any.
         interface: u32,
     },
-    /// Does the stack have this address?
+    /// Asks whether the stack has this address.
     Owns {
-        /// The address; its port says nothing.
+        /// The address; its port is ignored.
         local: SocketAddr,
     },
-    /// Nothing: the answer comes when all that was asked for the socket before has been done, at all its workers.
+    /// Does nothing: the answer comes when all earlier requests of the socket are done, at all its workers.
     Settle,
-    /// Describe the connection, laid out as Linux's `struct tcp_info`.
+    /// Describes the connection in the layout of Linux's `struct tcp_info`.
     Info,
 }
 
@@ -218,9 +219,9 @@ pub enum SocketOption {
     KeepAliveCount,
     /// TCP_USER_TIMEOUT, milliseconds.
     UserTimeout,
-    /// SO_SNDBUF as the program sets it (not doubled), bytes.
+    /// SO_SNDBUF as set by the program (not doubled), bytes.
     SendBuffer,
-    /// SO_RCVBUF as the program sets it (not doubled), bytes.
+    /// SO_RCVBUF as set by the program (not doubled), bytes.
     ReceiveBuffer,
     /// TCP_MAXSEG, bytes.
     MaxSegment,
@@ -246,7 +247,7 @@ pub enum SocketOption {
     FastOpenConnect,
     /// TCP_FASTOPEN_NO_COOKIE, 0 or 1.
     FastOpenNoCookie,
-    /// SO_MAX_PACING_RATE, bytes per second; all ones: without limit.
+    /// SO_MAX_PACING_RATE, bytes per second; all ones: no limit.
     PacingRate,
     /// SO_REUSEADDR, 0 or 1.
     ReuseAddress,
@@ -269,89 +270,90 @@ pub enum SocketOption {
 pub use ringway_shm::channel::attach::Purpose;
 pub use ringway_shm::channel::{Envelope, Received};
 
-/// At which workers of the service a socket begins.
+/// Workers of the service at which a socket is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Whose turn it is.
+    /// The next in turn.
     Any,
-    /// The first: what uses a port that others may use too has the same worker as they.
+    /// The first: sockets that may share a port must have the same worker.
     First,
     /// All, with one port: a listener.
     Every,
 }
 
-/// A request on its way.
+/// A request in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     pub(crate) worker: u8,
     pub(crate) first: ringway_shm::channel::Ticket,
-    /// Of a listener at the other workers.
+    /// The requests at the other workers, for a listener.
     pub(crate) partners: [Option<ringway_shm::channel::Ticket>; PARTNERS_MAX],
 }
 
-/// Workers but the first, at most.
+/// Maximum number of workers besides the first.
 pub(crate) const PARTNERS_MAX: usize = ringway_shm::channel::attach::WORKERS_MAX as usize - 1;
 
-/// The status flags that F_SETFL changes of a socket (fs/fcntl.c, setfl). All but O_NONBLOCK act on nothing here.
+/// The status flags that F_SETFL changes of a socket (fs/fcntl.c, setfl). Only O_NONBLOCK has an effect here.
 pub const STATUS_FLAGS: [i32; 4] = [libc::O_NONBLOCK, libc::O_APPEND, libc::O_ASYNC, libc::O_NOATIME];
 
-/// Who sleeps on a wait context, and with it how its bell is made silent.
+/// Kind of a wait context's sleepers, and with it the way to silence its bell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleepers {
     /// One thread: the bell is an epoll instance, which is readable after a ring until its event is taken.
     One,
     /// One thread that may make few system calls: the bell is readable until it is read.
     Confined,
-    /// Any number: the bell is an epoll instance whose event nobody takes, and each thread watches it edge-triggered. Such
-    /// a context is never disarmed.
+    /// Any number: the bell is an epoll instance with an event that is never taken, and each thread watches it
+    /// edge-triggered. Such a context is never disarmed.
     Several,
 }
 
-/// A wait context of the region: one waiting thread or one epoll instance, or several threads.
+/// A wait context of the region: of one waiting thread, one epoll instance, or several threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context(pub u16);
 
 /// One attachment. All methods may be called from any thread.
 pub trait Channel: Send + Sync {
-    /// Does the service still live? Cheap; may notice a death late (the control descriptor hangs up at once).
+    /// Returns true if the service still lives. Cheap; may notice a death late (the control descriptor hangs up at
+    /// once).
     fn alive(&self) -> bool;
-    /// The control connection has hung up: looks whether the service is gone, for `alive`.
+    /// Checks, after a hang-up of the control connection, whether the service is gone, for `alive`.
     fn confirm_death(&self);
-    /// The connection to the service: every wait includes it; POLLHUP means that the service is gone.
+    /// The control connection: every wait includes it; POLLHUP means that the service is gone.
     fn control_descriptor(&self) -> Fd;
     /// All descriptors that this attachment keeps open.
     fn descriptors(&self) -> Vec<Fd>;
 
     /// Takes a free slot for a `connect` or `listen`.
     fn open(&self, place: Place) -> Option<SocketRef>;
-    /// Reads the socket's state; `None` when the slot has another generation.
+    /// Reads the socket's state; `None` if the slot has another generation.
     fn view(&self, socket: SocketRef) -> Option<View>;
-    /// O_NONBLOCK of the open file description (shared by all processes that have it).
+    /// O_NONBLOCK of the open file description, which several processes may share.
     fn nonblocking(&self, socket: SocketRef) -> bool;
     /// Sets O_NONBLOCK.
     fn set_nonblocking(&self, socket: SocketRef, on: bool);
-    /// The status flags of the open file description among `STATUS_FLAGS`, as F_GETFL names them.
+    /// The status flags of the open file description among `STATUS_FLAGS`, in the form of F_GETFL.
     fn status_flags(&self, socket: SocketRef) -> i32;
-    /// Sets these, and clears the others among `STATUS_FLAGS`.
+    /// Sets these flags, and clears the others among `STATUS_FLAGS`.
     fn set_status_flags(&self, socket: SocketRef, flags: i32);
-    /// The socket's failure, told once (SO_ERROR).
+    /// Takes the socket's failure, reported once (SO_ERROR).
     fn take_failure(&self, socket: SocketRef) -> Option<Failure>;
     /// Local and remote address.
     fn addresses(&self, socket: SocketRef) -> Option<(SocketAddr, SocketAddr)>;
-    /// Bytes queued for sending and not yet acknowledged by the peer.
+    /// Bytes queued for sending that the peer has not acknowledged.
     fn unacknowledged(&self, socket: SocketRef) -> usize;
 
-    /// Queues bytes for sending; answers how many (short when room runs out).
+    /// Queues bytes for sending; returns how many (fewer if space runs out).
     fn send(&self, socket: SocketRef, pieces: &[IoSlice<'_>]) -> Result<usize, TransferError>;
-    /// Queues up to `count` bytes that `fill` writes, piece by piece, to where they leave from; it says how many, and fewer than
-    /// there is room for are the last. `WouldBlock`: there is too little room to be worth it.
+    /// Queues up to `count` bytes that `fill` writes, piece by piece, into the chunks that are sent. `fill` returns how
+    /// many it wrote; fewer than there is space for end the call. `WouldBlock`: too little space to be worthwhile.
     fn send_in_place(
         &self,
         socket: SocketRef,
         count: usize,
         fill: &mut dyn FnMut(&mut [u8]) -> usize,
     ) -> Result<usize, TransferError>;
-    /// As `send`; the last byte is urgent (MSG_OOB).
+    /// Like `send`; the last byte is urgent (MSG_OOB).
     fn send_urgent(&self, socket: SocketRef, pieces: &[IoSlice<'_>]) -> Result<usize, TransferError>;
     /// The urgent byte (MSG_OOB). `Ok(None)`: the stream has ended without it.
     fn receive_urgent(&self, socket: SocketRef, taking: Taking) -> Result<Option<u8>, UrgentError>;
@@ -361,13 +363,13 @@ pub trait Channel: Send + Sync {
     fn set_owner(&self, socket: SocketRef, pid: u32);
     /// F_GETOWN.
     fn owner(&self, socket: SocketRef) -> u32;
-    /// Throws received bytes away (MSG_TRUNC on a stream).
+    /// Discards received bytes (MSG_TRUNC on a stream).
     fn discard(&self, socket: SocketRef, count: usize) -> Result<usize, TransferError>;
     /// Delivers received bytes. `Ok(0)` for a non-empty destination means end of stream.
     fn receive(&self, socket: SocketRef, pieces: &mut [IoSliceMut<'_>], taking: Taking) -> Result<usize, TransferError>;
-    /// Queues one datagram (or a train of them), whole or not at all.
+    /// Queues one datagram (or several, cut by the stack), whole or not at all.
     fn send_datagram(&self, socket: SocketRef, envelope: &Envelope, pieces: &[IoSlice<'_>]) -> Result<(), TransferError>;
-    /// Delivers the next datagram; what there is no room for is lost.
+    /// Delivers the next datagram; bytes that do not fit are lost.
     fn receive_datagram(
         &self,
         socket: SocketRef,
@@ -376,90 +378,91 @@ pub trait Channel: Send + Sync {
     ) -> Result<Received, TransferError>;
     /// Payload of the next datagram, bytes.
     fn next_datagram(&self, socket: SocketRef) -> Option<usize>;
-    /// Whether several workers serve the socket. They do what they are asked at different times.
+    /// Returns true if several workers serve the socket. They carry out requests at different times.
     fn is_served_by_several(&self, socket: SocketRef) -> bool;
     /// Takes the next accepted connection of a listener.
     fn accept(&self, listener: SocketRef) -> Option<SocketRef>;
 
-    /// Shows the service the kernel socket `fd`, which holds the port that `socket` will serve; to be done before the request
-    /// that names the port. `false`: the service does not take it for a right to the port.
+    /// Shows the service the kernel socket `fd`, which holds the port that `socket` will serve; must precede the
+    /// request that names the port. Returns false if the service does not accept it as a right to the port.
     fn show(&self, socket: SocketRef, purpose: Purpose, fd: Fd) -> bool;
-    /// Waits until ports of sockets that are closed, or whose processes have died, are the kernel's again.
+    /// Waits until the kernel has the ports of closed sockets and dead processes again.
     fn settle(&self);
-    /// The network namespace that the service has taken this process for, by its cookie; `None`: this kernel does not tell.
+    /// The cookie of the network namespace in which the service believes this process is; `None`: this kernel has none.
     fn network(&self) -> Option<u64>;
-    /// Asks for something. `None`: another request for this socket is under way (try again soon), or nobody is there.
+    /// Makes a request. `None`: another request for this socket is in progress (try again soon), or the service is
+    /// gone.
     fn request(&self, socket: SocketRef, request: Request) -> Option<Ticket>;
-    /// The answer, once it is there; the socket changes then. For the thread that asked.
+    /// The answer, once it is there; the socket then changes. For the requesting thread.
     fn answer(&self, ticket: Ticket, bytes: &mut [u8]) -> Option<ControlAnswer>;
     /// Gives up waiting for the answer.
     fn abandon(&self, ticket: Ticket);
-    /// Sends FIN after what is queued.
+    /// Sends FIN after the queued data.
     fn shutdown_write(&self, socket: SocketRef);
-    /// The last holder has gone: closes as the kernel would; `linger_s` is SO_LINGER (zero: a reset).
+    /// Closes as the kernel would, after the last holder; `linger_s` is SO_LINGER (zero: a reset).
     fn close(&self, socket: SocketRef, linger_s: Option<u16>);
-    /// Passes an option on.
+    /// Passes an option to the stack.
     fn set_option(&self, socket: SocketRef, option: SocketOption, value: u32);
-    /// TCP_FASTOPEN_KEY: the key that makes cookies, and one whose cookies are still good.
+    /// TCP_FASTOPEN_KEY: the key that makes cookies, and a backup key; cookies of both are valid.
     fn set_fast_open_keys(&self, socket: SocketRef, primary: [u8; 16], backup: Option<[u8; 16]>);
 
-    /// This process has a descriptor of the socket. (`open` and `accept` say so by themselves.)
+    /// Notes that this process has a descriptor of the socket. (`open` and `accept` do so themselves.)
     fn hold(&self, socket: SocketRef);
-    /// A descriptor of the socket is about to be sent to another process. `false`: that cannot be noted, and this process has to
-    /// hold the socket until it ends.
+    /// Notes that a descriptor of the socket is about to be sent to another process. Returns false if that cannot be
+    /// recorded; this process must then hold the socket until it ends.
     fn pass(&self, socket: SocketRef) -> bool;
-    /// A descriptor that was sent has arrived here, and `hold` has been called; or it was not sent after all.
+    /// Notes that a sent descriptor has arrived here, after `hold`; or that it was not sent after all.
     fn arrive(&self, socket: SocketRef);
-    /// Is a descriptor that this process has sent in flight?
+    /// Returns true if a descriptor that this process has sent is in flight.
     fn is_in_flight(&self, socket: SocketRef) -> bool;
-    /// None that this process has sent is in flight any more: the messages are gone. `release` is due.
+    /// Notes that no descriptor sent by this process is in flight any more: the messages are gone. `release` is due.
     fn lose(&self, socket: SocketRef);
-    /// This process has none any more; true when no process has one, and `close` is due.
+    /// Notes that this process has no descriptor any more; returns true if no process has one, and `close` is due.
     fn release(&self, socket: SocketRef) -> bool;
-    /// Does a process other than this one hold the socket?
+    /// Returns true if another process holds the socket.
     fn is_held_elsewhere(&self, socket: SocketRef) -> bool;
-    /// What this process holds; after exec: what the image before this one held.
+    /// Sockets that this process holds; after exec: that the previous image held.
     fn held(&self) -> Vec<SocketRef>;
-    /// Notes the inode of the socket's descriptor: its name for those who inherit the descriptor.
+    /// Records the inode of the socket's descriptor, by which processes that inherit the descriptor find the socket.
     fn set_inode(&self, socket: SocketRef, inode: u64);
-    /// The socket that somebody holds under this inode.
+    /// The held socket with this inode.
     fn find_inode(&self, inode: u64) -> Option<SocketRef>;
 
     /// Takes a wait context, with the bell by which the service wakes it.
     fn claim_context(&self, sleepers: Sleepers) -> Option<(Context, OwnedFd)>;
-    /// Gives it back; nothing may watch through it any more.
+    /// Gives back a wait context, which may watch nothing any more.
     fn release_context(&self, context: Context);
-    /// From now on changes of `socket` are events of `context`.
+    /// Makes changes of `socket` events of `context`.
     fn watch(&self, socket: SocketRef, context: Context);
-    /// No longer.
+    /// Ends that.
     fn unwatch(&self, socket: SocketRef, context: Context);
-    /// Asks for one ring of the bell at the next event. Look once more at what you wait for before sleeping.
+    /// Requests one ring of the bell at the next event. The caller must check its sockets once more before sleeping.
     fn arm(&self, context: Context);
-    /// Takes that back.
+    /// Withdraws that request.
     fn disarm(&self, context: Context);
-    /// The next socket whose readiness may have changed. Later changes are reported again.
+    /// The next socket with a possible change of readiness. Later changes are reported again.
     fn next_event(&self, context: Context) -> Option<SocketRef>;
-    /// Whether `next_event` would name one.
+    /// Returns true if `next_event` would return a socket.
     fn has_event(&self, context: Context) -> bool;
 
-    /// How long to look for events before sleeping, as the service says; nobody has checked it.
+    /// Time to look for events before sleeping, from the service; not validated.
     fn spin_limit(&self) -> Duration;
-    /// Whether the service sleeps: until somebody wakes it, nothing comes. A hint.
+    /// Returns true if the service sleeps and brings nothing until it is woken. A hint.
     fn sleeps(&self) -> bool;
 
-    /// Before a child process is made: reserves a number for it, under which it holds all that we hold.
+    /// Reserves, before a child process is made, a number under which the child holds all that we hold.
     fn before_fork(&self);
-    /// In the parent, when the child's number is known; `None`: there is no child.
+    /// In the parent, once the child's number is known; `None`: there is no child.
     fn after_fork_in_parent(&self, child: Option<u32>);
-    /// In a child of `vfork`, before it executes a program: reserves a number for that.
+    /// In a child of `vfork`, before it executes a program: reserves a number for that program.
     fn before_borrowed_exec(&self);
-    /// In the child of `fork`: becomes a process of its own. It attaches when it first needs a wait context. `false`: no
-    /// number was left for it, and to this child the service is gone.
+    /// In the child of `fork`: becomes a process of its own. It attaches when it first needs a wait context. Returns
+    /// false if no number was left for it; the service is then gone for this child.
     fn after_fork_in_child(&self) -> bool;
 }
 
-/// How this process gets a channel.
+/// Way for a process to get a channel.
 pub trait Attach: Send + Sync {
-    /// Attaches now, with all descriptors at `floor` or above; the text says why not.
+    /// Attaches now, with all descriptors at `floor` or above; the text gives the reason of a failure.
     fn attach(&self, floor: Fd) -> Result<Box<dyn Channel>, String>;
 }

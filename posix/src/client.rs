@@ -1,11 +1,13 @@
-//! The real channel: `ringway_shm::channel::Client` behind this room's trait; one for each worker of the service.
+//! The real channel: `ringway_shm::channel::Client` behind the trait `Channel`; one client for each worker of the
+//! service.
 //!
 //! ```text
 //!   SocketRef.index = slot in the worker's region << worker_bits | worker
 //! ```
-//! A socket is one worker's from its first request on. Connections that are opened go round the workers (`turn`); datagram sockets,
-//! and connections from a port that the program has chosen, are the first one's, so that what has one port has one owner;
-//! a listener has a slot at each worker (`partners`). With one worker all this is nothing: the index is the slot.
+//! A socket belongs to one worker from its first request on. Opened connections are distributed over the workers
+//! (`turn`). Datagram sockets, and connections from a port that the program has chosen, are the first worker's, so that
+//! each such port has one owner; a listener has a slot at each worker (`partners`). With one worker the index is the
+//! slot.
 
 mod convert;
 mod partners;
@@ -30,18 +32,18 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// What `ringway run` says: where the service is, and which group this process belongs to.
+/// Parameters from `ringway run`: the service's address, and the group of this process.
 struct Invitation {
     socket: PathBuf,
     token: [u8; 16],
 }
 
-/// How to attach, from the values of RINGWAY_SOCKET and RINGWAY_GROUP (32 hexadecimal digits).
+/// Makes an `Attach` from the values of RINGWAY_SOCKET and RINGWAY_GROUP (32 hexadecimal digits).
 pub fn from_environment(socket: PathBuf, group: &str) -> Box<dyn Attach> {
     Box::new(Invitation { socket, token: token_of(group) })
 }
 
-/// A token that is not one stands for the group of all those that have none.
+/// Parses a group token; all invalid tokens stand for one group.
 fn token_of(group: &str) -> [u8; 16] {
     let mut token = [0; 16];
     match u128::from_str_radix(group, 16) {
@@ -67,14 +69,14 @@ impl Attach for Invitation {
 
 /// One attachment.
 pub(crate) struct Attached {
-    /// By worker.
+    /// Indexed by worker.
     clients: Box<[shm::Client]>,
     worker_bits: u32,
-    /// For each wait context, which is named by its number at the first worker: its numbers at all of them.
+    /// For each wait context, which is named by its number at the first worker: its numbers at all workers.
     contexts: Box<[AtomicU32]>,
-    /// Where the next connection is opened, or taken from.
+    /// Counter for the worker of the next connection.
     turn: AtomicU32,
-    /// This is a forked child that has no control connections of its own yet.
+    /// True in a forked child that has no control connections of its own yet.
     must_reattach: AtomicBool,
 }
 
@@ -110,13 +112,13 @@ impl Attached {
     }
 
     fn operation(&self, socket: SocketRef, operation: shm::Operation) {
-        // Sequence 0: nobody waits for the answer. A dead service is noticed by whoever waits next.
+        // Sequence 0: no answer is awaited. The next waiting thread notices a dead service.
         for (client, slot) in self.everywhere(socket) {
             client.submit(shm::Request { slot, sequence: 0, operation });
         }
     }
 
-    /// The next in turn.
+    /// The worker of the next connection.
     fn next_worker(&self) -> usize {
         match self.clients.len() {
             1 => 0,
@@ -135,7 +137,7 @@ impl Attached {
         }
     }
 
-    /// Attaches a forked child that has not done so yet; `false`: it cannot.
+    /// Attaches a forked child that has not done so yet; returns false if that fails.
     fn is_attached_itself(&self) -> bool {
         if self.must_reattach.swap(false, Ordering::AcqRel) && !self.reattach() {
             self.must_reattach.store(true, Ordering::Release);
@@ -180,14 +182,14 @@ impl Channel for Attached {
     fn view(&self, socket: SocketRef) -> Option<View> {
         let (client, named) = self.place(socket);
         let slot = client.is_current(named).then(|| client.slot(named.index))?;
-        // Before what they stand for: then a change meanwhile is one more edge, not one less.
+        // Read before the values that they count: a change meanwhile is then one edge more, not one less.
         let (mut receive_sequence, send_sequence) = (slot.arrivals(), slot.releases());
         let (mut state, flags) = (state_of(slot.state()), slot.flags());
         if state == State::Connecting && flags.has(shm::Flags::HUNG_UP) {
-            // The worker tells the failure, gives the port back, then says that the attempt is over.
+            // The worker reports the failure, gives the port back, then reports the end of the attempt.
             state = State::Closed;
         }
-        // `readiness` also asks the worker to tell when there is room, if there is none.
+        // If there is no space, `readiness` also asks the worker to report space.
         let writable = state == State::Connected && client.readiness(named).writable;
         let mut readable = if state == State::Listening { slot.unaccepted() } else { slot.unread() };
         if state == State::Listening {
@@ -349,7 +351,7 @@ impl Channel for Attached {
 
     fn settle(&self) {
         if self.is_attached_itself() {
-            // A service that is gone holds nothing.
+            // A dead service holds nothing.
             self.clients.iter().for_each(|client| client.settle().unwrap_or_default());
         }
     }
@@ -372,7 +374,7 @@ impl Channel for Attached {
             Request::ConnectDatagrams { remote } => shm::Operation::ConnectDatagram { remote },
             Request::Route { remote, interface } => shm::Operation::Route { remote, interface },
             Request::Owns { local } => shm::Operation::Owns { local },
-            // What it says already.
+            // An option that already has this value.
             Request::Settle => shm::Operation::SetOption { option: shm::SocketOption::EveryWorker, value: 1 },
             Request::Info => shm::Operation::Info,
         };
@@ -380,7 +382,7 @@ impl Channel for Attached {
     }
 
     fn answer(&self, ticket: Ticket, bytes: &mut [u8]) -> Option<ControlAnswer> {
-        // The first one last: until then nobody else asks for the same socket.
+        // The first worker's answer last: until then no other request for the socket can begin.
         let partners = self.partners_answer(&ticket)?;
         let mut record = [0; InfoRecord::BYTES];
         let answer = match self.clients[ticket.worker as usize].completed(ticket.first, &mut record)? {
@@ -405,7 +407,7 @@ impl Channel for Attached {
     }
 
     fn close(&self, socket: SocketRef, linger_s: Option<u16>) {
-        // The chain ends with the first slot: that is closed last.
+        // The chain begins at the first slot, which is therefore closed last.
         for (client, partner) in self.partners(socket) {
             client.close(partner, linger_s);
         }
@@ -431,7 +433,7 @@ impl Channel for Attached {
     }
 
     fn pass(&self, socket: SocketRef) -> bool {
-        // A listener of several workers is many slots.
+        // A listener of several workers has many slots.
         let (client, slot) = self.place(socket);
         self.partners(socket).next().is_none() && client.pass(slot)
     }
@@ -456,7 +458,7 @@ impl Channel for Attached {
         if !client.is_current(slot) {
             return false;
         }
-        // Who is the last holder of the first slot closes all of them.
+        // The last holder of the first slot closes all of them.
         for (client, partner) in self.partners(socket) {
             client.release(partner.index);
         }
@@ -511,14 +513,14 @@ impl Channel for Attached {
     }
 
     fn release_context(&self, context: Context) {
-        // The first one last: its number may be claimed again at once.
+        // The first worker's last: its number may be claimed again at once.
         for (worker, client) in self.clients.iter().enumerate().rev() {
             client.close_context(self.context(context, worker));
         }
     }
 
     fn watch(&self, socket: SocketRef, context: Context) {
-        // A stale socket is ready for everything: whoever looks at it next is told so.
+        // A stale socket is ready for everything; its next user learns that.
         for (worker, slot) in self.places(socket) {
             self.clients[worker].watch(slot, self.context(context, worker));
         }
@@ -583,7 +585,7 @@ impl Channel for Attached {
     }
 }
 
-/// The bit of the slot's application flags that is O_NONBLOCK, the first of `STATUS_FLAGS`; the others follow.
+/// Bit of O_NONBLOCK, the first of `STATUS_FLAGS`, in the slot's application flags; the others follow.
 const NONBLOCKING: u32 = 1;
 
 #[cfg(test)]

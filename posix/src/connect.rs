@@ -1,4 +1,4 @@
-//! connect(2): the moment at which a client's socket becomes the stack's or stays the kernel's.
+//! connect(2): decides whether a client's socket becomes the stack's or stays the kernel's.
 
 use crate::Posix;
 use crate::address::{Parsed, is_kernels, parse};
@@ -20,7 +20,7 @@ impl Posix {
     /// connect(2). `None`: the kernel's call.
     ///
     /// # Blocking
-    /// Until the handshake is over unless the socket is non-blocking; always until the worker has said whether the
+    /// Until the handshake is over unless the socket is non-blocking; always until the worker has answered whether the
     /// destination is the stack's.
     pub fn connect(&self, fd: Fd, address: &[u8]) -> Option<Answer<()>> {
         if let Some(socket) = self.table.socket(fd) {
@@ -92,16 +92,16 @@ impl Posix {
         }
     }
 
-    /// TCP_FASTOPEN_CONNECT: the SYN waits for the first data, and the program need not wait for the SYN.
+    /// TCP_FASTOPEN_CONNECT: the SYN waits for the first data, and the program does not wait for the SYN.
     fn is_deferred(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
         self.connects_fast(socket) && channel.view(socket).is_some_and(|view| view.state == State::Connected)
     }
 
-    /// sendto(2) and sendmsg(2) with MSG_FASTOPEN on a socket that is not connected: connects, and sends with the SYN where
-    /// there is a cookie (RFC 7413). `None`: the kernel's call.
+    /// sendto(2) and sendmsg(2) with MSG_FASTOPEN on an unconnected socket: connects, and sends with the SYN if there
+    /// is a cookie (RFC 7413). `None`: the kernel's call.
     ///
     /// # Blocking
-    /// As [`connect`](Posix::connect), then as [`send`](Posix::send).
+    /// Like [`connect`](Posix::connect), then like [`send`](Posix::send).
     pub fn send_fast(&self, fd: Fd, address: &[u8], pieces: &[IoSlice<'_>], how: Send) -> Option<Answer<usize>> {
         let on = 1_i32.to_ne_bytes();
         if self.kernel.set_option(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, &on).is_err() {
@@ -114,8 +114,8 @@ impl Posix {
         }
     }
 
-    /// What the socket is bound to (`Some(None)`: nothing), in the family of `remote`. `None`: socket and address do not
-    /// fit together, and the kernel knows what to say.
+    /// The address that the socket is bound to (`Some(None)`: none), in the family of `remote`. `None`: socket and
+    /// address do not fit together, and the kernel returns the error.
     fn bound_for(&self, fd: Fd, remote: SocketAddr, inet6: bool) -> Option<Option<SocketAddr>> {
         let Parsed::Inet { address: local, inet6: family } = self.local_name(fd) else { return None };
         if family != inet6 || (inet6 && remote.is_ipv4() && self.is_v6_only(fd)) {
@@ -132,15 +132,15 @@ impl Posix {
         }
     }
 
-    /// connect(2) on a socket that is the stack's already. `None`: an attempt that failed, or a connection in the background that
-    /// has ended, and this call's predecessor has said so; begin anew (net/ipv4/af_inet.c, __inet_stream_connect).
+    /// connect(2) on a socket that is the stack's already. `None`: a failed attempt, or a background connection that
+    /// has ended, was reported by an earlier call; connect anew (net/ipv4/af_inet.c, __inet_stream_connect).
     fn connect_again(&self, socket: SocketRef) -> Option<Answer<()>> {
         let Some(channel) = self.attached() else { return Some(Err(Errno::CONNABORTED)) };
         let Some(view) = channel.view(socket) else { return Some(Err(Errno::CONNABORTED)) };
         let description = self.descriptions.of(socket);
         match view.state {
             State::Connecting if channel.nonblocking(socket) => Some(Err(Errno::ALREADY)),
-            // net/ipv4/af_inet.c, __inet_stream_connect: a second call that gives up waiting says ALREADY.
+            // net/ipv4/af_inet.c, __inet_stream_connect: a second call that stops waiting returns EALREADY.
             State::Connecting => Some(self.finish_connect(socket, Errno::ALREADY)),
             State::Connected if description.mark(Flag::CONNECT_REPORTED) => Some(Err(Errno::ISCONN)),
             State::Connected => Some(Ok(())),
@@ -152,7 +152,7 @@ impl Posix {
         }
     }
 
-    /// Waits for the end of the handshake; `unfinished` is the answer when SO_SNDTIMEO passes first.
+    /// Waits for the end of the handshake; returns `unfinished` if SO_SNDTIMEO passes first.
     fn finish_connect(&self, socket: SocketRef, unfinished: Errno) -> Answer<()> {
         let channel = self.attached().ok_or(Errno::CONNABORTED)?;
         let description = self.descriptions.of(socket);
@@ -177,7 +177,7 @@ impl Posix {
         }
     }
 
-    /// connect(2) with AF_UNSPEC: the association is dissolved, the descriptor is a fresh kernel socket again.
+    /// connect(2) with AF_UNSPEC: dissolves the association; the descriptor is a fresh kernel socket again.
     fn disconnect(&self, fd: Fd, socket: SocketRef) -> Answer<()> {
         self.dissolve(fd, socket);
         Ok(())

@@ -1,14 +1,14 @@
-//! Why sockets stayed on the kernel, counted; with RINGWAY_LOG=fallback also said.
+//! Counters of sockets that stayed on the kernel, by reason; with RINGWAY_LOG=fallback each is also logged.
 
 use crate::Posix;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A reason for leaving something to the kernel.
+/// Reason for leaving something to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
     /// The destination or local address is loopback.
     Loopback,
-    /// An IPv6 address that means something on one link only.
+    /// An IPv6 address that is valid on one link only.
     LinkLocal,
     /// A multicast or broadcast address.
     Multicast,
@@ -32,12 +32,12 @@ pub enum Fallback {
     OptionNotServed,
     /// The program asked for an io_uring.
     IoUring,
-    /// The service does not take the kernel socket for a right to its port: too many are shown, another user has the same
-    /// port, or the socket is of another network.
+    /// The service does not accept the kernel socket as a right to its port: too many are shown, another user has the
+    /// same port, or the socket is of another network.
     NotShown,
-    /// An option that the stack does not serve was refused on a stream that was the stack's already.
+    /// An option that the stack does not serve was refused on a stream of the stack.
     OptionRefused,
-    /// The host's packet filters may not let all packets of the port or connection pass.
+    /// The host's packet filters may not pass all packets of the port or connection.
     Firewall,
 }
 
@@ -61,7 +61,7 @@ impl Fallback {
         (Fallback::Firewall, "firewall"),
     ];
 
-    /// The word that the log line shows.
+    /// The word for the log line.
     pub fn reason(self) -> &'static str {
         Fallback::ALL[self as usize].1
     }
@@ -80,17 +80,17 @@ impl Counters {
 }
 
 impl Posix {
-    /// How often something stayed on the kernel for this reason.
+    /// Number of sockets or calls that were left to the kernel for this reason.
     pub fn fallbacks(&self, reason: Fallback) -> u64 {
         self.counters.counts[reason as usize].load(Ordering::Relaxed)
     }
 
-    /// The program is told that there is no io_uring: its requests would go past the sockets of the stack.
+    /// Counts a refusal of io_uring, which would bypass the sockets of the stack.
     pub fn refuse_io_uring(&self) {
         self.fall_back("io_uring_setup", &"is refused", Fallback::IoUring);
     }
 
-    /// Counts a socket that stays on the kernel and says so if asked to.
+    /// Counts a socket that stays on the kernel, and logs it if configured.
     pub(crate) fn fall_back(&self, call: &str, what: &dyn std::fmt::Display, reason: Fallback) {
         self.counters.count(reason);
         if self.settings.log_fallback {

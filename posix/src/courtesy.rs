@@ -1,14 +1,14 @@
-//! Giving way before sleeping: a thread that has nothing to do lets others have its processor a few times
-//! and looks again, before it asks the kernel to wait.
+//! Yielding before sleeping: an idle thread yields its processor a few times and looks again, before it asks the kernel
+//! to wait.
 //!
-//! Where the service's worker shares the processor, it runs at once and has often brought something when
-//! the call returns: no bell, no sleep, no wake-up on either side. Where the thread is alone, this is a
-//! short spin. Whether there is anything to wait for the worker says: while it sleeps, because what the wire brings is not to be
-//! foreseen, or because its spin has ended, nobody gives way for it; when it goes to sleep meanwhile, giving way has brought
-//! nothing but a switch to it and back, where a sleep would have been one switch. How long it may be the worker says too, which
-//! measures what a wake-up costs; it is bounded here, because the word that says it is shared. Promises: bounded by time and by
-//! the number of looks; when fewer than half of the attempts bring something in time, the next waits sleep at once, twice as
-//! many after every further failure. Does not do: arming; that comes after it, before the kernel's wait.
+//! If the service's worker shares the processor, it runs at once and has often brought something when the call returns:
+//! no bell, no sleep, no wake-up on either side. If the thread is alone, this is a short spin. The worker tells whether
+//! yielding can help: while it sleeps, because arrivals are unpredictable or its spin has ended, no thread yields for
+//! it; if it goes to sleep meanwhile, yielding has cost a switch to it and back, where a sleep would have been one
+//! switch. The worker, which measures the cost of a wake-up, also sets the time limit; it is bounded here, because it
+//! is in shared memory. Promises: bounded by time and by the number of looks; if fewer than half of the attempts
+//! succeed in time, the next waits sleep at once, twice as many after every further failure. Does not do: arming; that
+//! comes after it, before the kernel's wait.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -17,27 +17,27 @@ use ringway_shm::Duration;
 use crate::channel::{Channel, Context};
 use crate::fallback::Kernel;
 
-/// How long a thread gives way at most, whatever it is told.
+/// Longest time that a thread yields, whatever the limit.
 const LIMIT_MAX: Duration = Duration::from_micros(100);
-/// What is found after so many times the limit was found late: a stranger had the processor for a slice, and a sleeper
-/// would have been woken before its end.
+/// An event found after this many times the limit was found late: another task had the processor for a slice, and a
+/// sleeper would have been woken before its end.
 const LATE: u64 = 4;
-/// How often at most, whatever the clock says.
+/// Maximum number of looks, whatever the clock shows.
 const LOOKS_MAX: u32 = 512;
-/// Attempts over which giving way is judged.
+/// Number of attempts in one judgment.
 const JUDGED: u32 = 16;
-/// Waits that sleep at once after a bad judgement, and after many.
+/// Waits that sleep at once after one bad judgment, and after many.
 const SKIPPED: u32 = 64;
 const SKIPPED_MAX: u32 = 4096;
 
-/// What a thread that gives way sees.
+/// Result of a look between yields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// What it waits for.
+    /// An event.
     Found,
     /// Nothing yet.
     Nothing,
-    /// Nothing, and the service sleeps: who wakes it will be some time.
+    /// Nothing, and the service sleeps: its wake-up takes some time.
     Pointless,
 }
 
@@ -50,22 +50,22 @@ pub(crate) fn look_at(channel: &dyn Channel, context: Context) -> Look {
     }
 }
 
-/// Whether giving way pays in this process. Threads share it without a lock: a count that is lost in a
-/// race only judges a little later.
+/// Yield policy of the process. Threads share it without a lock: a count lost in a race only delays the judgment a
+/// little.
 #[derive(Debug, Default)]
 pub(crate) struct Courtesy {
     judged: AtomicU32,
     hits: AtomicU32,
     skip: AtomicU32,
-    /// How many waits were skipped after the last judgement; 0: it was good.
+    /// Number of waits skipped after the last judgment; 0: it was good.
     penalty: AtomicU32,
     /// sched_yield(2) may be forbidden here.
     forbidden: AtomicBool,
 }
 
 impl Courtesy {
-    /// Gives way until `look` finds something or says that there is nothing to wait for, or `limit` is reached (zero: not at
-    /// all). Says whether it has found something.
+    /// Yields until `look` finds an event or reports that yielding is pointless, or `limit` is reached (zero: never
+    /// yields). Returns true if it found an event.
     pub(crate) fn give_way(&self, kernel: &dyn Kernel, limit: Duration, mut look: impl FnMut() -> Look) -> bool {
         let limit = limit.min(LIMIT_MAX);
         if !self.may_give_way(limit) {
@@ -88,8 +88,8 @@ impl Courtesy {
         seen == Look::Found
     }
 
-    /// Gives way once, with nothing to wait for (`limit` zero: not at all). It has paid unless somebody else had the processor for
-    /// a slice.
+    /// Yields once, without waiting for an event (`limit` zero: not at all). It has paid unless another task had the
+    /// processor for a slice.
     pub(crate) fn give_way_once(&self, kernel: &dyn Kernel, limit: Duration) {
         if self.may_give_way(limit) {
             let start = kernel.now();
@@ -109,7 +109,7 @@ impl Courtesy {
         skip == 0
     }
 
-    /// From now on every wait sleeps at once: who filters system calls kills for one that nobody expects.
+    /// Makes every wait sleep at once, because a filter of system calls may kill for an unexpected one.
     pub(crate) fn forbid(&self) {
         self.forbidden.store(true, Ordering::Relaxed);
     }

@@ -1,9 +1,9 @@
 //! UDP sockets: which of them the stack serves, and datagrams in and out (udp(7)).
 //!
-//! The program's kernel socket stays underneath, really bound: it goes on serving loopback, broadcast, multicast and
-//! interfaces that are not the stack's. A receiver looks at the stack's queue first, then at the kernel socket (the
-//! *twin*), and waits for both; a sender asks where the destination lies. So a socket may at any time become the
-//! kernel's alone again (`surrender`): when the program wants what the stack does not do, and when the service dies.
+//! The program's kernel socket stays underneath, really bound, as the *shadow*: it goes on serving loopback, broadcast,
+//! multicast and the kernel's interfaces. A receiver checks the stack's queue first, then the shadow, and waits for
+//! both; a sender asks whether the stack reaches the destination. So a socket may at any time become the kernel's alone
+//! again (`surrender`): if the program uses a feature that the stack lacks, and when the service dies.
 
 pub(crate) mod control;
 pub(crate) mod pieces;
@@ -32,30 +32,30 @@ use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
-/// What a receiver has got.
+/// Result of a receive.
 #[derive(Debug)]
 pub enum Arrival {
-    /// A datagram of the stack, and how much of it there was room for.
+    /// A datagram of the stack, and how much of it fitted.
     Stack(Received),
-    /// What the kernel's socket delivered.
+    /// Bytes that the kernel's socket delivered.
     Kernel(usize),
     /// The read side is shut.
     End,
-    /// The socket has become the kernel's: make the real call.
+    /// The socket has become the kernel's: the caller must make the real call.
     Surrendered,
 }
 
 impl Posix {
-    /// Is it a datagram socket?
+    /// Returns true for a datagram socket.
     #[inline]
     pub fn is_datagram(&self, socket: SocketRef) -> bool {
         self.descriptions.of(socket).is(Flag::DATAGRAM)
     }
 
-    /// bind(2) has succeeded in the kernel: a UDP socket that is bound where the stack serves is the stack's too.
+    /// Follows a successful bind(2): a UDP socket bound where the stack serves becomes the stack's too.
     ///
     /// # Errors
-    /// ENETDOWN in strict mode: the stack does not serve it.
+    /// ENETDOWN in strict mode if the stack does not serve it.
     pub fn bound(&self, fd: Fd, address: &[u8]) -> Answer<()> {
         let Parsed::Inet { address, .. } = parse(address) else { return Ok(()) };
         if is_kernels(address.ip()) || !self.is_udp(fd) {
@@ -69,13 +69,13 @@ impl Posix {
         Ok(())
     }
 
-    /// The socket of ours that a datagram from the kernel socket `fd` to `address` leaves by. `None`: the kernel's call.
+    /// The socket of ours that sends a datagram from the kernel socket `fd` to `address`. `None`: the kernel's call.
     pub fn datagram_socket_for(&self, fd: Fd, address: &[u8]) -> Option<Answer<SocketRef>> {
         let Parsed::Inet { address: remote, .. } = parse(address) else { return None };
         if is_kernels(remote.ip()) || remote.ip().is_unspecified() || remote.port() == 0 {
             return None;
         }
-        // What is known to be the kernel's costs no system call.
+        // A destination known to be the kernel's costs no system call.
         let is_known = self.routes.look_up(remote.ip().into(), self.kernel.now()) == Some(false);
         if is_known && self.may_be_kernels(Fallback::NotOurs).is_ok() || !self.is_udp(fd) {
             return None;
@@ -93,7 +93,7 @@ impl Posix {
         }
     }
 
-    /// connect(2) of a UDP socket that is the kernel's. `None`: it stays so.
+    /// connect(2) of a UDP socket of the kernel. `None`: it stays the kernel's.
     pub(crate) fn connect_datagram(&self, fd: Fd, remote: SocketAddr) -> Option<Answer<()>> {
         if is_kernels(remote.ip()) || remote.ip().is_unspecified() {
             return self.leave("connect", &remote, kernels_reason(remote.ip()));
@@ -115,7 +115,7 @@ impl Posix {
         self.leave_towards("connect", remote, answer.map_or(Fallback::NoAnswer, fallback_reason))
     }
 
-    /// connect(2) of one that is the stack's. `None`: the kernel's call decides, for it is the kernel's now.
+    /// connect(2) of a socket of the stack. `None`: the kernel's call decides; the socket is the kernel's now.
     pub(crate) fn reconnect_datagram(&self, fd: Fd, socket: SocketRef, address: &[u8]) -> Option<Answer<()>> {
         let channel = self.attached()?;
         let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
@@ -134,13 +134,13 @@ impl Posix {
         self.surrender(fd, socket, answer.map_or(Fallback::NoAnswer, fallback_reason)).err().map(Err)
     }
 
-    /// Has the remote end been fixed?
+    /// Returns true if the remote end is set.
     pub(crate) fn is_connected_datagram(&self, socket: SocketRef) -> bool {
         self.attached().and_then(|channel| channel.addresses(socket)).is_some_and(|(_, remote)| remote.port() != 0)
     }
 
-    /// A socket of the stack for the kernel's UDP socket `fd`, which gets a port if it has none, when `remote` is the
-    /// stack's to reach.
+    /// Opens a socket of the stack for the kernel's UDP socket `fd` if the stack reaches `remote`; binds `fd` if it has
+    /// no port.
     fn open_towards(&self, channel: &dyn Channel, fd: Fd, remote: SocketAddr) -> Result<SocketRef, Fallback> {
         if self.service_is_dead() {
             return Err(Fallback::NoAnswer);
@@ -164,7 +164,7 @@ impl Posix {
         self.open_datagrams(channel, fd)
     }
 
-    /// Has the stack serve the port that `fd` is bound to; else the reason why the kernel would go on alone.
+    /// Lets the stack serve the port that `fd` is bound to; fails with the reason why the kernel goes on alone.
     fn open_datagrams(&self, channel: &dyn Channel, fd: Fd) -> Result<SocketRef, Fallback> {
         let Parsed::Inet { address: local, inet6 } = self.local_name(fd) else { return Err(Fallback::NotOurs) };
         if let Some(what) = self.kernels_option(fd, Known::datagram) {
@@ -193,8 +193,8 @@ impl Posix {
         }
     }
 
-    /// A port that the kernel has chosen goes when the socket is disconnected, so it is no right to show; one that was asked
-    /// for by its number stays. Asks for it where that is needed. `false`: it is not the socket's any more.
+    /// Fixes the port. A port that the kernel has chosen is freed when the socket is disconnected, so it is no right to
+    /// show; an explicit one stays, and is bound here if needed. Returns false if the socket has lost its port.
     fn fix_port(&self, fd: Fd, local: SocketAddr, inet6: bool) -> bool {
         if self.kernel.is_connected(fd) {
             return true;
@@ -220,10 +220,10 @@ impl Posix {
         self.epoll_adopt(fd, socket);
     }
 
-    /// The socket is the kernel's alone from now on, under all its numbers in this process.
+    /// Makes the socket the kernel's alone, under all its numbers in this process.
     ///
     /// # Errors
-    /// ENETDOWN in strict mode: it stays what it was, and this call fails.
+    /// ENETDOWN in strict mode: the socket stays the stack's, and the call fails.
     pub(crate) fn surrender(&self, fd: Fd, socket: SocketRef, reason: Fallback) -> Answer<()> {
         self.yield_to_kernel("surrender", &fd, reason)?;
         if let Some(channel) = self.attached() {
@@ -248,12 +248,12 @@ impl Posix {
         Ok(())
     }
 
-    /// What the kernel socket beside `socket` is to be watched for, when the program asks for `events`.
+    /// Events for which the kernel socket beside `socket` is watched if the program asks for `events`.
     pub(crate) fn twin_events(&self, socket: SocketRef, events: u32) -> u32 {
         match (self.is_datagram(socket), self.is_connected_datagram(socket)) {
             (false, _) => events,
             (true, false) => events & !WRITE_SIDE,
-            // Errors come unasked.
+            // Errors are always reported.
             (true, true) => events & !(WRITE_SIDE | READ_SIDE),
         }
     }
@@ -281,7 +281,7 @@ impl Posix {
             None => {}
         }
         let deadline = self.deadline_after(self.kernel_timeout(fd, libc::SO_RCVTIMEO));
-        // A connected socket, too, has its kernel socket watched: the service may die, and then it is all there is.
+        // The shadow of a connected socket is not watched: if the service dies, the wait fails and the shadow takes over.
         let twin = (!self.is_connected_datagram(socket)).then_some(fd);
         match self.block_on(Wait { socket, twin, deadline }, attempt) {
             Err(Errno::CONNRESET) if self.service_is_dead() => {
@@ -340,11 +340,11 @@ impl Posix {
         self.kernel_number(fd, libc::SOL_SOCKET, libc::SO_ERROR).filter(|&number| number != 0).map(Errno)
     }
 
-    /// Sends one datagram, or a train of them, from a socket of ours; `to` is a `sockaddr`, `control` the ancillary data.
-    /// `None`: it is the kernel socket's to send.
+    /// Sends one datagram, or several (`segment_size`), from a socket of ours; `to` is a `sockaddr`, `control` the
+    /// ancillary data. `None`: the kernel socket must send it.
     ///
     /// # Blocking
-    /// Until there is room, unless the socket or the call is non-blocking.
+    /// Until there is space, unless the socket or the call is non-blocking.
     pub fn send_datagram(
         &self,
         fd: Fd,
@@ -400,7 +400,7 @@ impl Posix {
         }
         let way = Way { remote: remote.ip(), source: envelope.local, interface: envelope.interface };
         if way != remote.ip().into() && !self.leads(channel, Some(socket), remote, way) {
-            // Another interface, another address, or none that there is: the kernel sends it, or knows what is wrong.
+            // Another interface, another address, or an invalid one: the kernel sends it, or returns the error.
             return self.leave_to_kernel(description, Some(SocketName::new(remote, description.is(Flag::INET6)).bytes()), more);
         }
         if more {
@@ -409,7 +409,7 @@ impl Posix {
         self.queue_datagram(channel, fd, socket, &envelope, pieces, how)
     }
 
-    /// The kernel's socket sends it, and what belongs to the same datagram.
+    /// Leaves the datagram, and further pieces of it, to the kernel's socket.
     fn leave_to_kernel(&self, description: &Description, to: Option<&[u8]>, more: bool) -> Option<Answer<usize>> {
         if let Some(Err(error)) = to.map(|to| self.may_kernel_reach(to)) {
             return Some(Err(error));
@@ -420,7 +420,7 @@ impl Posix {
         None
     }
 
-    /// To whom a datagram goes: what its envelope says, and the address. `None`: the kernel's socket has to send it.
+    /// Destination of a datagram: for its envelope, and as an address. `None`: the kernel's socket must send it.
     fn datagram_peer(
         &self,
         channel: &dyn Channel,
@@ -435,12 +435,12 @@ impl Posix {
                 let ours = named && self.leads(channel, Some(socket), address, address.ip().into());
                 ours.then_some((Some(address), address))
             }
-            // The kernel knows what to say.
+            // The kernel returns the error.
             None | Some(Parsed::Other) => None,
         }
     }
 
-    /// Sends what the last piece, of `len` bytes, has completed. When there is no room the piece was not taken.
+    /// Sends the datagram that the last piece, of `len` bytes, has completed. Without space the piece is not taken.
     fn send_complete(
         &self,
         channel: &dyn Channel,
@@ -456,7 +456,7 @@ impl Posix {
                 self.take_piece_back(self.descriptions.of(socket), datagram, len);
                 Err(Errno::AGAIN)
             }
-            // The service has died: the kernel's socket does not have the other pieces. The datagram is lost.
+            // The service has died, and the kernel's socket lacks the other pieces: the datagram is lost.
             None => Ok(len),
             Some(answer) => answer.map(|_| len),
         }
@@ -503,8 +503,8 @@ impl Posix {
         Some(answer)
     }
 
-    /// The sender's name, and of the ancillary data that the program has asked for what fits into `room` bytes, and whether
-    /// something did not.
+    /// The sender's name, the ancillary data requested by the program that fits into `room` bytes, and whether some did
+    /// not fit.
     pub fn describe_datagram(&self, socket: SocketRef, envelope: &Envelope, room: usize) -> (RawAddress, Vec<u8>, bool) {
         let description = self.descriptions.of(socket);
         let inet6 = description.is(Flag::INET6);
@@ -516,7 +516,7 @@ impl Posix {
         (name.into(), control, cut)
     }
 
-    /// What the wall clock showed at an instant, since 1970.
+    /// Converts an instant to wall-clock time since 1970.
     pub(crate) fn on_wall_clock(&self, then: Instant) -> Duration {
         let passed = self.kernel.now().since(then);
         Duration::from_nanos(self.kernel.wall_clock().as_nanos().saturating_sub(passed.as_nanos()))
@@ -531,7 +531,7 @@ impl Posix {
     }
 }
 
-/// The length of an IPv4 packet is 16 bits, with its header and UDP's; that of an IPv6 packet's payload, with UDP's header.
+/// The 16-bit length field counts the headers of IP and UDP in IPv4, that of UDP only in IPv6.
 fn payload_max(is_ipv4: bool) -> usize {
     if is_ipv4 { 65_507 } else { 65_527 }
 }

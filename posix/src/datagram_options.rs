@@ -1,5 +1,5 @@
-//! Options of datagram sockets. The kernel's socket underneath has them all and checks and answers; what the stack acts
-//! on is told to it, and what it does not do keeps the socket with the kernel.
+//! Options of datagram sockets. The kernel's socket underneath has them all, checks and returns them. Options that the
+//! stack acts on are passed to it; an option that it lacks makes the socket the kernel's.
 
 use crate::Posix;
 use crate::channel::{Channel, SocketOption};
@@ -13,7 +13,7 @@ use crate::options::{put_number, table, without_force};
 use crate::tcp_info;
 use std::sync::atomic::Ordering;
 
-/// Options that the stack acts on. Those of IP count for AF_INET sockets, those of IPv6 for AF_INET6 ones.
+/// Options that the stack acts on. Those of IP apply to AF_INET sockets, those of IPv6 to AF_INET6 sockets.
 const SERVED: [(i32, i32, SocketOption); 14] = [
     (libc::SOL_SOCKET, libc::SO_REUSEADDR, SocketOption::ReuseAddress),
     (libc::SOL_SOCKET, libc::SO_REUSEPORT, SocketOption::ReusePort),
@@ -31,7 +31,7 @@ const SERVED: [(i32, i32, SocketOption); 14] = [
     (libc::SOL_UDP, libc::UDP_GRO, SocketOption::Coalesce),
 ];
 
-/// Options that ask for ancillary data.
+/// Options that request ancillary data.
 const ANCILLARY: [(i32, i32, u32); 11] = [
     (libc::IPPROTO_IP, libc::IP_PKTINFO, control::PACKET_INFO),
     (libc::IPPROTO_IP, libc::IP_RECVTOS, control::TYPE_OF_SERVICE),
@@ -47,7 +47,7 @@ const ANCILLARY: [(i32, i32, u32); 11] = [
 ];
 
 impl Posix {
-    /// What was set on the kernel socket before it became the stack's.
+    /// Copies the options that were set on the kernel socket before it became the stack's.
     pub(crate) fn copy_datagram_options(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef, inet6: bool) {
         for (level, name, option) in SERVED.into_iter().filter(|served| is_of_family(served.0, inet6)) {
             if let Some(value) = self.kernel_number(fd, level, name) {
@@ -58,7 +58,7 @@ impl Posix {
         self.note_cork(fd, socket);
     }
 
-    /// Reads from the kernel socket whether datagrams are sent in pieces.
+    /// Reads from the kernel socket whether UDP_CORK is set.
     fn note_cork(&self, fd: Fd, socket: SocketRef) {
         let description = self.descriptions.of(socket);
         if self.kernel_number(fd, libc::SOL_UDP, libc::UDP_CORK).is_some_and(|value| value != 0) {
@@ -69,7 +69,7 @@ impl Posix {
         self.uncork(fd, socket);
     }
 
-    /// Reads from the kernel socket which ancillary data, and whose errors, the program wants.
+    /// Reads from the kernel socket which ancillary data the program wants, and whether the kernel reports errors.
     pub(crate) fn note_ancillary(&self, fd: Fd, socket: SocketRef) {
         let description = self.descriptions.of(socket);
         let inet6 = description.is(Flag::INET6);
@@ -84,7 +84,7 @@ impl Posix {
         };
     }
 
-    /// Which ancillary data the program wants, as bits of `control`.
+    /// Ancillary data that the program wants, as bits of `control`.
     pub(crate) fn ancillary(&self, socket: SocketRef) -> u32 {
         match self.descriptions.of(socket).values[ANCILLARY_PLACE].load(Ordering::Acquire) {
             UNSET => 0,
@@ -94,7 +94,7 @@ impl Posix {
 
     fn tell_option(&self, channel: &dyn Channel, socket: SocketRef, option: SocketOption, value: i32) {
         let value = match option {
-            // The kernel doubles what is asked for; what nobody has asked for is the stack's to choose.
+            // The kernel doubles a requested size; the stack chooses a size that was not requested.
             SocketOption::SendBuffer | SocketOption::ReceiveBuffer if value == BUFFER_DEFAULT => return,
             SocketOption::SendBuffer | SocketOption::ReceiveBuffer => value / 2,
             _ => value.max(0),
@@ -160,7 +160,7 @@ fn is_of_family(level: i32, inet6: bool) -> bool {
     }
 }
 
-/// Where a datagram socket's description keeps the bits of `ANCILLARY`.
+/// Index of the bits of `ANCILLARY` in a datagram socket's description.
 const ANCILLARY_PLACE: usize = 0;
-/// net.core.rmem_default and wmem_default, unless the machine was told otherwise.
+/// net.core.rmem_default and wmem_default, unless configured otherwise.
 const BUFFER_DEFAULT: i32 = 212_992;

@@ -1,16 +1,16 @@
-//! What one process remembers of each socket that it has descriptors of: how many, and the options it has set.
+//! State of one process for each socket of which it has descriptors: their number, and the options it has set.
 //!
-//! Indexed by slot number; an entry is reset when a socket is installed and never freed, so that a call that races with
+//! Indexed by slot number. An entry is reset when a socket is installed and never freed, so that a call that races with
 //! the last `close` in another thread reads stale numbers but never freed memory. `fork` copies the entries with the
-//! rest of the memory, which is what a copy of the descriptor table needs. Status flags (O_NONBLOCK) are not here: they belong to the
-//! open file description and live in the slot that all processes share.
+//! rest of the memory, as a copy of the descriptor table requires. Status flags (O_NONBLOCK) are not here: they belong
+//! to the open file description and live in the slot that all processes share.
 
 use crate::datagram::pieces::Waiting;
 use crate::fd_table::SocketRef;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// One socket as this process knows it.
+/// State of one socket in this process.
 pub(crate) struct Description {
     generation: AtomicU32,
     references: AtomicU32,
@@ -21,17 +21,17 @@ pub(crate) struct Description {
     pub(crate) send_timeout: AtomicU64,
     /// SO_LINGER in seconds; -1 = off.
     pub(crate) linger: AtomicI32,
-    /// Values of the options that `options.rs` lists, by its index; `UNSET` = the default.
+    /// Values of the options listed in `options.rs`, by index; `UNSET` = the default.
     pub(crate) values: [AtomicU32; VALUES],
-    /// Which parked socket of `spares` it has; 0: none, since it may be known elsewhere, or differ from a fresh one.
+    /// Parked socket of `spares` that it has; 0: none, because it may be known elsewhere or differ from a fresh one.
     pub(crate) unseen: AtomicU64,
-    /// When the datagram that was read last came (SIOCGSTAMP), nanoseconds; 0: the kernel knows.
+    /// Arrival of the datagram that was read last (SIOCGSTAMP), nanoseconds; 0: the kernel has it.
     pub(crate) stamp: AtomicU64,
-    /// The datagram that waits for its last piece.
+    /// Datagram that waits for its last piece.
     pub(crate) pieces: Waiting,
 }
 
-/// Facts about a socket, one bit each.
+/// Flags of a socket, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flag(u32);
 
@@ -44,21 +44,21 @@ impl Flag {
     pub(crate) const DEATH_REPORTED: Flag = Flag(1 << 2);
     /// The success of a connect in the background has been reported.
     pub(crate) const CONNECT_REPORTED: Flag = Flag(1 << 3);
-    /// The program made it an AF_INET6 socket: addresses are shown v4-mapped.
+    /// The program created it as AF_INET6: addresses are shown v4-mapped.
     pub(crate) const INET6: Flag = Flag(1 << 5);
     /// `connect` has reported a failure: the socket is as it was before.
     pub(crate) const CONNECT_FAILED: Flag = Flag(1 << 7);
-    /// IP_RECVERR is set: errors are the kernel socket's to tell.
+    /// IP_RECVERR is set: the kernel socket reports errors.
     pub(crate) const KERNEL_ERRORS: Flag = Flag(1 << 8);
     /// The last bytes were sent with MSG_MORE: the stack holds a partial segment as if corked.
     pub(crate) const MORE_COMES: Flag = Flag(1 << 10);
-    /// A UDP socket; its kernel socket serves beside it.
+    /// A UDP socket; its kernel socket serves too.
     pub(crate) const DATAGRAM: Flag = Flag(1 << 9);
     /// UDP_CORK is set.
     pub(crate) const CORKED: Flag = Flag(1 << 11);
     /// A datagram is begun and waits for its last piece.
     pub(crate) const PIECES: Flag = Flag(1 << 12);
-    /// The kernel's socket may have begun one: what follows is for it.
+    /// The kernel's socket may have begun a datagram: further pieces are for it.
     pub(crate) const KERNELS_PIECES: Flag = Flag(1 << 13);
 }
 
@@ -78,32 +78,32 @@ impl Description {
         }
     }
 
-    /// Is the fact true?
+    /// Returns true if the flag is set.
     pub(crate) fn is(&self, flag: Flag) -> bool {
         self.flags.load(Ordering::Acquire) & flag.0 != 0
     }
 
-    /// Makes the fact true; answers whether it was true before.
+    /// Sets the flag; returns true if it was set before.
     pub(crate) fn mark(&self, flag: Flag) -> bool {
         self.flags.fetch_or(flag.0, Ordering::AcqRel) & flag.0 != 0
     }
 
-    /// Makes the fact untrue.
+    /// Clears the flag.
     pub(crate) fn unmark(&self, flag: Flag) {
         self.flags.fetch_and(!flag.0, Ordering::AcqRel);
     }
 
-    /// One more descriptor.
+    /// Counts one more descriptor.
     pub(crate) fn refer(&self) {
         self.references.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// No descriptor, until they are counted anew.
+    /// Sets the number of descriptors to zero, before a recount.
     pub(crate) fn forget_references(&self) {
         self.references.store(0, Ordering::Release);
     }
 
-    /// One descriptor less; true when it was the last one of this process.
+    /// Counts one descriptor less; returns true if it was the last one of this process.
     pub(crate) fn unrefer(&self) -> bool {
         let last = self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1)) == Ok(1);
         if last && let Ok(mut pieces) = self.pieces.try_lock() {
@@ -112,12 +112,12 @@ impl Description {
         last
     }
 
-    /// Does the entry speak of this socket (and not of an earlier one in the same slot)?
+    /// Returns true if the entry is of this socket (and not of an earlier one in the same slot).
     pub(crate) fn knows(&self, socket: SocketRef) -> bool {
         self.references.load(Ordering::Acquire) > 0 && self.generation.load(Ordering::Acquire) == socket.generation
     }
 
-    /// An accepted connection begins with its listener's options.
+    /// Copies the options of its listener to an accepted connection.
     pub(crate) fn inherit(&self, listener: &Description) {
         let copy = |from: &AtomicU64, to: &AtomicU64| to.store(from.load(Ordering::Acquire), Ordering::Release);
         copy(&listener.receive_timeout, &self.receive_timeout);
@@ -146,7 +146,8 @@ impl Description {
     }
 }
 
-/// All descriptions of the process. Each program that starts makes it, so it takes no memory before the first socket.
+/// All descriptions of the process. Each program makes it at its start, so it allocates nothing before the first
+/// socket.
 pub(crate) struct Descriptions {
     shelves: Box<[OnceLock<Box<[Page]>>]>,
 }
@@ -183,7 +184,7 @@ fn new_page() -> Box<[Description]> {
 
 /// The program has not set this option.
 pub(crate) const UNSET: u32 = u32::MAX;
-/// How many option values a description remembers.
+/// Number of option values that a description holds.
 pub(crate) const VALUES: usize = 40;
 
 const PAGE_ENTRIES: usize = 256;

@@ -1,4 +1,4 @@
-//! Descriptors come and go: dup, dup2, dup3, F_DUPFD, close, close_range; and the last one gone closes the socket.
+//! The life of descriptors: dup, dup2, dup3, F_DUPFD, close, close_range; the last one closes the socket.
 
 use crate::Posix;
 use crate::blocking::Wait;
@@ -26,7 +26,7 @@ impl Posix {
         Ok(new)
     }
 
-    /// dup(2) and F_DUPFD of an epoll instance. `None`: not one that is known here.
+    /// dup(2) and F_DUPFD of an epoll instance. `None`: an instance that is not known here.
     pub fn duplicate_epoll(&self, fd: Fd, minimum: Fd, close_on_exec: bool) -> Option<Answer<Fd>> {
         let Entry::Epoll(number) = self.table.lookup(fd) else { return None };
         let _inside = self.fork_gate.enter();
@@ -89,7 +89,7 @@ impl Posix {
 
     fn close_ours(&self, fd: Fd) -> Answer<()> {
         let inside = self.fork_gate.enter();
-        // Out of the table before the kernel can hand the number out again.
+        // Remove it from the table before the kernel can reuse the number.
         let entry = self.table.take(fd);
         self.unfollow(fd, entry);
         let left = self.drop_entry(entry);
@@ -102,8 +102,8 @@ impl Posix {
         answer
     }
 
-    /// The descriptor has been closed behind our back (fclose), or its socket goes back to the kernel: the number stays
-    /// whatever it is now, our share of it goes.
+    /// Drops our entry for a number that was closed behind our back (fclose), or that goes back to the kernel with its
+    /// socket. The number itself is left as it is.
     pub fn let_go(&self, fd: Fd) {
         if matches!(self.table.lookup(fd), Entry::None | Entry::Internal) {
             return;
@@ -114,8 +114,7 @@ impl Posix {
         self.end_socket(left);
     }
 
-    /// The kernel has handed out this number anew, so whatever the table holds of it is stale: the program has closed it past
-    /// this library.
+    /// Drops a stale entry: the kernel has reused this number, so the program has closed it past this library.
     pub fn forget_stale(&self, fd: Fd) {
         // A child of vfork closes its own descriptors; the table is the parent's.
         if !self.is_tables_stranger() {
@@ -123,8 +122,8 @@ impl Posix {
         }
     }
 
-    /// close_range(2) that closes: everything in the range but our own descriptors. `None`: nothing in the range
-    /// is ours.
+    /// close_range(2) that closes everything in the range except our own descriptors. `None`: nothing in the range is
+    /// ours.
     pub fn close_range(
         &self,
         first: Fd,
@@ -156,7 +155,7 @@ impl Posix {
         Some(if next <= last { close_kernel_range(next, last) } else { Ok(()) })
     }
 
-    /// One reference less that is no descriptor's.
+    /// Drops a reference that belongs to no descriptor.
     pub(crate) fn release_reference(&self, socket: SocketRef) {
         let inside = self.fork_gate.enter();
         let left = self.drop_entry(Entry::Socket(socket));
@@ -164,7 +163,7 @@ impl Posix {
         self.end_socket(left);
     }
 
-    /// Inside the gate: one descriptor less. Answers the socket of which this process has none any more.
+    /// Inside the gate: counts one descriptor less. Returns the socket if this process has none of it any more.
     fn drop_entry(&self, entry: Entry) -> Option<Left> {
         match entry {
             Entry::Socket(socket) if self.descriptions.of(socket).unrefer() => {
@@ -182,11 +181,11 @@ impl Posix {
         }
     }
 
-    /// Outside the gate, since SO_LINGER may wait: if no process has the socket any more, the connection closes.
+    /// Outside the gate, because SO_LINGER may wait: closes the connection if no process has the socket any more.
     fn end_socket(&self, left: Option<Left>) {
         let (Some(Left { socket, last }), Some(channel)) = (left, self.attached()) else { return };
         self.epoll_forget(socket);
-        // Its number may go on as something else's.
+        // The number may live on with another meaning.
         self.note_seen(self.descriptions.of(socket));
         let linger = self.descriptions.of(socket).linger.load(Ordering::Acquire);
         if !last || self.service_is_dead() {
@@ -196,7 +195,7 @@ impl Posix {
         if linger > 0 && !channel.nonblocking(socket) {
             let deadline = Some(self.kernel.now() + Duration::from_secs(linger.unsigned_abs().into()));
             let gone = || (channel.view(socket).is_none() || channel.unacknowledged(socket) == 0).then_some(Ok(()));
-            // close(2) with SO_LINGER comes back after the time whatever has become of the data.
+            // close(2) with SO_LINGER returns after the time, whether or not the data was acknowledged.
             if self.block_on(Wait { socket, twin: None, deadline }, gone).is_err() {
                 self.counters.count(crate::Fallback::LingerExpired);
             }

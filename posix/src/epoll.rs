@@ -1,13 +1,13 @@
 //! The epoll family over sockets of the stack and the kernel's descriptors together (epoll(7)).
 //!
-//! The program's epoll descriptor is a real kernel epoll instance. Kernel descriptors are watched by
-//! it, sockets of the stack by an [`InterestList`] of ours; its bell (which the service
-//! rings), a nudge (an eventfd of this process) and the connection to the service are in the kernel instance too, edge-triggered, so that
-//! ONE kernel wait covers both worlds. Every event has one route, so none is reported twice:
-//! a listener alone is in both lists, since connections may arrive on both ways.
+//! The program's epoll descriptor is a real kernel epoll instance. It watches kernel descriptors; an [`InterestList`]
+//! of ours watches sockets of the stack. The list's bell (which the service rings), a nudge (an eventfd of this
+//! process) and the control connection are in the kernel instance too, edge-triggered, so that ONE kernel wait covers
+//! both worlds. Every event has one route, so none is reported twice; only a listener is in both lists, because
+//! connections may arrive on both ways.
 //!
-//! A wait harvests the interest list (no system call), asks the kernel only when it watches
-//! something there, and sleeps only after { arm, harvest again }.
+//! A wait harvests the interest list (no system call), asks the kernel only if it watches something there, and sleeps
+//! only after { arm, harvest again }.
 
 mod ends;
 
@@ -28,9 +28,9 @@ use ringway_shm::{Duration, Instant};
 
 /// All epoll instances of the process.
 pub(crate) struct Epolls {
-    /// In blocks that are made when they are first used.
+    /// In blocks that are made at first use.
     cells: [OnceLock<Box<Block>>; INSTANCES / BLOCK],
-    /// No cell from this one on was ever used.
+    /// Cells from this one on were never used.
     end: AtomicU32,
 }
 
@@ -42,7 +42,7 @@ struct Instance {
     list: InterestList,
     /// The wait context and its bell, once a socket of the stack is watched.
     bell: Option<(Context, Ends)>,
-    /// What the kernel watches for the program; a descriptor closed without DEL stays until its number is used again.
+    /// Descriptors that the kernel watches for the program; one closed without DEL stays until its number is reused.
     kernel_members: HashMap<Fd, epoll_event>,
     /// The number it was created under.
     fd: Fd,
@@ -50,9 +50,9 @@ struct Instance {
     descriptors: u32,
     /// Threads in the kernel's wait.
     sleepers: u32,
-    /// Watched by another epoll instance: the bell must ring even when nobody waits here.
+    /// Watched by another epoll instance: the bell must ring even if no thread waits here.
     nested: bool,
-    /// Waits since the kernel was last asked although stack sockets were ready.
+    /// Waits with ready stack sockets since the kernel was asked last.
     unasked: u32,
 }
 
@@ -61,20 +61,20 @@ impl Epolls {
         Epolls { cells: [const { OnceLock::new() }; INSTANCES / BLOCK], end: AtomicU32::new(0) }
     }
 
-    /// The cells in which an instance may be: few, while every socket's end looks through them.
+    /// Cells in which an instance may be; few, because each end of a socket scans them.
     fn used(&self) -> std::ops::Range<u32> {
         0..self.end.load(Ordering::Acquire)
     }
 
     fn lock(&self, number: u32) -> MutexGuard<'_, Option<Instance>> {
-        // A panic while the lock was held cannot leave half a change that matters: lists are only ever marked too much.
+        // A panic under the lock cannot leave a harmful state: lists are at worst marked too much.
         let block = self.cells[number as usize / BLOCK].get_or_init(|| Box::new([const { Mutex::new(None) }; BLOCK]));
         block[number as usize % BLOCK].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
 impl Posix {
-    /// A kernel epoll instance was created as `fd`: from now on it may watch sockets of the stack.
+    /// Follows the creation of a kernel epoll instance as `fd`, which may watch sockets of the stack from now on.
     pub fn epoll_created(&self, fd: Fd) {
         if self.is_tables_stranger() {
             return;
@@ -91,14 +91,14 @@ impl Posix {
         }
     }
 
-    /// Another number refers to the instance now (dup, fcntl).
+    /// Counts another number of the instance (dup, fcntl).
     pub(crate) fn epoll_duplicated(&self, number: u32) {
         if let Some(instance) = self.epolls.lock(number).as_mut() {
             instance.descriptors += 1;
         }
     }
 
-    /// One number less refers to it; the last one ends it.
+    /// Counts one number less; the last one ends the instance.
     pub(crate) fn epoll_released(&self, number: u32) {
         let mut cell = self.epolls.lock(number);
         let Some(instance) = cell.as_mut() else { return };
@@ -116,7 +116,7 @@ impl Posix {
         *cell = None;
     }
 
-    /// `epoll_ctl(2)`. `None`: entirely the kernel's business.
+    /// `epoll_ctl(2)`. `None`: the kernel's call.
     pub fn epoll_control(&self, epoll: Fd, operation: i32, fd: Fd, event: Option<epoll_event>) -> Option<Answer<()>> {
         let Entry::Epoll(number) = self.table.lookup(epoll) else { return None };
         match self.table.lookup(fd) {
@@ -203,7 +203,7 @@ impl Posix {
         Ok(())
     }
 
-    /// The last descriptor of `socket` in this process is gone: epoll(7) forgets it in every instance.
+    /// Forgets, after the last descriptor of `socket` in this process, the socket in every instance (epoll(7)).
     pub(crate) fn epoll_forget(&self, socket: SocketRef) {
         for number in self.epolls.used() {
             let mut cell = self.epolls.lock(number);
@@ -216,8 +216,8 @@ impl Posix {
         }
     }
 
-    /// The kernel socket `fd` has become a connection of the stack (`connect`): instances that had the kernel watch it
-    /// watch the connection from now on.
+    /// Moves the watches of kernel socket `fd`, which has become a connection of the stack (`connect`), from the kernel
+    /// to the interest lists.
     pub(crate) fn epoll_adopt(&self, fd: Fd, socket: SocketRef) {
         for number in self.epolls.used() {
             let (epoll, event) = match self.epolls.lock(number).as_mut() {
@@ -227,7 +227,7 @@ impl Posix {
                 },
                 None => continue,
             };
-            // ENOENT: the number was closed without DEL and used again; nobody asked for the new socket.
+            // ENOENT: the number was closed without DEL and reused; the new socket is not watched.
             if self.kernel.epoll_control(epoll, libc::EPOLL_CTL_DEL, fd, None).is_ok()
                 && self.epoll_add(number, epoll, Key { fd, socket }, event).is_err()
             {
@@ -236,7 +236,7 @@ impl Posix {
         }
     }
 
-    /// `epoll_pwait2(2)`; `None` as the timeout waits for ever. Answers `None` when the instance is not known here.
+    /// `epoll_pwait2(2)`; `None` as the timeout waits for ever. Returns `None` if the instance is not known here.
     pub fn epoll_wait(
         &self,
         epoll: Fd,
@@ -261,7 +261,7 @@ impl Posix {
         })
     }
 
-    /// The wait of an instance that watches no socket of the stack. `None`: it does, or has begun to meanwhile.
+    /// Waits in an instance that watches no socket of the stack. `None`: it does, or has begun to meanwhile.
     fn epoll_without_stack(
         &self,
         number: u32,
@@ -280,7 +280,7 @@ impl Posix {
         if answer == Ok(0) && begun { None } else { Some(answer) }
     }
 
-    /// One look at everything, and one sleep if there is nothing. `Ok(0)`: woken for nothing, or time is up.
+    /// Checks everything once, and sleeps once if there is nothing. `Ok(0)`: spurious wake-up or timeout.
     fn epoll_turn(
         &self,
         number: u32,
@@ -292,13 +292,13 @@ impl Posix {
     ) -> Answer<usize> {
         let mut told = 0;
         if self.kernel_is_due(number) {
-            // Half of the room at most: neither world may hide the other.
+            // At most half of the space: neither world may hide the other.
             let half = events.len().div_ceil(2);
             told = self.epoll_kernel(number, epoll, &mut events[..half], Some(Duration::ZERO), mask)?;
         }
         let ours = self.epoll_harvest(number, epoll, &mut events[told..], false)?;
         if ours > 0 && told == 0 && ours < events.len() && self.watches_strangers(number) {
-            // Both worlds in one answer, as a program expects that has just written to its own pipe.
+            // Both worlds in one result, as expected by a program that has just written to its own pipe.
             let rest = self.epoll_kernel(number, epoll, &mut events[ours..], Some(Duration::ZERO), mask);
             return Ok(ours + rest.unwrap_or(0));
         }
@@ -317,34 +317,34 @@ impl Posix {
         }
         let ready = self.epoll_harvest(number, epoll, events, true)?;
         if ready > 0 {
-            // No second harvest: it would report what is level-triggered twice in one answer.
+            // No second harvest: it would report level-triggered events twice in one result.
             self.epoll_woken(number);
             return Ok(ready);
         }
         let timeout = self.until_next_look(deadline.map(|deadline| deadline.since(self.kernel.now())));
         let answer = self.epoll_kernel(number, epoll, events, timeout, mask);
         self.epoll_woken(number);
-        // What woke us may be ours: take it now rather than after another sleep.
+        // Our own socket may have ended the sleep: take it now rather than after another sleep.
         match answer {
             Ok(count) => Ok(count + self.epoll_harvest(number, epoll, &mut events[count..], false)?),
             answer => answer,
         }
     }
 
-    /// Gives way before a sleep; whether a socket of the stack has had an event meanwhile.
+    /// Yields before a sleep; returns true if a socket of the stack has had an event meanwhile.
     fn epoll_give_way(&self, number: u32) -> bool {
         let bell = self.epolls.lock(number).as_ref().and_then(|instance| instance.bell);
         let (Some((context, _)), Some(channel)) = (bell, self.attached()) else { return false };
         self.courtesy.give_way(&*self.kernel, channel.spin_limit(), || look_at(channel, context))
     }
 
-    /// Whether something has happened since the last look at an epoll instance, of whichever thread.
+    /// Returns true if there were events since any thread's last check of an epoll instance.
     pub(crate) fn epoll_has_news(&self, channel: &dyn Channel) -> bool {
         let context = self.waited_for.load(Ordering::Relaxed).checked_sub(1);
         context.is_some_and(|context| channel.has_event(Context(context as u16)))
     }
 
-    /// Have sockets of the stack kept a wait from asking the kernel too often?
+    /// Returns true if ready sockets of the stack have kept waits from asking the kernel for too long.
     fn kernel_is_due(&self, number: u32) -> bool {
         let mut cell = self.epolls.lock(number);
         let Some(instance) = cell.as_mut() else { return false };
@@ -355,14 +355,14 @@ impl Posix {
         due
     }
 
-    /// Does the kernel watch something for this instance beside twins of our listeners?
+    /// Returns true if the kernel watches more for this instance than shadows of our sockets.
     fn watches_strangers(&self, number: u32) -> bool {
         let cell = self.epolls.lock(number);
         let stranger = |fd: &Fd| !matches!(self.table.lookup(*fd), Entry::Socket(_));
         cell.as_ref().is_some_and(|instance| instance.kernel_members.keys().any(stranger))
     }
 
-    /// Takes ready sockets of the stack; arms the bell first when `sleepy`.
+    /// Takes ready sockets of the stack; arms the bell first if `sleepy`.
     fn epoll_harvest(&self, number: u32, epoll: Fd, events: &mut [epoll_event], sleepy: bool) -> Answer<usize> {
         let channel = self.attached().ok_or(Errno::BADF)?;
         let mut cell = self.epolls.lock(number);
@@ -379,7 +379,7 @@ impl Posix {
             instance.list.mark(socket.index);
         }
         let looked_at = context.map_or(0, |context| u32::from(context.0) + 1);
-        // Threads share the word: it is written when it changes.
+        // Threads share the word, so it is written only when it changes.
         if self.waited_for.load(Ordering::Relaxed) != looked_at {
             self.waited_for.store(looked_at, Ordering::Relaxed);
         }
@@ -398,13 +398,13 @@ impl Posix {
                 channel.arm(context);
             }
         } else if !sleepy {
-            // There was no room for all, or a level still holds: the next sleeper may take it, as in the kernel.
+            // Some did not fit, or a level still holds: the next sleeper may take it, as in the kernel.
             self.wake_sleepers(instance);
         }
         Ok(ready)
     }
 
-    /// The kernel's wait, without the entries that are our own.
+    /// Waits in the kernel; drops the entries that are our own.
     fn epoll_kernel(
         &self,
         number: u32,
@@ -429,8 +429,8 @@ impl Posix {
         Ok(kept)
     }
 
-    /// The service is dead, and every socket with it; or this is a forked child that has just got a connection of its
-    /// own, which this instance is to watch.
+    /// Handles a hang-up of the control connection: the service is dead, and every socket with it; or this is a forked
+    /// child with a new control connection, which this instance must watch.
     fn control_hung_up(&self, number: u32, epoll: Fd) {
         self.note_service_death();
         if let Some(instance) = self.epolls.lock(number).as_mut() {
@@ -451,7 +451,7 @@ impl Posix {
         }
     }
 
-    /// This thread no longer sleeps; what others may still be waiting for stays armed.
+    /// Ends this thread's sleep; the bell stays armed for other sleepers.
     fn epoll_woken(&self, number: u32) {
         let mut cell = self.epolls.lock(number);
         let Some(instance) = cell.as_mut() else { return };
@@ -460,7 +460,7 @@ impl Posix {
         if instance.sleepers == 0 && !instance.nested {
             channel.disarm(context);
         } else {
-            // The ring that woke us disarmed it for everybody.
+            // The ring that woke this thread disarmed the bell for all.
             channel.arm(context);
             if instance.list.has_candidates() {
                 self.kernel.raise_event(ends.nudge);
@@ -468,7 +468,7 @@ impl Posix {
         }
     }
 
-    /// Is a socket of the stack ready in this instance? For poll(2) on the epoll descriptor itself.
+    /// Returns true if a socket of the stack is ready in this instance; for poll(2) on the epoll descriptor itself.
     pub(crate) fn epoll_is_ready(&self, number: u32) -> bool {
         let Some(channel) = self.attached() else { return false };
         let mut cell = self.epolls.lock(number);
@@ -481,7 +481,7 @@ impl Posix {
         instance.list.is_ready(|socket| self.state_of(socket))
     }
 
-    /// In a forked child: contexts and bells are the parent's; new ones come with the next use.
+    /// In a forked child: drops the parent's contexts and bells; the next use makes new ones.
     pub(crate) fn epoll_after_fork_in_child(&self) {
         for number in self.epolls.used() {
             if let Some(instance) = self.epolls.lock(number).as_mut() {
@@ -494,8 +494,8 @@ impl Posix {
         }
     }
 
-    /// The instance's wait context; claims it, and puts bell and control connection into the kernel instance, at the
-    /// first use in this process. `None`: the service is dead, so that every socket is ready and nobody needs to be told.
+    /// The instance's wait context; claimed, and put into the kernel instance with the control connection, at the first
+    /// use in this process. `None`: the service is dead, so every socket is ready and no bell is needed.
     fn epoll_context(&self, instance: &mut Instance, epoll: Fd, channel: &dyn Channel) -> Answer<Option<Context>> {
         if let Some((context, _)) = instance.bell {
             return Ok(Some(context));
@@ -513,7 +513,7 @@ impl Posix {
                 return Err(error);
             }
         }
-        // Threads that wait in the kernel already know of no bell: this ends their wait.
+        // Threads that already wait in the kernel do not know the bell: this ends their wait.
         self.wake_sleepers(instance);
         for socket in instance.list.sockets() {
             channel.watch(socket, context);
@@ -524,12 +524,12 @@ impl Posix {
     fn note_nesting(&self, inner: u32, operation: i32) {
         if let (libc::EPOLL_CTL_ADD, Some(instance)) = (operation, self.epolls.lock(inner).as_mut()) {
             instance.nested = true;
-            // Whoever is told looks, finds nothing, and arms the bell for what comes.
+            // The woken thread looks, finds nothing, and arms the bell for later events.
             self.wake_sleepers(instance);
         }
     }
 
-    /// A changed list may hold something ready: whoever sleeps on it must look.
+    /// Wakes the sleepers of a changed list, which may hold something ready.
     fn wake_sleepers(&self, instance: &Instance) {
         if let Some((_, ends)) = instance.bell
             && (instance.sleepers > 0 || instance.nested)
@@ -538,7 +538,7 @@ impl Posix {
         }
     }
 
-    /// What is asked of the kernel socket beside a socket of ours has changed, or (`alone`) it goes on without ours.
+    /// Updates the watches of the shadow of a socket of ours after a change, or because (`alone`) it goes on alone.
     pub(crate) fn epoll_refresh(&self, fd: Fd, socket: SocketRef, alone: bool) {
         for number in self.epolls.used() {
             let cell = self.epolls.lock(number);
@@ -555,7 +555,7 @@ impl Posix {
         epoll_event { events: self.twin_events(socket, event.events), u64: event.u64 }
     }
 
-    /// Does a kernel socket serve beside this one, under the same number?
+    /// Returns true if a kernel socket (the shadow) serves under the same number too.
     pub(crate) fn has_twin(&self, socket: SocketRef) -> bool {
         self.is_datagram(socket)
             || self.attached().and_then(|channel| channel.view(socket)).is_some_and(|view| view.state == SocketState::Listening)
@@ -575,12 +575,13 @@ fn refusal(error: InterestError) -> Errno {
     }
 }
 
-/// Epoll instances of a process that can watch sockets of the stack; about as many as a region has wait contexts.
+/// Maximum number of a process's epoll instances that can watch sockets of the stack; about as many as a region has
+/// contexts.
 const INSTANCES: usize = 4096;
 const BLOCK: usize = 64;
-/// With stack sockets always ready, the kernel's descriptors are looked at every so many waits.
+/// With stack sockets always ready, every so many waits check the kernel's descriptors.
 const ASK_KERNEL_EVERY: u32 = 4;
-/// Data words of our own entries: no pointer of a user program and no small number looks like this.
+/// Data words of our own entries: unlike any pointer of a user program or small number.
 const BELL: u64 = 0xf5a1_7269_6e67_0001;
 const CONTROL: u64 = 0xf5a1_7269_6e67_0002;
 const EDGE_IN: u32 = (libc::EPOLLIN | libc::EPOLLET) as u32;

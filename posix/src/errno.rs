@@ -1,6 +1,6 @@
-//! The one place where errno numbers stand.
+//! The only file with errno numbers.
 //!
-//! Everything else speaks in small enums; this file says which number an unmodified program sees for each of them.
+//! All other code uses small enums; this file maps them to the numbers that an unmodified program sees.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(pub i32);
 
-/// What a call of this room answers.
+/// Result of this crate's calls.
 pub type Answer<T> = Result<T, Errno>;
 
 macro_rules! errno_names {
@@ -16,7 +16,7 @@ macro_rules! errno_names {
         impl Errno {
             $($(#[$doc])* pub const $name: Errno = Errno($number);)*
 
-            /// The symbol of errno.h, or `E?` for a number that this room never makes up itself.
+            /// The symbol of errno.h, or `E?` for a number that this crate never produces itself.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Errno::$name => concat!("E", stringify!($name)),)*
@@ -27,7 +27,7 @@ macro_rules! errno_names {
     };
 }
 
-// One list gives both the constants and their names; two lists would drift apart.
+// One list gives both the constants and their names, so that they cannot diverge.
 errno_names! {
     /// Operation not permitted.
     PERM = libc::EPERM;
@@ -55,7 +55,7 @@ errno_names! {
     ISDIR = libc::EISDIR;
     /// Illegal seek.
     SPIPE = libc::ESPIPE;
-    /// Writing to a stream whose write side is shut.
+    /// Writing to a stream with a shut write side.
     PIPE = libc::EPIPE;
     /// Destination address required.
     DESTADDRREQ = libc::EDESTADDRREQ;
@@ -103,7 +103,7 @@ errno_names! {
     NOTSOCK = libc::ENOTSOCK;
     /// File exists.
     EXIST = libc::EEXIST;
-    /// No room for another watch.
+    /// No space for another watch.
     NOSPC = libc::ENOSPC;
     /// Numerical argument out of domain (SO_RCVTIMEO with a bad microsecond part).
     DOM = libc::EDOM;

@@ -1,7 +1,7 @@
-//! The kernel as this room sees it: a trait, injected, so that the whole room runs against a mock or in the simulator.
+//! The kernel as an injected trait, so that this crate also runs against a mock or in the simulator.
 //!
-//! Plain values and slices in, `Answer` out. An implementation must never come back into this room (the preload library
-//! calls the *next* libc symbol, not its own).
+//! Plain values and slices in, `Answer` out. An implementation must never call back into this crate (the preload
+//! library calls the *next* libc symbol, not its own).
 
 use crate::errno::Answer;
 use ringway_shm::{Duration, Instant};
@@ -14,19 +14,19 @@ pub type Fd = i32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SignalMask(pub u64);
 
-/// Which file a descriptor refers to.
+/// Identity of the file that a descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// Device number of the file system (of sockfs for a socket).
     pub device: u64,
-    /// Inode number; unique among the sockets that live now.
+    /// Inode number; unique among the live sockets.
     pub inode: u64,
     /// File type bits of `st_mode` (`S_IFMT`).
     pub kind: u32,
 }
 
 impl Identity {
-    /// Is it a socket?
+    /// Returns true for a socket.
     pub fn is_socket(&self) -> bool {
         self.kind & libc::S_IFMT == libc::S_IFSOCK
     }
@@ -37,18 +37,18 @@ impl Identity {
 pub struct RawAddress {
     /// The bytes of the `sockaddr`.
     pub bytes: [u8; 128],
-    /// How many of them count.
+    /// Number of valid bytes.
     pub len: usize,
 }
 
 impl RawAddress {
-    /// The bytes that count.
+    /// The valid bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.len.min(self.bytes.len())]
     }
 }
 
-/// Every libc call that this room passes on.
+/// The libc calls that this crate passes on.
 pub trait Kernel: Send + Sync {
     /// `socket(2)`.
     fn socket(&self, domain: i32, kind: i32, protocol: i32) -> Answer<Fd>;
@@ -58,17 +58,17 @@ pub trait Kernel: Send + Sync {
     fn connect(&self, fd: Fd, address: &[u8]) -> Answer<()>;
     /// `listen(2)`.
     fn listen(&self, fd: Fd, backlog: i32) -> Answer<()>;
-    /// `accept4(2)`; the peer's address comes with it.
+    /// `accept4(2)`; also returns the peer's address.
     fn accept4(&self, fd: Fd, flags: i32) -> Answer<(Fd, RawAddress)>;
     /// `shutdown(2)`.
     fn shutdown(&self, fd: Fd, how: i32) -> Answer<()>;
-    /// Has `getpeername(2)` an answer?
+    /// Returns true if `getpeername(2)` succeeds.
     fn is_connected(&self, fd: Fd) -> bool;
     /// `getsockname(2)`.
     fn local_address(&self, fd: Fd) -> Answer<RawAddress>;
     /// `setsockopt(2)`.
     fn set_option(&self, fd: Fd, level: i32, name: i32, value: &[u8]) -> Answer<()>;
-    /// `getsockopt(2)`; answers the length written.
+    /// `getsockopt(2)`; returns the length written.
     fn option(&self, fd: Fd, level: i32, name: i32, value: &mut [u8]) -> Answer<usize>;
 
     /// `close(2)`.
@@ -83,7 +83,7 @@ pub trait Kernel: Send + Sync {
     fn status_flags(&self, fd: Fd) -> Answer<i32>;
     /// `fcntl(F_SETFL)`.
     fn set_status_flags(&self, fd: Fd, flags: i32) -> Answer<()>;
-    /// `fstat(2)`, what this room needs of it.
+    /// The fields of `fstat(2)` that this crate needs.
     fn identity(&self, fd: Fd) -> Answer<Identity>;
     /// Numbers of all open descriptors of this process.
     fn open_descriptors(&self) -> Answer<Vec<Fd>>;
@@ -101,7 +101,7 @@ pub trait Kernel: Send + Sync {
     /// `ioctl(FIONREAD)` on a kernel descriptor.
     fn bytes_readable(&self, fd: Fd) -> Answer<i32>;
 
-    /// `ppoll(2)`; `None` waits for ever. Answers how many entries have events.
+    /// `ppoll(2)`; `None` waits for ever. Returns the number of entries with events.
     fn poll(&self, set: &mut [libc::pollfd], timeout: Option<Duration>, mask: Option<SignalMask>) -> Answer<usize>;
     /// `eventfd2(0, EFD_NONBLOCK | EFD_CLOEXEC)`.
     fn event_counter(&self) -> Answer<Fd>;
@@ -111,7 +111,7 @@ pub trait Kernel: Send + Sync {
     fn epoll_create(&self, flags: i32) -> Answer<Fd>;
     /// `epoll_ctl(2)`.
     fn epoll_control(&self, epoll: Fd, operation: i32, fd: Fd, event: Option<libc::epoll_event>) -> Answer<()>;
-    /// `epoll_pwait2(2)`; `None` waits for ever. Answers how many entries were written.
+    /// `epoll_pwait2(2)`; `None` waits for ever. Returns the number of entries written.
     fn epoll_wait(
         &self,
         epoll: Fd,
@@ -120,30 +120,31 @@ pub trait Kernel: Send + Sync {
         mask: Option<SignalMask>,
     ) -> Answer<usize>;
 
-    /// The data words of all that an epoll instance watches (/proc/PID/fdinfo).
+    /// The data words of everything that an epoll instance watches (/proc/PID/fdinfo).
     fn watched_words(&self, epoll: Fd) -> Answer<Vec<u64>>;
 
     /// CLOCK_MONOTONIC.
     fn now(&self) -> Instant;
     /// CLOCK_REALTIME, since 1970.
     fn wall_clock(&self) -> Duration;
-    /// `sched_yield(2)`: whoever else wants this processor has it before the caller goes on.
+    /// `sched_yield(2)`: other tasks may have the processor before the caller goes on.
     fn give_way(&self);
-    /// Gives the processor away for about `span` (used only where a wait context is not to be had).
+    /// Sleeps for about `span` (used only without a wait context).
     fn pause(&self, span: Duration);
-    /// Has this process more than one thread? Looks into /proc.
+    /// Returns true if this process has more than one thread. Reads /proc.
     fn has_other_threads(&self) -> bool;
     /// `getpid(2)`.
     fn process_id(&self) -> u32;
     /// Sends SIGPIPE to the calling thread.
     fn raise_broken_pipe(&self);
-    /// May a call that a signal interrupted be taken up again (every handler so far was installed with SA_RESTART)?
+    /// Returns true if interrupted calls may be restarted (every handler so far was installed with SA_RESTART).
     fn restarts_after_signal(&self) -> bool;
     /// Writes one line to the program's standard error.
     fn say(&self, line: &str);
 }
 
-/// The data words in what /proc says of an epoll instance (fs/eventpoll.c, ep_show_fdinfo): `tfd: N events: X data: X ...`.
+/// The data words in an epoll instance's text in /proc (fs/eventpoll.c, ep_show_fdinfo): `tfd: N events: X data: X
+/// ...`.
 pub fn words_of_epoll(told: &str) -> Vec<u64> {
     let word = |line: &str| u64::from_str_radix(line.split("data:").nth(1)?.split_whitespace().next()?, 16).ok();
     told.lines().filter(|line| line.starts_with("tfd:")).filter_map(word).collect()

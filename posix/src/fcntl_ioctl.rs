@@ -1,5 +1,5 @@
-//! fcntl(2) and ioctl(2) on sockets of ours. Status flags (O_NONBLOCK and its like) are kept in the slot, where all processes see them:
-//! they belong to the open file description.
+//! fcntl(2) and ioctl(2) on sockets of ours. Status flags (such as O_NONBLOCK) are in the slot, which all processes
+//! share, because they belong to the open file description.
 
 use crate::Posix;
 use crate::channel::{Channel, State, View};
@@ -11,19 +11,19 @@ use crate::fd_table::SocketRef;
 use ringway_shm::Instant;
 use std::sync::atomic::Ordering;
 
-/// What an ioctl does with its argument.
+/// Output of an ioctl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// Nothing is written back.
     Done,
-    /// This number is written to the `int` that the argument points at.
+    /// This number goes to the `int` that the argument points at.
     Number(i32),
-    /// These bytes are: two 64-bit words.
+    /// These bytes go there: two 64-bit words.
     Pair([u8; 16]),
 }
 
 impl Posix {
-    /// fcntl(2). `None`: the kernel's answer for the descriptor is right.
+    /// fcntl(2). `None`: the kernel's result for the descriptor is right.
     pub fn fcntl(&self, fd: Fd, socket: SocketRef, command: i32, argument: i64) -> Option<Answer<i32>> {
         let channel = self.attached()?;
         match command {
@@ -46,28 +46,28 @@ impl Posix {
             }
             libc::F_GETFD | libc::F_SETFD => None,
             _ => {
-                // What the kernel's socket keeps: a signal (F_SETSIG), say.
+                // State that the kernel's socket keeps, such as a signal (F_SETSIG).
                 self.note_seen(self.descriptions.of(socket));
                 None
             }
         }
     }
 
-    /// The program's kernel socket has been named `socket`, or will be: its status flags are those of the socket.
+    /// Copies the status flags of the program's kernel socket, which becomes `socket`, to it.
     pub(crate) fn take_status(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef) {
         if let Ok(flags) = self.kernel.status_flags(fd) {
             channel.set_status_flags(socket, flags);
         }
     }
 
-    /// The program's kernel socket goes on without the stack's: it gets the status flags that the program has set meanwhile.
+    /// Copies the status flags back to the program's kernel socket, which goes on without the stack's.
     pub(crate) fn give_back_status(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef) {
         if self.kernel.set_status_flags(fd, channel.status_flags(socket)).is_err() {
             self.counters.count(Fallback::NoResources);
         }
     }
 
-    /// ioctl(2); `value` is the `int` behind the argument for the requests that read one. `None`: the kernel's.
+    /// ioctl(2); `value` is the `int` behind the argument for requests that read one. `None`: the kernel's call.
     pub fn ioctl(&self, socket: SocketRef, request: u64, value: i32) -> Option<Answer<Control>> {
         let channel = self.attached()?;
         let view = channel.view(socket);
@@ -95,7 +95,7 @@ impl Posix {
             }
             SIOCGSTAMP | SIOCGSTAMP_NEW | SIOCGSTAMPNS | SIOCGSTAMPNS_NEW if self.is_datagram(socket) => {
                 let stamp = self.descriptions.of(socket).stamp.load(Ordering::Relaxed);
-                // net/core/sock.c, sock_recv_timestamp: who has stamps in control data has none here.
+                // net/core/sock.c, sock_recv_timestamp: a program with time stamps in control data has none here.
                 let known = stamp != 0 && self.ancillary(socket) & control::ANY_STAMP == 0;
                 let nanos = matches!(request, SIOCGSTAMPNS | SIOCGSTAMPNS_NEW);
                 let came = || control::stamp(self.on_wall_clock(Instant::from_nanos(stamp)), nanos);
@@ -116,7 +116,7 @@ fn inquire(view: &View) -> usize {
     }
 }
 
-/// Process groups (negative numbers) get no signal.
+/// Sets the owner; process groups (negative numbers) get no signal.
 fn set_owner(channel: &dyn Channel, socket: SocketRef, pid: i32) -> Answer<()> {
     channel.set_owner(socket, u32::try_from(pid).map_err(|_| Errno::INVAL)?);
     Ok(())

@@ -1,14 +1,14 @@
-//! Which descriptor numbers are ours, and what they stand for.
+//! The descriptor numbers that are ours, and their meaning.
 //!
-//! Promises: `lookup` takes no lock, makes no system call and never blocks, so that a call on a descriptor that is not
-//! ours costs two loads on its way to the kernel; all methods may be called from any thread and from a signal handler
-//! (a page of the table is allocated only by `set`). The table holds numbers only: who counts the descriptors of a
-//! socket is `descriptions`.
+//! Promises: `lookup` takes no lock, makes no system call and never blocks, so that a call on another descriptor costs
+//! two loads on its way to the kernel. All methods may be called from any thread and from a signal handler (only `set`
+//! allocates a page of the table). The table holds numbers only; `descriptions` counts the descriptors of a socket.
 //!
-//! An entry is wrong after one event alone: something else than this library closes the number, which only an instruction of the
-//! program's own and libc inside itself can do (`fclose` is seen). It goes when a call that makes descriptors hands the number out
-//! again (`preload/src/makers.rs`), before the program knows it. To ask the kernel for the inode where a call is slow anyway would
-//! not close the class, since read and write ask for nothing; so it is asked only where a wrong answer would be kept (`spares`).
+//! An entry becomes wrong only if the number is closed past this library, by a system call of the program's own or by
+//! libc itself (`fclose` is seen). It is dropped when a call that makes descriptors returns the number again
+//! (`preload/src/makers.rs`), before the program sees it. Asking the kernel for the inode on slow calls would not close
+//! the class, because read and write ask for nothing; so it is asked only where a wrong result would be kept
+//! (`spares`).
 //!
 //! ```text
 //!   63      56 55            32 31             0
@@ -22,7 +22,7 @@ use crate::fallback::Fd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A socket slot of the channel with the generation under which we know it.
+/// A socket's slot in the channel, with the generation under which we know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SocketRef {
     /// Slot number in the region.
@@ -31,7 +31,7 @@ pub struct SocketRef {
     pub generation: u32,
 }
 
-/// What a descriptor number stands for.
+/// Meaning of a descriptor number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// Not ours: the kernel's.
@@ -40,7 +40,7 @@ pub enum Entry {
     Socket(SocketRef),
     /// One of this library's own descriptors; the program must not close it.
     Internal,
-    /// An epoll instance whose interest list has stack sockets; the number is the epoll module's.
+    /// An epoll instance with stack sockets in its interest list, by its number in the epoll module.
     Epoll(u32),
 }
 
@@ -56,17 +56,17 @@ impl Default for FdTable {
 }
 
 impl FdTable {
-    /// An empty table. Takes a few KiB; pages come when they are needed.
+    /// Creates an empty table. Takes a few KiB; pages are allocated when needed.
     pub fn new() -> FdTable {
         FdTable { pages: (0..PAGES).map(|_| OnceLock::new()).collect() }
     }
 
-    /// What `fd` stands for.
+    /// The meaning of `fd`.
     #[inline]
     pub fn lookup(&self, fd: Fd) -> Entry {
         match self.cell(fd).map(|cell| decode(cell.load(Ordering::Acquire))) {
             Some(Entry::None) | None => Entry::None,
-            // For a thread with descriptors of its own.
+            // The thread has descriptors of its own.
             Some(_) if is_apart() => Entry::None,
             Some(entry) => entry,
         }
@@ -81,14 +81,14 @@ impl FdTable {
         }
     }
 
-    /// Writes what `fd` stands for; answers what it stood for before. Numbers beyond the table stay the kernel's.
+    /// Sets the entry of `fd`; returns the earlier one. Numbers beyond the table stay the kernel's.
     pub fn set(&self, fd: Fd, entry: Entry) -> Entry {
         let Some((page, offset)) = place(fd) else { return Entry::None };
         let page = self.pages[page].get_or_init(|| (0..PAGE_ENTRIES).map(|_| AtomicU64::new(0)).collect());
         decode(page[offset].swap(encode(entry), Ordering::AcqRel))
     }
 
-    /// Forgets `fd`; answers what it stood for. The caller that gets the entry is the one that must let it go.
+    /// Removes the entry of `fd` and returns it. The caller that gets the entry must release it.
     pub fn take(&self, fd: Fd) -> Entry {
         match self.cell(fd) {
             Some(cell) => decode(cell.swap(0, Ordering::AcqRel)),
@@ -96,7 +96,7 @@ impl FdTable {
         }
     }
 
-    /// Can the table remember this number?
+    /// Returns true if the table can hold this number.
     pub fn fits(&self, fd: Fd) -> bool {
         place(fd).is_some()
     }

@@ -1,11 +1,12 @@
 //! Sockets of ours in children: by fork (memory and descriptors are copied), by exec and by SCM_RIGHTS (only the
-//! descriptors travel, and the inode behind them is the socket's name).
+//! descriptors travel, and their inode names the socket).
 //!
-//! A process holds its sockets in the region by a number. `fork` reserves one for the child, with a copy of what the
-//! parent holds, before the child exists; an image after exec takes up the number of its process and lets go of
-//! what it does not find among its descriptors. So nothing closes between the parent's `close` and the child's first use.
+//! A process holds its sockets in the region by a number. `fork` reserves one for the child, with a copy of the
+//! parent's holds, before the child exists. An image after exec takes over the number of its process and releases the
+//! sockets of which it finds no descriptor. So nothing closes between the parent's `close` and the child's first use.
 //!
-//! A child of `vfork` or `posix_spawn` borrows the parent's memory while it lives: nothing here changes the tables for it.
+//! A child of `vfork` or `posix_spawn` borrows the parent's memory while it lives: nothing here changes the tables for
+//! it.
 
 use crate::Posix;
 use crate::channel::Channel;
@@ -14,18 +15,18 @@ use crate::fallback::{Fd, Identity};
 use crate::fd_table::{Entry, SocketRef};
 use std::sync::atomic::Ordering;
 
-/// What `before_exec` has prepared and a failed exec takes back.
+/// State that `before_exec` prepares and a failed exec takes back.
 #[derive(Debug, Default)]
 pub struct Departure {
-    /// Sockets that close on exec and that this process has let go of.
+    /// Sockets that close on exec and that this process has released.
     released: Vec<SocketRef>,
-    /// A number was reserved for a process that is not there yet (spawn).
+    /// A number was reserved for a process that does not exist yet (spawn).
     reserved: bool,
 }
 
 impl Posix {
-    /// pthread_atfork, prepare; also before a fork whose child's number the caller will know. Each needs its own
-    /// [`fork_is_over`](Posix::fork_is_over) in the parent.
+    /// pthread_atfork, prepare; also before a fork by a caller that will learn the child's number. Each call needs its
+    /// own [`fork_is_over`](Posix::fork_is_over) in the parent.
     pub fn announce_fork(&self) {
         self.fork_gate.close();
         self.count_fork();
@@ -36,7 +37,7 @@ impl Posix {
         self.fork_gate.open();
     }
 
-    /// As [`announce_fork`](Posix::announce_fork); reserves a number for the child, too.
+    /// Like [`announce_fork`](Posix::announce_fork); reserves a number for the child too.
     pub fn before_fork(&self) {
         self.announce_fork();
         if let Some(channel) = self.attached() {
@@ -44,7 +45,8 @@ impl Posix {
         }
     }
 
-    /// After fork(2) in the parent; `None`: it failed. (A fork inside libc does not come here: its child tells.)
+    /// After fork(2) in the parent; `None`: it failed. (A fork inside libc does not come here: its child reports
+    /// itself.)
     pub fn after_fork_in_parent(&self, child: Option<u32>) {
         if let Some(channel) = self.attached() {
             channel.after_fork_in_parent(child);
@@ -67,8 +69,8 @@ impl Posix {
         self.epoll_after_fork_in_child();
     }
 
-    /// In a forked child the table says what there is: sockets that another thread of the parent was opening or closing have no
-    /// descriptor here.
+    /// In a forked child, recounts from the table: sockets that another thread of the parent was opening or closing
+    /// have no descriptor here.
     fn count_references(&self, channel: &dyn Channel) {
         let held = channel.held();
         held.iter().for_each(|socket| self.descriptions.of(*socket).forget_references());
@@ -84,8 +86,8 @@ impl Posix {
         }
     }
 
-    /// Before exec: every socket of ours that the new image will have gets a name that the new image can find; of the
-    /// others this process lets go.
+    /// Before exec: names each socket of ours that the new image inherits, so that the image can find it; releases the
+    /// others.
     pub fn before_exec(&self) -> Departure {
         let Some(channel) = self.attached() else { return Departure::default() };
         let (stay, travel) = self.sort_for_exec();
@@ -94,12 +96,12 @@ impl Posix {
         }
         if self.is_borrowed() {
             if !travel.is_empty() || self.named_for.load(Ordering::Relaxed) == self.kernel.process_id() {
-                // The process after exec needs a number of its own; the parent keeps its own.
+                // The process after exec needs its own number; the parent keeps its own.
                 channel.before_borrowed_exec();
             }
             return Departure::default();
         }
-        // Who is the last holder waits for the new image (or the end of the process): the exec may fail.
+        // The last holder waits for the new image (or the end of the process), because the exec may fail.
         let released: Vec<SocketRef> = stay.into_iter().filter(|socket| channel.is_held_elsewhere(*socket)).collect();
         for socket in &released {
             if channel.release(*socket) {
@@ -109,7 +111,7 @@ impl Posix {
         Departure { released, reserved: false }
     }
 
-    /// Before libc starts a shell inside itself (system, popen): names what the shell will inherit.
+    /// Before libc starts a shell itself (system, popen): names the sockets that the shell inherits.
     pub fn before_shell(&self) {
         let Some(channel) = self.attached() else { return };
         for (socket, fd) in self.sort_for_exec().1 {
@@ -117,7 +119,7 @@ impl Posix {
         }
     }
 
-    /// Before posix_spawn: as `before_exec`, but this process goes on.
+    /// Before posix_spawn: like `before_exec`, but this process goes on.
     pub fn before_spawn(&self) -> Departure {
         let Some(channel) = self.attached() else { return Departure::default() };
         let (_, travel) = self.sort_for_exec();
@@ -131,21 +133,21 @@ impl Posix {
         Departure { released: Vec::new(), reserved }
     }
 
-    /// posix_spawn has come back; `child` is the new process, if there is one.
+    /// After posix_spawn; `child` is the new process, if there is one.
     pub fn after_spawn(&self, departure: &Departure, child: Option<u32>) {
         if departure.reserved {
             self.after_fork_in_parent(child);
         }
     }
 
-    /// The exec failed: this image goes on.
+    /// After a failed exec: this image goes on.
     pub fn undo_exec(&self, departure: &Departure) {
         if let Some(channel) = self.attached() {
             departure.released.iter().for_each(|socket| channel.hold(*socket));
         }
     }
 
-    /// A descriptor has arrived from another process: if it is a socket of the stack, it is ours from now on.
+    /// Adopts a descriptor from another process if it is a socket of the stack.
     pub fn adopt(&self, fd: Fd) -> bool {
         let Ok(identity) = self.kernel.identity(fd) else { return false };
         if !identity.is_socket() || !self.table.fits(fd) || !(self.is_tcp(fd) || self.is_udp(fd)) {
@@ -153,16 +155,16 @@ impl Posix {
         }
         let adopted = matches!(self.channel(), Ok(Some(channel)) if self.adopt_as(channel, fd, identity));
         if !adopted {
-            // Which options another program has set on it is asked when that matters.
+            // The options that another program has set are read when they matter.
             self.mark_stranger(fd);
         }
         adopted
     }
 
-    /// At the start of a program: adopts the sockets that it has inherited by exec, and lets go of what the image before
-    /// this one held and this one has no descriptor of.
+    /// At the start of a program: adopts the sockets that it has inherited by exec, and releases those of the previous
+    /// image of which it has no descriptor.
     pub fn adopt_inherited(&self) {
-        // Without /proc: the numbers that a program is started with.
+        // Without /proc: the numbers with which a program usually starts.
         let descriptors = self.kernel.open_descriptors().unwrap_or_else(|_| (0..INHERITED_MAX).collect());
         for fd in descriptors {
             self.adopt(fd);
@@ -175,15 +177,15 @@ impl Posix {
         }
     }
 
-    /// Before this process gives up its rights (setuid, chroot, seccomp): takes what it may need later.
+    /// Before this process gives up rights (setuid, chroot, seccomp): acquires what it may need later.
     pub fn before_confinement(&self) {
         if self.attach_early() {
             self.provide_waiter();
         }
     }
 
-    /// As [`before_confinement`](Self::before_confinement), when system calls are about to be filtered: from then on only
-    /// those are made that a program without this library would make too.
+    /// Like [`before_confinement`](Self::before_confinement), before a filter of system calls: from then on only calls
+    /// are made that a program without this library would make too.
     pub fn before_filter(&self) {
         self.confine_waits();
         self.before_confinement();
@@ -213,7 +215,7 @@ impl Posix {
         true
     }
 
-    /// Our sockets that close on exec, and those that stay, each with a descriptor that does.
+    /// Our sockets that close on exec, and those that travel, each with a descriptor that stays open.
     fn sort_for_exec(&self) -> (Vec<SocketRef>, Vec<(SocketRef, Fd)>) {
         let mut stay: Vec<SocketRef> = Vec::new();
         let mut travel: Vec<(SocketRef, Fd)> = Vec::new();
@@ -233,8 +235,8 @@ impl Posix {
         (stay, travel)
     }
 
-    /// A child of vfork moves a descriptor of ours (dup2 before exec): it needs its name now, since the tables, which are
-    /// the parent's, will not know where it went.
+    /// Names the socket of a descriptor that a child of vfork moves (dup2 before exec): the tables, which are the
+    /// parent's, will not know its new number.
     pub(crate) fn name_in_borrowed_memory(&self, fd: Fd, socket: SocketRef) {
         let Some(channel) = self.attached() else { return };
         self.name_for_travel(channel, socket, fd);
@@ -250,5 +252,5 @@ impl Posix {
     }
 }
 
-/// Where /proc cannot be read, inherited sockets are looked for below this number.
+/// Without /proc, inherited sockets are searched below this number.
 const INHERITED_MAX: Fd = 64;

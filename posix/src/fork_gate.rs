@@ -1,27 +1,27 @@
-//! The fork gate: no fork happens while a thread changes what a descriptor number stands for.
+//! The fork gate: no fork happens while a thread changes the meaning of a descriptor number.
 //!
-//! fork(2) copies the descriptors first and the memory after them (kernel/fork.c, copy_process). A thread that accepts, closes
-//! or duplicates between the two copies would give the child a table that speaks of other descriptors than the child has: the
-//! next open(2) of the child would get a number that its table calls a connection. So:
+//! fork(2) copies the descriptors first and the memory after them (kernel/fork.c, copy_process). If a thread accepts,
+//! closes or duplicates between the two copies, the child's table would differ from its descriptors: the next open(2)
+//! of the child would get a number that its table calls a connection. So:
 //!
-//! **An entry of the table is valid because the library alone changes it, and fork sees no change half done.** The library gets a
-//! number from the kernel or gives it back, and changes the entry, inside the gate ([`enter`](ForkGate::enter)); fork closes
-//! the gate, which waits for those inside and holds back those that come ([`close`](ForkGate::close)); in the child, references and
-//! held slots are counted anew from the table. Entries of the library's own descriptors stay outside: they are
-//! near the top of the range, and a stale one gives nothing away.
+//! **An entry of the table is valid because only the library changes it, and fork sees no half-done change.** The
+//! library gets a number from the kernel or gives it back, and changes the entry, inside the gate
+//! ([`enter`](ForkGate::enter)). Fork closes the gate ([`close`](ForkGate::close)), which waits for the threads inside
+//! and holds back the others; in the child, references and held slots are recounted from the table. Entries of the
+//! library's own descriptors stay outside: they are near the top of the range, and a stale one reveals nothing.
 //!
-//! Rules: nothing inside waits for the peer or the service, but for the one attach that a process makes; a lock that is taken inside is
-//! not held by a thread that enters. A signal handler may do inside what it likes on a thread that is inside already, fork
-//! included. Waiting costs no processor time; entering is one addition to a line that few threads share.
+//! Rules: nothing inside waits for the peer or the service, except the one attach of a process. A lock taken inside
+//! must not be held by a thread that enters. A signal handler on a thread inside may do anything inside, fork included.
+//! Waiting costs no processor time; entering is one addition to a cache line that few threads share.
 
 use ringway_shm::Duration;
 use ringway_shm::sys::{wait_on, wake_all};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Threads are spread over so many counters.
+/// Number of counters over which threads are spread.
 const LANES: usize = 16;
-/// A thread that a signal handler keeps inside for longer than this does not stop forks.
+/// A thread that a signal handler keeps inside for longer than this no longer stops forks.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
@@ -33,32 +33,32 @@ struct Lane(AtomicU32);
 pub(crate) struct ForkGate {
     /// Threads inside.
     lanes: [Lane; LANES],
-    /// 1: a fork is under way, or waits for those inside.
+    /// 1: a fork is in progress, or waits for the threads inside.
     closed: AtomicU32,
-    /// Changes whenever a thread leaves while the gate is closed.
+    /// Changes when a thread leaves while the gate is closed.
     left: AtomicU32,
 }
 
 thread_local! {
-    /// How deep this thread is inside.
+    /// Nesting depth of this thread inside.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// Whether this thread is counted in its lane.
+    /// True if this thread is counted in its lane.
     static COUNTED: Cell<bool> = const { Cell::new(false) };
-    /// How often this thread has closed the gate.
+    /// Number of times that this thread has closed the gate.
     static CLOSINGS: Cell<u32> = const { Cell::new(0) };
     /// This thread's lane + 1; 0: not chosen yet.
     static LANE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// While this lives, no other thread forks.
+/// Guard; while it lives, no other thread forks.
 pub(crate) struct Inside<'a> {
     gate: &'a ForkGate,
-    /// This guard counted the thread, so its end takes that back.
+    /// This guard counted the thread, and its drop takes that back.
     counted: bool,
 }
 
 impl ForkGate {
-    /// Waits while another thread forks. A thread that is inside already, or that forks itself, goes on at once.
+    /// Enters; waits while another thread forks. A thread that is inside already, or that forks itself, does not wait.
     pub(crate) fn enter(&self) -> Inside<'_> {
         let outermost = DEPTH.replace(DEPTH.get() + 1) == 0 && CLOSINGS.get() == 0;
         if outermost {
@@ -95,8 +95,8 @@ impl ForkGate {
         &self.lanes[LANE.get() - 1].0
     }
 
-    /// Before fork: waits until no other thread is inside. One thread forks at a time. The same thread may close the gate again;
-    /// it is open when each has been [opened](ForkGate::open).
+    /// Before fork: waits until no other thread is inside. One thread forks at a time. The same thread may close the
+    /// gate again; it is open after as many [opens](ForkGate::open).
     pub(crate) fn close(&self) {
         if CLOSINGS.replace(CLOSINGS.get() + 1) > 0 {
             return;
@@ -117,7 +117,7 @@ impl ForkGate {
         self.lanes.iter().map(|lane| lane.0.load(Ordering::SeqCst)).sum()
     }
 
-    /// After fork, in the parent.
+    /// Opens the gate after fork, in the parent.
     pub(crate) fn open(&self) {
         let closings = CLOSINGS.get().saturating_sub(1);
         CLOSINGS.set(closings);
@@ -127,7 +127,7 @@ impl ForkGate {
         }
     }
 
-    /// After fork, in the child: this thread is the only one, and may be inside.
+    /// After fork, in the child: resets the gate; this thread is the only one, and may be inside.
     pub(crate) fn reset(&self) {
         self.lanes.iter().for_each(|lane| lane.0.store(0, Ordering::SeqCst));
         self.lane().store(u32::from(COUNTED.get()), Ordering::SeqCst);

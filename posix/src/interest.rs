@@ -1,24 +1,22 @@
-//! The interest list of one epoll instance: which descriptors it watches, and which of them may be
-//! ready (epoll(7)).
+//! The interest list of one epoll instance: the descriptors it watches, and those of them that may be ready (epoll(7)).
 //!
-//! Promises: the cost of a wait follows the sockets that something happened to, never the sockets
-//! watched; level, edge and one-shot are decided here from two sequence numbers per socket, so that
-//! an edge is reported once and by one route. It does not know the channel: whoever owns it says
-//! which slot had an event (`mark`) and answers what a socket's state is (`harvest`).
+//! Promises: the cost of a wait follows the sockets with events, never the sockets watched. Level, edge and one-shot
+//! are decided here from two sequence numbers per socket, so that an edge is reported once and by one route. It does
+//! not know the channel: its owner reports slots with events (`mark`) and returns a socket's state (`harvest`).
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 
-/// What a socket can report now.
+/// Readiness of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// EPOLL* bits that hold now, whatever was asked for.
+    /// EPOLL* bits that hold now, requested or not.
     pub(crate) bits: u32,
     /// Changes when more can be read: bytes, FIN, a connection, an error.
     pub(crate) read_sequence: u32,
-    /// Changes when there is room to write again, or an error.
+    /// Changes when there is space to write again, or an error.
     pub(crate) write_sequence: u32,
 }
 
@@ -34,7 +32,7 @@ pub(crate) struct Key {
 #[derive(Debug)]
 struct Interest {
     key: Key,
-    /// Events asked for, with EPOLLET, EPOLLONESHOT.
+    /// Requested events, with EPOLLET, EPOLLONESHOT.
     events: u32,
     data: u64,
     /// Sequence numbers at the last report; `None`: nothing reported since ADD or MOD.
@@ -47,7 +45,7 @@ struct Interest {
     live: bool,
 }
 
-/// The list; see the module's text.
+/// The list; see the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct InterestList {
     interests: Vec<Interest>,
@@ -58,19 +56,19 @@ pub(crate) struct InterestList {
     ready: VecDeque<u32>,
 }
 
-/// Why an operation on the list was refused.
+/// Reason why an operation on the list was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InterestError {
-    /// EPOLL_CTL_ADD of what is there.
+    /// EPOLL_CTL_ADD of a present descriptor.
     Exists,
-    /// EPOLL_CTL_MOD or DEL of what is not.
+    /// EPOLL_CTL_MOD or DEL of an absent one.
     Missing,
     /// EPOLLEXCLUSIVE in EPOLL_CTL_MOD, or with EPOLLONESHOT.
     Invalid,
 }
 
 impl InterestList {
-    /// EPOLL_CTL_ADD. The new interest is looked at by the next harvest. `true`: it is the first one of its slot.
+    /// EPOLL_CTL_ADD. The next harvest checks the new interest. Returns true if it is the first one of its slot.
     ///
     /// # Errors
     /// `Exists`, `Invalid`.
@@ -100,12 +98,12 @@ impl InterestList {
         Ok(first.is_none())
     }
 
-    /// Whether nothing is watched.
+    /// Returns true if nothing is watched.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }
 
-    /// EPOLL_CTL_MOD: arms again what one-shot had spent, and reports what holds even if it was reported before.
+    /// EPOLL_CTL_MOD: rearms a spent one-shot, and reports current readiness even if it was reported before.
     ///
     /// # Errors
     /// `Missing`, `Invalid`.
@@ -123,7 +121,7 @@ impl InterestList {
         Ok(())
     }
 
-    /// EPOLL_CTL_DEL. `true`: nothing else of its slot is watched here any more.
+    /// EPOLL_CTL_DEL. Returns true if nothing else of its slot is watched here any more.
     ///
     /// # Errors
     /// `Missing`.
@@ -146,7 +144,7 @@ impl InterestList {
             self.interests[at as usize].next = next;
         }
         self.interests[index as usize].live = false;
-        // A queued index returns to the free list when the harvest meets it.
+        // The harvest that meets a queued index returns it to the free list.
         if !self.interests[index as usize].queued {
             self.free.push(index);
         }
@@ -169,7 +167,7 @@ impl InterestList {
         self.by_key.keys().map(|key| key.socket)
     }
 
-    /// Something happened to `slot`: the next harvest looks at it.
+    /// Makes the next harvest check `slot`, which had an event.
     pub(crate) fn mark(&mut self, slot: u32) {
         let mut at = self.by_slot.get(&slot).copied().unwrap_or(NONE);
         while at != NONE {
@@ -178,7 +176,7 @@ impl InterestList {
         }
     }
 
-    /// The next harvest looks at everything (the service died, or a fork made the marks doubtful).
+    /// Makes the next harvest check everything (the service died, or a fork made the marks unreliable).
     pub(crate) fn mark_all(&mut self) {
         for index in 0..self.interests.len() as u32 {
             if self.interests[index as usize].live {
@@ -187,13 +185,13 @@ impl InterestList {
         }
     }
 
-    /// Whether a harvest would look at anything.
+    /// Returns true if a harvest would check anything.
     pub(crate) fn has_candidates(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Reports up to `limit` ready descriptors as (events, data), fairly: what was reported and still holds goes to
-    /// the end of the line. `state` answers what a socket's state is now.
+    /// Reports up to `limit` ready descriptors as (events, data), fairly: a reported one that is still ready goes to
+    /// the end of the queue. `state` returns a socket's current state.
     pub(crate) fn harvest(
         &mut self,
         limit: usize,
@@ -228,7 +226,7 @@ impl InterestList {
         reported
     }
 
-    /// Whether a harvest would report something; consumes no edge.
+    /// Returns true if a harvest would report something; consumes no edge.
     pub(crate) fn is_ready(&mut self, mut state: impl FnMut(SocketRef) -> State) -> bool {
         while let Some(&index) = self.ready.front() {
             let interest = &mut self.interests[index as usize];
@@ -263,7 +261,8 @@ impl Interest {
         if self.events & EDGE == 0 {
             return bits;
         }
-        // epoll(7): an edge is a change since the last report; when one side changed, all that holds is told.
+        // epoll(7): an edge is a change since the last report; after a change on one side everything that holds is
+        // reported.
         match self.reported {
             Some((read, write)) => {
                 let read_edge = read != state.read_sequence && bits & (READ_SIDE | ALWAYS) != 0;
@@ -279,11 +278,11 @@ const NONE: u32 = u32::MAX;
 const EDGE: u32 = libc::EPOLLET as u32;
 const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
 const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
-/// epoll_ctl(2): what may be asked for together with EPOLLEXCLUSIVE.
+/// epoll_ctl(2): events allowed together with EPOLLEXCLUSIVE.
 const EXCLUSIVE_ALLOWED: u32 =
     (libc::EPOLLEXCLUSIVE | libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLERR | libc::EPOLLHUP | libc::EPOLLWAKEUP | libc::EPOLLET)
         as u32;
-/// Reported whether asked for or not.
+/// Reported whether requested or not.
 const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
 const READ_SIDE: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM | libc::EPOLLRDHUP | libc::EPOLLPRI) as u32;
 const WRITE_SIDE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;

@@ -1,13 +1,13 @@
-//! What libc's socket calls mean when a socket lives in the Ringway stack.
+//! Implementation of libc's socket calls for sockets in the Ringway stack.
 //!
-//! This room knows a [`channel::Channel`] (the worker's end of shared memory) and a [`fallback::Kernel`] (the real libc),
-//! both as traits, so that everything here also runs against mocks and in the simulator. It promises Linux's behaviour
-//! for TCP and UDP sockets over IPv4 and IPv6: numbers, flags, errors, blocking, duplication, inheritance. What it does not take over
-//! (`None` from a function that decides) is the kernel's: the caller makes the real call.
+//! This crate knows a [`channel::Channel`] (the worker's end of shared memory) and a [`fallback::Kernel`] (the real
+//! libc) as traits, so that it also runs against mocks and in the simulator. It promises Linux's behaviour for TCP and
+//! UDP sockets over IPv4 and IPv6: numbers, flags, errors, blocking, duplication, inheritance. A deciding function
+//! returns `None` for what is the kernel's; the caller then makes the real call.
 //!
-//! The packet of ideas, in reading order: `fd_table` (is it ours?), `descriptions` (one per socket and process),
-//! `attachment` (getting a channel), `socket` and `accept` (coming to life), `stream` (bytes), `blocking` (one wait),
-//! `readiness` (what poll says), `options`, `dup`, `fork_exec`.
+//! Reading order: `fd_table` (is it ours?), `descriptions` (one per socket and process), `attachment` (getting a
+//! channel), `socket` and `accept` (opening), `stream` (bytes), `blocking` (one wait), `readiness` (what poll returns),
+//! `options`, `dup`, `fork_exec`.
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -75,7 +75,7 @@ use passing::Flights;
 use spares::Spares;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// The whole room for one process.
+/// All state of the crate for one process.
 pub struct Posix {
     kernel: Box<dyn Kernel>,
     table: FdTable,
@@ -85,31 +85,31 @@ pub struct Posix {
     waits: WaitPool,
     courtesy: Courtesy,
     writers_courtesy: Courtesy,
-    /// The wait context of the epoll instance that was looked at last, + 1; 0: none.
+    /// The wait context of the epoll instance that was checked last, + 1; 0: none.
     waited_for: AtomicU32,
     epolls: Epolls,
     counters: Counters,
     settings: Settings,
-    /// Which options of `options::KNOWN` this process (or its parents by fork) has ever set on a kernel socket.
+    /// Options of `options::KNOWN` that this process (or its parents by fork) has ever set on a kernel socket.
     options_set: AtomicU64,
-    /// Which kernel sockets have options for which they must stay the kernel's.
+    /// Kernel sockets with options for which they must stay the kernel's.
     marks: Marks,
-    /// Which destinations are the stack's, as far as datagrams have asked lately.
+    /// Recent answers about datagram destinations: the stack's, or the kernel's.
     routes: Routes,
-    /// The process whose memory this is; a child of `vfork` has another number and must leave the tables alone.
+    /// The process that owns this memory; a child of `vfork` has another number and must leave the tables alone.
     process: AtomicU32,
-    /// The child of `vfork` for which a socket was named before it moved the descriptor; `before_exec` asks.
+    /// The child of `vfork` for which a socket was named before the child moved the descriptor; `before_exec` asks.
     named_for: AtomicU32,
-    /// Descriptors that were sent.
+    /// Sent descriptors.
     flights: Flights,
-    /// Kernel sockets for connections to come.
+    /// Kernel sockets for future connections.
     spares: Spares,
-    /// A parked kernel TCP socket as `socket` makes it, for its defaults; -1 until it is needed.
+    /// A parked fresh kernel TCP socket, for its defaults; -1 until it is needed.
     sample: AtomicI32,
 }
 
 impl Posix {
-    /// A room that will attach through `attach` when the first socket needs it.
+    /// Creates the state; it attaches through `attach` when the first socket needs it.
     pub fn new(kernel: Box<dyn Kernel>, attach: Box<dyn Attach>, settings: Settings) -> Posix {
         let process = kernel.process_id();
         Posix {
@@ -136,23 +136,23 @@ impl Posix {
         }
     }
 
-    /// The table of descriptors.
+    /// The descriptor table.
     #[inline]
     pub fn table(&self) -> &FdTable {
         &self.table
     }
 
-    /// Is this a child of `vfork` that has borrowed the parent's memory?
+    /// Returns true in a child of `vfork`, which has borrowed the parent's memory.
     pub(crate) fn is_borrowed(&self) -> bool {
         self.kernel.process_id() != self.process.load(Ordering::Relaxed)
     }
 
-    /// Is the table another's: has the caller descriptors of its own (a child of `vfork`, a thread apart)?
+    /// Returns true if the caller has other descriptors than the table's (a child of `vfork`, an unshared thread).
     pub(crate) fn is_tables_stranger(&self) -> bool {
         apart::is_apart() || self.is_borrowed()
     }
 
-    /// The kernel behind this room.
+    /// The kernel interface.
     pub fn kernel(&self) -> &dyn Kernel {
         &*self.kernel
     }

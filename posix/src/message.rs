@@ -1,29 +1,29 @@
-//! recvmsg and sendmsg: the same bytes with an envelope, and descriptors that travel in control data.
+//! recvmsg and sendmsg: the same bytes with metadata, and descriptors in control data.
 //!
-//! Control data on a socket of the stack carries nothing (no timestamps, no error queue yet): it is ignored on sending and
-//! comes back empty. On the kernel's AF_UNIX sockets it may carry descriptors of ours; those are prepared before they
+//! Control data on a stream of the stack carries nothing (no timestamps, no error queue): it is ignored on sending and
+//! empty on receiving. On the kernel's AF_UNIX sockets it may carry descriptors of ours, which are prepared before they
 //! leave and looked up when they arrive.
 
 use crate::errno::Answer;
 use crate::fallback::Fd;
 
-/// What recvmsg delivers beside the bytes.
+/// Results of recvmsg besides the bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceivedMessage {
     /// Bytes received.
     pub bytes: usize,
-    /// `msg_flags` of the answer.
+    /// `msg_flags` of the result.
     pub flags: i32,
 }
 
 impl ReceivedMessage {
-    /// A message of a stream: no flags, no control data, no address.
+    /// Makes the message of a stream: no flags, no control data, no address.
     pub fn of_stream(answer: Answer<usize>) -> Answer<ReceivedMessage> {
         answer.map(|bytes| ReceivedMessage { bytes, flags: 0 })
     }
 }
 
-/// The descriptors in the control data of a message (SCM_RIGHTS, cmsg(3)), in order. Bad lengths end the walk.
+/// The descriptors in the control data of a message (SCM_RIGHTS, cmsg(3)), in order. An invalid length ends the list.
 pub fn ancillary_descriptors(control: &[u8]) -> Vec<Fd> {
     let mut found = Vec::new();
     let mut rest = control;

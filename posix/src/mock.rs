@@ -1,5 +1,5 @@
-//! For this room's tests: real descriptors of the kernel under a [`Kernel`] that keeps them by number, and the
-//! worker's end of a real region in the same process, played by the test.
+//! For this crate's tests: a [`Kernel`] over real descriptors, kept by number, and the worker's end of a real region in
+//! the same process, driven by the test.
 
 use crate::channel::{Attach, Channel, Place};
 use crate::client::Attached;
@@ -31,13 +31,13 @@ pub(crate) struct TestKernel {
     open: Arc<Mutex<HashMap<Fd, Arc<OwnedFd>>>>,
     /// Numbers that the channel owns.
     foreign: Arc<Mutex<Vec<Fd>>>,
-    /// Length of the file that every `read_at` reads: bytes that count up.
+    /// Length of the file that every `read_at` reads: counting bytes.
     file_len: Arc<AtomicU32>,
-    /// How often SIGPIPE was raised.
+    /// Number of SIGPIPEs raised.
     pub(crate) broken_pipes: Arc<AtomicU32>,
-    /// What getpid answers instead of the truth; 0 = the truth.
+    /// Result of getpid; 0 = the real one.
     pub(crate) pretended_process: Arc<AtomicU32>,
-    /// Nanoseconds that every `give_way` takes, on a clock that stands still otherwise; 0 = the real clock.
+    /// Nanoseconds that every `give_way` takes on a clock that otherwise stands still; 0 = the real clock.
     pub(crate) courtesy_takes: Arc<AtomicU64>,
     /// That clock.
     told: Arc<AtomicU64>,
@@ -52,25 +52,25 @@ fn timespec(span: Duration) -> Timespec {
 }
 
 impl TestKernel {
-    /// Takes a descriptor in; its number.
+    /// Takes a descriptor; returns its number.
     pub(crate) fn keep(&self, fd: OwnedFd) -> Fd {
         let number = fd.as_raw_fd();
         self.open.lock().expect("no test panics with it").insert(number, Arc::new(fd));
         number
     }
 
-    /// Gives the file a length.
+    /// Sets the length of the file.
     pub(crate) fn set_file(&self, len: usize) {
         self.file_len.store(len as u32, Ordering::Relaxed);
     }
 
-    /// The descriptor behind a number; of one that the channel owns (its control connection), a duplicate.
+    /// The descriptor behind a number; a duplicate if the channel owns it (its control connection).
     pub(crate) fn of(&self, fd: Fd) -> Answer<Arc<OwnedFd>> {
         let mut open = self.open.lock().expect("no test panics with it");
         if let Some(known) = open.get(&fd) {
             return Ok(known.clone());
         }
-        // Bells come from the service, and are the only epoll instances that are not in the table.
+        // Bells come from the service, and are the only epoll instances outside the table.
         let is_bell =
             std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|file| file.ends_with("anon_inode:[eventpoll]"));
         if !is_bell && !self.foreign.lock().expect("no test panics with it").contains(&fd) {
@@ -122,7 +122,7 @@ impl Kernel for TestKernel {
         if value.len() < 4 { Err(Errno::INVAL) } else { Ok(()) }
     }
 
-    /// It knows cookies only.
+    /// Knows cookies only.
     fn option(&self, fd: Fd, level: i32, name: i32, value: &mut [u8]) -> Answer<usize> {
         match (level, name, value.first_chunk_mut::<8>()) {
             (libc::SOL_SOCKET, libc::SO_COOKIE, Some(bytes)) => {
@@ -141,7 +141,7 @@ impl Kernel for TestKernel {
         Ok(self.keep(rustix::io::fcntl_dupfd_cloexec(self.of(fd)?, minimum).map_err(errno)?))
     }
 
-    /// Only in the table: the number is not the descriptor's own.
+    /// Changes the table only: the number is not the descriptor's own.
     fn duplicate_to(&self, old: Fd, new: Fd, _close_on_exec: bool) -> Answer<Fd> {
         let file = self.of(old)?;
         self.open.lock().expect("no test panics with it").insert(new, file);
@@ -310,17 +310,17 @@ impl Kernel for TestKernel {
     fn say(&self, _line: &str) {}
 }
 
-/// Hands out one attachment that was made before.
+/// Returns one attachment that was made before.
 struct Ready(Mutex<Option<Client>>);
 
 impl Attach for Ready {
     fn attach(&self, _floor: Fd) -> Result<Box<dyn Channel>, String> {
-        let client = self.0.lock().expect("no test panics with it").take().ok_or("once only")?;
+        let client = self.0.lock().expect("no test panics with it").take().ok_or("attached before")?;
         Ok(Box::new(Attached::new(vec![client])))
     }
 }
 
-/// The room, attached to a region whose worker the test plays.
+/// The crate's state, attached to a region with a worker that the test plays.
 pub(crate) struct Bench {
     pub(crate) posix: Posix,
     pub(crate) kernel: TestKernel,
@@ -337,16 +337,16 @@ impl Bench {
     pub(crate) fn with(settings: Settings) -> Bench {
         let path = socket_path();
         let Played { worker, broker, stop } = Played::at(&path);
-        let client = Client::attach(&path, [7; 16], 0).expect("the broker says yes");
+        let client = Client::attach(&path, [7; 16], 0).expect("the broker accepts");
         std::fs::remove_file(&path).expect("it was bound");
         let kernel = TestKernel::default();
-        kernel.foreign.lock().expect("nobody else has it").extend(client.internal_fds());
+        kernel.foreign.lock().expect("it is not locked").extend(client.internal_fds());
         let posix = Posix::new(Box::new(kernel.clone()), Box::new(Ready(Mutex::new(Some(client)))), settings);
         assert!(posix.attach_early());
         Bench { posix, kernel, worker, broker, stop }
     }
 
-    /// Lets the worker do something and end its turn.
+    /// Lets the worker act and end its iteration.
     pub(crate) fn turn<T>(&self, act: impl FnOnce(&mut Attachment) -> T) -> T {
         let mut worker = self.worker.lock().expect("no test panics with it");
         let result = act(&mut worker);
@@ -354,7 +354,7 @@ impl Bench {
         result
     }
 
-    /// A descriptor of a socket in `state`, with room to send.
+    /// A descriptor of a socket in `state`, with space to send.
     pub(crate) fn socket(&self, state: State) -> (Fd, SocketRef) {
         let fd = self.kernel.socket(libc::AF_INET, libc::SOCK_STREAM, 0).expect("sockets work here");
         let socket = self.posix.attached().expect("it is attached").open(Place::First).expect("a slot is free");
@@ -367,7 +367,7 @@ impl Bench {
         (fd, socket)
     }
 
-    /// Bytes arrive.
+    /// Delivers bytes to the socket.
     pub(crate) fn arrive(&self, socket: SocketRef, bytes: &[u8]) {
         self.turn(|worker| {
             assert_eq!(worker.push_rx(socket.index, bytes), bytes.len());
@@ -375,7 +375,7 @@ impl Bench {
         });
     }
 
-    /// The program reads up to `count` bytes.
+    /// Reads up to `count` bytes for the program.
     pub(crate) fn read(&self, socket: SocketRef, count: usize) -> usize {
         let mut bytes = vec![0; count];
         let channel = self.posix.attached().expect("it is attached");
@@ -383,12 +383,12 @@ impl Bench {
         taken.expect("bytes are there")
     }
 
-    /// What the program has asked of the worker since the last look.
+    /// Takes the program's requests to the worker.
     pub(crate) fn requests(&self) -> Vec<Operation> {
         self.turn(|worker| std::iter::from_fn(|| worker.next_request()).map(|request| request.operation).collect())
     }
 
-    /// The service dies.
+    /// Kills the service.
     pub(crate) fn kill_service(&mut self) {
         if let Some(broker) = self.broker.take() {
             assert_eq!(rustix::io::write(&self.stop, &1u64.to_ne_bytes()), Ok(8));
@@ -403,7 +403,7 @@ impl Drop for Bench {
     }
 }
 
-/// A region whose worker the test plays, and its broker.
+/// A region with a worker that the test plays, and its broker.
 struct Played {
     worker: Arc<Mutex<Attachment>>,
     broker: Option<thread::JoinHandle<()>>,
@@ -438,11 +438,11 @@ pub(crate) fn two_workers() -> House {
 }
 
 impl House {
-    /// Both ends of one process; once only.
+    /// Clients of one process to both workers; may be called once.
     pub(crate) fn clients(&self) -> Vec<Client> {
         let attach = |worker| {
             let path = path_of_worker(&self.path, worker);
-            let client = Client::attach(&path, [7; 16], 0).expect("the broker says yes");
+            let client = Client::attach(&path, [7; 16], 0).expect("the broker accepts");
             std::fs::remove_file(&path).expect("it was bound");
             client
         };
@@ -471,10 +471,10 @@ fn socket_path() -> std::path::PathBuf {
     std::env::temp_dir().join(format!("ringway-posix-test-{}-{number}", std::process::id()))
 }
 
-/// A broker for one process, until it is told to die.
+/// Serves one process as a broker, until told to stop.
 fn serve(listener: &ControlListener, worker: &Mutex<Attachment>, region: &OwnedFd, doorbell: &OwnedFd, stop: &OwnedFd) {
     wait_readable(listener.as_fd(), stop);
-    let connection = listener.accept().expect("somebody connected");
+    let connection = listener.accept().expect("a connection");
     let roster = Roster::new(region.as_fd(), SHAPE).expect("the region is of that shape");
     while wait_readable(connection.as_fd(), stop) {
         match connection.receive().expect("something came") {
@@ -491,7 +491,7 @@ fn serve(listener: &ControlListener, worker: &Mutex<Attachment>, region: &OwnedF
     }
 }
 
-/// What rings the bells of all tests' services; a bell's key says which.
+/// Ringers of the bells of all tests' services, selected by the bell's key.
 static RINGERS: Mutex<Vec<Arc<OwnedFd>>> = Mutex::new(Vec::new());
 
 fn register(connection: &ControlConnection, worker: &Mutex<Attachment>, context: u32, key: Option<BellKey>, kind: BellKind) {
@@ -507,7 +507,7 @@ fn register(connection: &ControlConnection, worker: &Mutex<Attachment>, context:
     connection.give_bell((ringers.len() as u128).to_ne_bytes(), bell.as_fd()).expect("it listens");
 }
 
-/// Waits for `fd`; `false`: told to die.
+/// Waits for `fd`; returns false if told to stop.
 fn wait_readable(fd: std::os::fd::BorrowedFd<'_>, stop: &OwnedFd) -> bool {
     let mut set = [PollFd::new(stop, PollFlags::IN), PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     poll(&mut set, None).expect("plain poll");

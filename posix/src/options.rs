@@ -1,9 +1,9 @@
-//! setsockopt and getsockopt: one table of the options that a socket of the stack has.
+//! setsockopt and getsockopt: one table of the options of a socket of the stack.
 //!
-//! Before `listen` or `connect` decides, options are the kernel's: `note_option` only remembers *which* were ever set, and
-//! at the decision those are read back from the kernel socket (`copy_kernel_options`). Afterwards each is checked by the
-//! kernel (the descriptor is a kernel TCP socket), remembered in the description, and passed to the
-//! stack if the stack acts on it. What the stack lacks makes a socket the kernel's, or is refused (`table`, `marks`).
+//! Before `listen` or `connect` decides, options are the kernel's: `note_option` only records *which* were ever set,
+//! and at the decision they are read back from the kernel socket (`copy_kernel_options`). Afterwards the kernel checks
+//! each option (the descriptor is a kernel TCP socket), the description stores it, and the stack gets it if it acts on
+//! it. Options that the stack lacks make the socket the kernel's, or are refused (`table`, `marks`).
 
 pub(crate) mod marks;
 pub(crate) mod table;
@@ -33,15 +33,15 @@ enum Form {
     Switch,
     /// Reads back as it was set.
     Number,
-    /// A byte whose ECN bits are TCP's own (net/ipv4/ip_sockglue.c, __ip_sock_set_tos).
+    /// A byte without its ECN bits, which are TCP's own (net/ipv4/ip_sockglue.c, __ip_sock_set_tos).
     Class,
-    /// Seconds that read back as the time of the retransmissions that fit into them (net/ipv4/tcp.c, secs_to_retrans).
+    /// Seconds; reads back the time of the retransmissions that fit into them (net/ipv4/tcp.c, secs_to_retrans).
     Retries,
     /// Bytes; zero: none; else at least half of the smallest receive buffer.
     Clamp,
-    /// Seconds of FIN-WAIT-2; zero asks for the default, what is negative for none.
+    /// Seconds of FIN-WAIT-2; zero asks for the default, a negative value for none.
     Patience,
-    /// Bytes, one at least; what is negative asks for as many as there can be.
+    /// Bytes, at least one; a negative value asks for the maximum.
     LowWater,
     /// Reads back doubled, within bounds (socket(7), SO_SNDBUF).
     Buffer { least: u32 },
@@ -51,7 +51,7 @@ const fn known(level: i32, name: i32, stack: Option<SocketOption>, default: u32,
     Known { level, name, stack, default, form }
 }
 
-/// The number-valued options. Their place in this list is their place in a description.
+/// Number-valued options, by their index in a description.
 const KNOWN: [Known; 33] = [
     known(libc::SOL_SOCKET, libc::SO_KEEPALIVE, Some(SocketOption::KeepAlive), 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_REUSEADDR, None, 0, Form::Switch),
@@ -87,12 +87,12 @@ const KNOWN: [Known; 33] = [
     known(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, Some(SocketOption::PathMtuDiscovery), 1, Form::Number),
     known(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, None, 0, Form::Switch),
 ];
-/// The place of SO_RCVLOWAT.
+/// Index of SO_RCVLOWAT.
 const LOW_WATER: usize = 7;
 const _: () = assert!(KNOWN[LOW_WATER].level == libc::SOL_SOCKET && KNOWN[LOW_WATER].name == libc::SO_RCVLOWAT);
 const _: () = assert!(KNOWN.len() <= CONGESTION && CONGESTION < crate::descriptions::VALUES);
 
-/// The place of TCP_CONGESTION in a description: an index into `CONGESTION_NAMES`.
+/// Index of TCP_CONGESTION in a description; its value is an index into `CONGESTION_NAMES`.
 const CONGESTION: usize = 39;
 const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "bbr", "dctcp"];
 const CONGESTION_DEFAULT: usize = 1;
@@ -109,7 +109,7 @@ fn place(level: i32, name: i32) -> Option<usize> {
 }
 
 impl Posix {
-    /// The program has set an option on a socket that is (still) the kernel's.
+    /// Records that the program has set an option on a socket that is (still) the kernel's.
     pub fn note_option(&self, fd: Fd, level: i32, name: i32, value: &[u8]) {
         self.mark_option(fd, level, name, value);
         let name = without_force(level, name);
@@ -129,7 +129,7 @@ impl Posix {
         }
     }
 
-    /// At the decision: what was set on the kernel socket is true for the stack's socket too.
+    /// At the decision: copies the options of the kernel socket to the stack's socket.
     pub(crate) fn copy_kernel_options(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef, peer: Option<IpAddr>) {
         let stranger = self.is_stranger(fd);
         let set = if stranger { u64::MAX } else { self.options_set.load(Ordering::Relaxed) };
@@ -170,7 +170,7 @@ impl Posix {
         }
     }
 
-    /// The keys of the kernel's listener are the stack's too, so that a cookie of one is good at the other.
+    /// Copies the keys of the kernel's listener, so that a cookie of one is valid at the other.
     fn pass_fast_open_keys(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef) {
         let mut bytes = [0; 32];
         let Ok(len) = self.kernel.option(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_KEY, &mut bytes) else { return };
@@ -179,8 +179,9 @@ impl Posix {
         channel.set_fast_open_keys(socket, *primary, keys.get(16..).and_then(<[u8]>::first_chunk).copied());
     }
 
-    /// A buffer size that nobody has set is tuned by the stack, not fixed at the kernel's first guess. Of a socket from another
-    /// program nobody knows what was set: what it has and a fresh one has is no wish.
+    /// Returns true for a value that was not set. The stack tunes an unset buffer size instead of fixing it at the
+    /// kernel's initial value. For a socket from another program it is unknown what was set: a fresh socket's value
+    /// counts as unset.
     fn is_kernel_default(&self, known: &Known, value: i32, stranger: bool) -> bool {
         match known.form {
             Form::Buffer { .. } => self.has_sample(known, value),
@@ -192,7 +193,7 @@ impl Posix {
         self.sample().is_ok_and(|sample| self.kernel_number(sample, known.level, known.name) == Some(value))
     }
 
-    /// A fresh kernel socket.
+    /// A fresh kernel socket for comparison.
     fn sample(&self) -> Answer<Fd> {
         let known = self.sample.load(Ordering::Acquire);
         if known >= 0 {
@@ -217,7 +218,7 @@ impl Posix {
         }
         let answer = self.set_stream_option(channel, fd, socket, level, name, value);
         if channel.is_served_by_several(socket) {
-            // A connection that comes after this call has the option, whichever worker it comes to.
+            // A connection accepted after this call has the option, at any worker.
             self.ask(channel, socket, Request::Settle, &mut []);
         }
         answer
@@ -242,20 +243,21 @@ impl Posix {
             return Err(error);
         }
         if level == libc::IPPROTO_IPV6 && (!description.is(Flag::INET6) || name == libc::IPV6_V6ONLY) {
-            // net/ipv6/ipv6_sockglue.c: whether a socket serves IPv4 is fixed once it has a port.
+            // net/ipv6/ipv6_sockglue.c: once a socket has a port, it is fixed whether it serves IPv4.
             return Err(if description.is(Flag::INET6) { Errno::INVAL } else { Errno::NOPROTOOPT });
         }
         let place = place(level, without_force(level, name));
-        // The kernel checks the value. Its socket must not take everything: a twin's O_NONBLOCK, say, is not among these.
+        // The kernel checks the value. Some options must not reach its socket, such as a shadow's O_NONBLOCK; none of
+        // them comes here.
         if (level, name) == (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP) && number_of(value) == Some(0) {
-            // net/ipv4/tcp.c, tcp_set_window_clamp: taken back only before there is a connection.
+            // net/ipv4/tcp.c, tcp_set_window_clamp: can be cleared only before there is a connection.
             return Err(Errno::INVAL);
         }
         let checked = if takes_any_number(level, name) && value.len() >= size_of::<i32>() {
             Ok(())
         } else {
             if place.is_none() {
-                // What is in no list is read back from the kernel's socket.
+                // Unlisted options are read back from the kernel's socket.
                 self.note_seen(description);
             }
             self.kernel.set_option(fd, level, name, value)
@@ -312,19 +314,19 @@ impl Posix {
         }
     }
 
-    /// Whether TCP_CORK is set.
+    /// Returns true if TCP_CORK is set.
     pub(crate) fn is_corked(&self, socket: SocketRef) -> bool {
         let place = place(libc::IPPROTO_TCP, libc::TCP_CORK).expect("it is in the list");
         self.descriptions.of(socket).values[place].load(Ordering::Acquire) == 1
     }
 
-    /// Whether TCP_FASTOPEN_CONNECT is set.
+    /// Returns true if TCP_FASTOPEN_CONNECT is set.
     pub(crate) fn connects_fast(&self, socket: SocketRef) -> bool {
         let place = place(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT).expect("it is in the list");
         self.descriptions.of(socket).values[place].load(Ordering::Acquire) == 1
     }
 
-    /// The options whose value is not one number. `None`: not one of them.
+    /// Sets an option with a value other than one number. `None`: it is none of those.
     fn set_special(
         &self,
         channel: &dyn Channel,
@@ -359,7 +361,7 @@ impl Posix {
         }
     }
 
-    /// getsockopt(2) on a socket of ours; answers the length of what was written to `out`.
+    /// getsockopt(2) on a socket of ours; returns the length written to `out`.
     pub fn option(&self, fd: Fd, socket: SocketRef, level: i32, name: i32, out: &mut [u8]) -> Answer<usize> {
         let channel = self.attached().ok_or(Errno::NOTCONN)?;
         let description = self.descriptions.of(socket);
@@ -433,7 +435,7 @@ impl Posix {
 
     fn option_of_kernel(&self, fd: Fd, description: &Description, (level, name): (i32, i32), out: &mut [u8]) -> Answer<usize> {
         if (level, name) == (libc::SOL_SOCKET, libc::SO_COOKIE) {
-            // No other connection may have it.
+            // No other connection may reuse the kernel socket.
             self.note_seen(description);
         }
         self.kernel.option(fd, level, name, out)
@@ -456,7 +458,7 @@ impl Posix {
     }
 }
 
-/// SO_RCVLOWAT: bytes that a read waits for.
+/// SO_RCVLOWAT: bytes for which a read waits.
 pub(crate) fn receive_low_water(description: &Description) -> usize {
     match description.values[LOW_WATER].load(Ordering::Acquire) {
         UNSET => 1,
@@ -464,7 +466,8 @@ pub(crate) fn receive_low_water(description: &Description) -> usize {
     }
 }
 
-/// Options of the Internet layer act on packets of their own family only; a listener may have peers of both.
+/// Returns true if the option applies: those of IP act on packets of their own family only; a listener may have peers
+/// of both.
 fn is_about(level: i32, peer: Option<IpAddr>) -> bool {
     match (level, peer) {
         (libc::IPPROTO_IP, Some(peer)) => peer.is_ipv4(),
@@ -473,7 +476,7 @@ fn is_about(level: i32, peer: Option<IpAddr>) -> bool {
     }
 }
 
-/// Linux doubles buffer sizes for its bookkeeping; the stack's are net bytes.
+/// Converts a value for the stack. Linux doubles buffer sizes for its bookkeeping; the stack's are net bytes.
 fn for_stack(known: &Known, value: u32) -> u32 {
     match known.form {
         Form::Buffer { .. } => value / 2,
@@ -483,8 +486,8 @@ fn for_stack(known: &Known, value: u32) -> u32 {
     }
 }
 
-/// What TCP_DEFER_ACCEPT reads back: retransmissions come after one second and then after twice as long each, up to two
-/// minutes, and as many are counted as it takes to reach `seconds`.
+/// Value that TCP_DEFER_ACCEPT reads back: the time of the fewest retransmissions that reach `seconds`, the first after
+/// one second and each next after twice the time, up to two minutes.
 fn seconds_of_retries(seconds: i32) -> u32 {
     if seconds <= 0 {
         return 0;
@@ -508,7 +511,7 @@ pub(crate) fn put_number(out: &mut [u8], value: i32) -> Answer<usize> {
     Ok(put(out, &value.to_ne_bytes()))
 }
 
-/// Linux takes an `int`; IP_TOS and IP_TTL also one byte.
+/// Parses an `int`; Linux takes one byte too for IP_TOS and IP_TTL.
 fn number_of(value: &[u8]) -> Option<i32> {
     match value {
         [byte] => Some(i32::from(*byte)),
@@ -516,7 +519,7 @@ fn number_of(value: &[u8]) -> Option<i32> {
     }
 }
 
-/// SO_MAX_PACING_RATE is an `unsigned int` or an `unsigned long`; what does not fit is no limit.
+/// Parses SO_MAX_PACING_RATE, an `unsigned int` or an `unsigned long`; a value that does not fit means no limit.
 fn rate_of(value: &[u8]) -> Option<i32> {
     match value.first_chunk::<8>() {
         Some(bytes) => Some(u32::try_from(u64::from_ne_bytes(*bytes)).unwrap_or(u32::MAX).cast_signed()),
@@ -524,7 +527,7 @@ fn rate_of(value: &[u8]) -> Option<i32> {
     }
 }
 
-/// net/core/sock.c, sock_set_timeout: negative is "at once", zero is "for ever".
+/// Parses a timeout; net/core/sock.c, sock_set_timeout: negative is "at once", zero is "for ever".
 pub(crate) fn timeout_nanos(value: &[u8]) -> Answer<u64> {
     let bytes = value.first_chunk::<16>().ok_or(Errno::INVAL)?;
     let (seconds, micros) = bytes.split_at(8);
@@ -546,7 +549,7 @@ fn timeval_of(nanos: u64) -> [u8; 16] {
     bytes
 }
 
-/// What a privileged program may set beyond its limit is the same buffer.
+/// Maps the privileged buffer options to the normal ones: the buffer is the same.
 pub(crate) fn without_force(level: i32, name: i32) -> i32 {
     match (level, name) {
         (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE) => libc::SO_SNDBUF,
@@ -559,18 +562,19 @@ fn is_congestion(level: i32, name: i32) -> bool {
     (level, name) == (libc::IPPROTO_TCP, libc::TCP_CONGESTION)
 }
 
-/// The place of a congestion control's name, which ends where a zero byte is.
+/// Index of a congestion control's name, which ends at a zero byte.
 fn congestion_of(value: &[u8]) -> Option<usize> {
     let word = value.split(|byte| *byte == 0).next().unwrap_or(&[]);
     CONGESTION_NAMES.iter().position(|name| name.as_bytes() == word)
 }
 
-/// The kernel's socket is in another state than ours (not connected), so its refusal of these says nothing.
+/// Returns true for options that the kernel's unconnected socket would refuse because of its state.
 fn is_checked_by_us(level: i32, name: i32) -> bool {
     level == libc::IPPROTO_TCP && name == libc::TCP_WINDOW_CLAMP
 }
 
-/// Switches that servers turn for every message and of which any number is good: nothing for the kernel to check.
+/// Returns true for switches that servers set for every message and that accept any number: the kernel need not check
+/// them.
 fn takes_any_number(level: i32, name: i32) -> bool {
     level == libc::IPPROTO_TCP && matches!(name, libc::TCP_NODELAY | libc::TCP_CORK | libc::TCP_QUICKACK)
 }
@@ -579,7 +583,7 @@ fn takes_any_number(level: i32, name: i32) -> bool {
 const LOW_WATER_MAX: u32 = 3 << 20;
 /// Half of SOCK_MIN_RCVBUF.
 const CLAMP_MIN: u32 = 1_152;
-/// An orphan that does not wait; what is negative reads back as -1, which here means that nothing was set.
+/// No FIN-WAIT-2 time; not -1, the value that a negative one reads back as, because -1 means unset here.
 const NO_PATIENCE: u32 = 1 << 31;
 /// TCP_FIN_TIMEOUT_MAX
 const FIN_TIMEOUT_MAX_S: i32 = 120;

@@ -1,12 +1,12 @@
-//! Descriptors of ours in SCM_RIGHTS messages over AF_UNIX sockets of the kernel.
+//! Passing descriptors of ours in SCM_RIGHTS messages over AF_UNIX sockets of the kernel.
 //!
-//! Promises: a connection that was passed on lives until its receiver has closed it, whatever becomes of the sender meanwhile: a
-//! reference is in flight from before the message is sent until the receiver holds the socket itself. One whose message is never
-//! received ends within a second of the message, while the sender waits or sends.
+//! Promises: a passed connection lives until its receiver has closed it, whatever happens to the sender: a reference is
+//! in flight from before the message is sent until the receiver holds the socket itself. If the message is never
+//! received, the connection ends within a second of the message, while the sender waits or sends.
 //!
-//! How the sender knows: an epoll instance holds no file open that it watches. The connection's kernel socket, which is the
-//! connection's alone, is put into one, and has left it when no process and no message has a descriptor of it any more. Does not
-//! do: look after what a process has sent that is dead; that is held until the group ends.
+//! Detection: an epoll instance does not keep the files open that it watches. The connection's kernel socket, which
+//! belongs to the connection alone, is put into one, and has left it when no process and no message has a descriptor of
+//! it any more. Does not do: cleaning up after a dead sender; its passed connections are held until the group ends.
 
 use crate::Posix;
 use crate::channel::Channel;
@@ -18,23 +18,23 @@ use ringway_shm::{Duration, Instant};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-/// What one message takes with it.
+/// References of one message.
 #[derive(Debug, Default)]
 pub struct Passage {
     /// Sockets with a reference in flight.
     noted: Vec<SocketRef>,
-    /// Sockets for which none could be noted: this process holds them until it ends.
+    /// Sockets for which no reference could be recorded: this process holds them until it ends.
     kept: Vec<SocketRef>,
 }
 
-/// What this process has sent and nobody may have received yet. Used inside the fork gate.
+/// Descriptors that this process has sent and that may not be received yet. Used inside the fork gate.
 pub(crate) struct Flights {
-    /// There are some.
+    /// True if there are some.
     any: AtomicBool,
     sent: Mutex<Vec<SocketRef>>,
     /// The epoll instance with their kernel sockets; -1 until it is needed.
     watch: AtomicI32,
-    /// When it was looked at last, nanoseconds.
+    /// Time of the last check, nanoseconds.
     looked: AtomicU64,
 }
 
@@ -46,7 +46,7 @@ impl Flights {
 }
 
 impl Posix {
-    /// Before the message is sent: `fd` is among its descriptors.
+    /// Records, before the message is sent, that `fd` is among its descriptors.
     pub fn before_passing(&self, fd: Fd, passage: &mut Passage) {
         let (Some(channel), Some(socket)) = (self.attached(), self.table.socket(fd)) else { return };
         self.until_next_look(None);
@@ -60,7 +60,7 @@ impl Posix {
         }
     }
 
-    /// The message was not sent.
+    /// Takes the references back, because the message was not sent.
     pub fn undo_passing(&self, passage: Passage) {
         let Some(channel) = self.attached() else { return };
         passage.noted.into_iter().for_each(|socket| channel.arrive(socket));
@@ -69,7 +69,7 @@ impl Posix {
         }
     }
 
-    /// A descriptor has come in a message: as [`adopt`](Posix::adopt), and it is in flight no more.
+    /// Adopts a received descriptor like [`adopt`](Posix::adopt), and ends its flight.
     pub fn receive_passed(&self, fd: Fd) {
         if let (true, Some(channel), Some(socket)) = (self.adopt(fd), self.attached(), self.table.socket(fd)) {
             channel.arrive(socket);
@@ -78,7 +78,7 @@ impl Posix {
 
     fn follow(&self, fd: Fd, socket: SocketRef) {
         let _inside = self.fork_gate.enter();
-        // A signal handler that finds its own thread here does without.
+        // A signal handler that interrupts its own thread here skips this.
         let Ok(mut sent) = self.flights.sent.try_lock() else { return };
         if self.flights.watch.load(Ordering::Relaxed) < 0 {
             let Ok(watch) = self.kernel.epoll_create(libc::EPOLL_CLOEXEC) else { return };
@@ -96,7 +96,8 @@ impl Posix {
         }
     }
 
-    /// The number is about to be closed: what has arrived needs no watching, and is many where a process passes on all that it accepts.
+    /// Stops watching a number that is about to be closed, once its message has arrived; a process may pass on all that
+    /// it accepts.
     pub(crate) fn unfollow(&self, fd: Fd, entry: Entry) {
         let watch = self.flights.watch.load(Ordering::Relaxed);
         if let (true, Entry::Socket(socket), Some(channel)) = (watch >= 0, entry, self.attached())
@@ -107,7 +108,7 @@ impl Posix {
         }
     }
 
-    /// Before a sleep: looks for messages that nobody can receive. How long the sleep may be, while there is something in flight.
+    /// Before a sleep: checks for lost messages. Returns the longest sleep, bounded while a descriptor is in flight.
     #[inline]
     pub(crate) fn until_next_look(&self, timeout: Option<Duration>) -> Option<Duration> {
         if !self.flights.any.load(Ordering::Relaxed) || self.waits.is_confined() {
@@ -120,7 +121,7 @@ impl Posix {
         timeout
     }
 
-    /// Ends references whose message nobody has received and nobody can: once a second at most.
+    /// Ends references in messages that can no longer be received; at most once a second.
     #[cold]
     fn look_for_lost(&self) {
         let now = self.kernel.now();
@@ -147,7 +148,7 @@ impl Posix {
         lost.into_iter().for_each(|socket| end_lost(channel, socket));
     }
 
-    /// In a child: what its parent has sent is the parent's to look after.
+    /// In a child: the parent tracks what it has sent.
     pub(crate) fn forget_flights(&self) {
         if let Ok(mut sent) = self.flights.sent.try_lock() {
             sent.clear();
@@ -160,7 +161,7 @@ impl Posix {
     }
 }
 
-/// No process has a descriptor of the socket, and no message.
+/// Ends a socket of which neither a process nor a message has a descriptor.
 fn end_lost(channel: &dyn Channel, socket: SocketRef) {
     channel.lose(socket);
     if channel.release(socket) {
@@ -168,7 +169,7 @@ fn end_lost(channel: &dyn Channel, socket: SocketRef) {
     }
 }
 
-/// What an epoll instance says of a socket.
+/// An epoll instance's data word for a socket.
 fn word(socket: SocketRef) -> u64 {
     u64::from(socket.index) << 32 | u64::from(socket.generation)
 }

@@ -1,8 +1,8 @@
 //! poll, ppoll, select and pselect over sockets of the stack and the kernel's descriptors together.
 //!
-//! One look at our own sockets, one zero-time poll for the kernel's; when nothing is ready, one
-//! kernel wait that covers the bell, the service's life and the kernel's descriptors. A listener is
-//! looked at in both worlds. These calls are never taken up again after a signal (signal(7)).
+//! One check of our own sockets, one zero-time poll for the kernel's; if nothing is ready, one kernel wait that covers
+//! the bell, the service's life and the kernel's descriptors. A listener is checked in both worlds. These calls are
+//! never restarted after a signal (signal(7)).
 
 use crate::Posix;
 use crate::blocking::{LookAgain, Waiter};
@@ -12,7 +12,7 @@ use crate::fd_table::{Entry, SocketRef};
 use libc::pollfd;
 use ringway_shm::{Duration, Instant};
 
-/// What one entry of the caller's set stands for.
+/// Kind of an entry in the caller's set.
 #[derive(Clone, Copy)]
 enum Watched {
     Kernel,
@@ -21,7 +21,7 @@ enum Watched {
 }
 
 impl Posix {
-    /// `ppoll(2)`; `None` as the timeout waits for ever. Answers `None` when nothing in the set is ours.
+    /// `ppoll(2)`; `None` as the timeout waits for ever. Returns `None` if nothing in the set is ours.
     pub fn poll(&self, set: &mut [pollfd], timeout: Option<Duration>, mask: Option<SignalMask>) -> Option<Answer<usize>> {
         let concerns_us =
             |entry: &pollfd| matches!(self.table.lookup(entry.fd), Entry::Socket(_) | Entry::Epoll(_) | Entry::Internal);
@@ -45,7 +45,7 @@ impl Posix {
         }
     }
 
-    /// Looks at everything without waiting; answers how many entries have events.
+    /// Checks everything without waiting; returns the number of entries with events.
     fn poll_once(&self, set: &mut [pollfd], watched: &[Watched], mask: Option<SignalMask>) -> Answer<usize> {
         let mut kernel_set = self.kernel_set(set, watched, 0);
         if kernel_set.iter().any(|entry| entry.fd >= 0) {
@@ -82,7 +82,7 @@ impl Posix {
         loop {
             waiter.forget_events();
             if self.merge(set, watched, &[]) == 0 {
-                // Whether it has brought something is seen below.
+                // The check below sees whether it has brought something.
                 waiter.give_way();
             }
             waiter.prepare();
@@ -97,7 +97,8 @@ impl Posix {
         }
     }
 
-    /// Neither a context nor a descriptor is left: the kernel's descriptors wake us, ours are looked at less and less often.
+    /// Polls without a context, because no context or descriptor is left: the kernel's descriptors end a sleep, ours
+    /// are checked at growing intervals.
     fn poll_by_time(
         &self,
         set: &mut [pollfd],
@@ -119,8 +120,8 @@ impl Posix {
         }
     }
 
-    /// The set as the kernel shall see it: `leading` unused entries, then the caller's with connections of the stack
-    /// left out (a negative descriptor is skipped, poll(2)). Listeners and epoll instances stay in.
+    /// The set for the kernel: `leading` unused entries, then the caller's without connections of the stack (poll(2)
+    /// skips a negative descriptor). Listeners and epoll instances stay in.
     fn kernel_set(&self, set: &[pollfd], watched: &[Watched], leading: usize) -> Vec<pollfd> {
         let unused = pollfd { fd: -1, events: 0, revents: 0 };
         let own = set.iter().zip(watched).map(|(entry, watched)| match watched {
@@ -133,7 +134,7 @@ impl Posix {
         std::iter::repeat_n(unused, leading).chain(own).collect()
     }
 
-    /// Writes the events of our own entries and those in `kernel_set` (same order; may be empty) to `set`.
+    /// Writes the events of our own entries and those of `kernel_set` (same order; may be empty) to `set`.
     fn merge(&self, set: &mut [pollfd], watched: &[Watched], kernel_set: &[pollfd]) -> usize {
         let mut ready = 0;
         for (index, (entry, watched)) in set.iter_mut().zip(watched).enumerate() {
@@ -150,7 +151,7 @@ impl Posix {
     }
 
     /// `pselect(2)` on sets of 64-bit words (bit n of the whole = descriptor n); `None` as the timeout waits for ever.
-    /// Answers `None` when nothing in the sets is ours.
+    /// Returns `None` if nothing in the sets is ours.
     pub fn select(
         &self,
         count: usize,
@@ -199,7 +200,7 @@ impl SelectSets<'_> {
         }
     }
 
-    /// fs/select.c: which bits of poll count for which set. Answers how many bits were set.
+    /// Sets the bits for an entry's poll events (fs/select.c). Returns the number of bits set.
     fn report(&mut self, entry: &pollfd) -> usize {
         let sets = [
             (&mut self.read, libc::POLLIN, libc::POLLIN | libc::POLLRDNORM | libc::POLLHUP | libc::POLLERR),
@@ -230,9 +231,9 @@ fn set_bit(set: &mut Option<&mut [u64]>, number: usize) -> bool {
     }
 }
 
-/// Entries at the front of a set that `Waiter::sleep` fills in.
+/// Leading entries of a set that `Waiter::sleep` fills.
 const WAITER_ENTRIES: usize = 2;
-/// Reported whether asked for or not (poll(2)).
+/// Reported whether requested or not (poll(2)).
 const ALWAYS: i16 = libc::POLLERR | libc::POLLHUP;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What poll(2) would say about a socket of ours: the kernel's `tcp_poll`, bit by bit.
+//! Result of poll(2) for a socket of ours: the kernel's `tcp_poll`, bit by bit.
 
 use crate::Posix;
 use crate::channel::{Failure, State, View};
@@ -7,25 +7,25 @@ use crate::errno::Errno;
 use crate::fd_table::SocketRef;
 use crate::options::receive_low_water;
 
-/// Readiness with what edge-triggered reporting needs to tell a new event from an old one.
+/// Readiness, with the sequences by which edge-triggered reporting distinguishes new events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// POLLIN, POLLOUT, POLLRDHUP, POLLHUP, POLLERR and their RDNORM/WRNORM twins.
+    /// POLLIN, POLLOUT, POLLRDHUP, POLLHUP, POLLERR and their RDNORM/WRNORM equivalents.
     pub events: u32,
     /// Changes with every arrival (bytes, connections, end, failure).
     pub receive_sequence: u32,
-    /// Changes with every growth of send room.
+    /// Changes with every growth of send space.
     pub send_sequence: u32,
 }
 
 impl Posix {
-    /// What the socket is ready for now.
+    /// The socket's current readiness.
     pub fn readiness(&self, socket: SocketRef) -> Readiness {
         let description = self.descriptions.of(socket);
         let view = self.attached().and_then(|channel| channel.view(socket));
-        // A listener goes on as its kernel twin when the service dies; a connection is reset.
+        // When the service dies, a listener goes on as its kernel shadow; a connection is reset.
         if self.service_is_dead() && self.is_datagram(socket) {
-            // The next call finds the kernel socket in its place, as after a listener's death.
+            // The next call finds the kernel socket in its place, as after the death of a listener.
             return Readiness { events: OUT, receive_sequence: 0, send_sequence: 0 };
         }
         if self.service_is_dead() && !view.is_some_and(|view| view.state == State::Listening) {
@@ -41,14 +41,14 @@ impl Posix {
         }
     }
 
-    /// The socket's pending failure, reported once (SO_ERROR, and the call that meets it first).
+    /// Takes the socket's pending failure, reported once (by SO_ERROR or the first call that meets it).
     pub(crate) fn take_failure(&self, socket: SocketRef) -> Option<Errno> {
         let failure = self.attached()?.take_failure(socket)?;
         Some(failure_errno(failure))
     }
 }
 
-/// The number that a failure has for the program.
+/// The errno of a failure.
 pub(crate) fn failure_errno(failure: Failure) -> Errno {
     match failure {
         Failure::Broken => Errno::PIPE,
@@ -71,7 +71,7 @@ fn events(view: &View, description: &Description) -> u32 {
         return if view.readable > 0 { IN } else { 0 };
     }
     if description.is(Flag::CONNECT_FAILED) {
-        // net/ipv4/tcp.c, tcp_disconnect: as if it had never been connected.
+        // net/ipv4/tcp.c, tcp_disconnect: like a socket that was never connected.
         return OUT | HUP;
     }
     let read_over = view.peer_closed || view.hung_up || description.is(Flag::READ_SHUT);
@@ -84,7 +84,7 @@ fn events(view: &View, description: &Description) -> u32 {
         events |= IN | libc::POLLRDHUP as u32;
     }
     if matches!(view.state, State::Connected | State::Closed) {
-        // An urgent byte that is not in line is not there for those who read (net/ipv4/tcp.c, tcp_poll).
+        // An urgent byte that is not in line is not readable (net/ipv4/tcp.c, tcp_poll).
         let hole = view.urgent.is_some_and(|urgent| urgent.distance == 0 && !urgent.in_line);
         let low_water = receive_low_water(description).min(LOW_WATER_MAX);
         if view.readable >= low_water + usize::from(hole) {
@@ -106,8 +106,8 @@ fn events(view: &View, description: &Description) -> u32 {
     events
 }
 
-/// So much can wait for the program even where the region is short of chunks (`engine/src/attach/share.rs`); who waited for
-/// more might wait for ever.
+/// Bytes that can wait for the program even if the region is short of chunks (`engine/src/attach/share.rs`); waiting
+/// for more might never end.
 const LOW_WATER_MAX: usize = 4 << 10;
 const IN: u32 = (libc::POLLIN | libc::POLLRDNORM) as u32;
 const OUT: u32 = (libc::POLLOUT | libc::POLLWRNORM) as u32;

@@ -1,8 +1,8 @@
-//! sendfile(2) and splice(2) with a socket of ours at one end: the kernel reads or writes the file, we carry the bytes.
+//! sendfile(2) and splice(2) with a socket of ours at one end: the kernel reads or writes the file, we move the bytes.
 //!
-//! The bytes of a file are read to where they leave from; what could not be queued then is read once more: a file position is
-//! moved only by what was sent. A pipe cannot be read again, so its bytes pass through a buffer of this call, and as much as was
-//! taken from it is sent, waiting if need be.
+//! The bytes of a file are read into the chunks that are sent; bytes that could not be queued are read again, because
+//! only sent bytes move the file position. A pipe cannot be read again, so its bytes pass through a buffer of this
+//! call, and all bytes taken from it are sent, waiting if necessary.
 
 use crate::Posix;
 use crate::blocking::Wait;
@@ -16,10 +16,10 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
 
 impl Posix {
-    /// sendfile(2) to a socket of ours. `offset`: where to read (and what to advance) instead of the file position.
+    /// sendfile(2) to a socket of ours. `offset`: start, advanced by the call, instead of the file position.
     ///
     /// # Blocking
-    /// As `send`.
+    /// Like `send`.
     pub fn sendfile(&self, socket: SocketRef, input: Fd, offset: Option<&mut i64>, count: usize) -> Answer<usize> {
         let mut position = match &offset {
             Some(offset) => **offset,
@@ -27,7 +27,7 @@ impl Posix {
             None => self.kernel.seek_by(input, 0).map_err(|error| if error == Errno::SPIPE { Errno::INVAL } else { error })?,
         };
         if count == 0 {
-            // The descriptor is checked all the same.
+            // The descriptor is checked even for zero bytes.
             return self.kernel.read_at(input, &mut [], position);
         }
         let start = position;
@@ -62,7 +62,7 @@ impl Posix {
         }
     }
 
-    /// Carries what there is room for. `None`: not all of it.
+    /// Moves as many bytes as there is space for. `None`: not all of them.
     fn carry(&self, channel: &dyn Channel, socket: SocketRef, source: &mut Source) -> Option<Answer<usize>> {
         if self.descriptions.of(socket).is(Flag::WRITE_SHUT) {
             return Some(Err(self.why_shut(socket)));
@@ -87,7 +87,7 @@ impl Posix {
                 Err(error) => return Some(Err(self.send_error(socket, error))),
             }
             match end {
-                // A directory, say: nothing that can be spliced.
+                // A directory, for instance, cannot be spliced.
                 Some(Err(Errno::ISDIR)) => return Some(Err(Errno::INVAL)),
                 Some(answer) => return Some(answer),
                 None => {}
@@ -130,18 +130,18 @@ impl Posix {
     }
 }
 
-/// A part of a file on its way.
+/// A part of a file in transfer.
 struct Source {
     input: Fd,
-    /// Where it begins.
+    /// Start of the part.
     start: i64,
     count: usize,
     done: usize,
 }
 
-/// How much of a pipe one call carries.
+/// Bytes of a pipe that one call moves.
 const BUFFER: usize = 128 * 1024;
-/// What a pipe takes whole or not at all (PIPE_BUF).
+/// Bytes that a pipe takes whole or not at all (PIPE_BUF).
 const PIPE_ATOMIC: usize = 4096;
 /// Linux moves at most this much in one call (MAX_RW_COUNT).
 const COUNT_MAX: usize = 0x7fff_f000;

@@ -1,8 +1,8 @@
-//! listen, shutdown, getsockname, getpeername; and what all ways into life and out of it share.
+//! listen, shutdown, getsockname, getpeername; and code shared by all ways to open and close a socket.
 //!
-//! A TCP socket begins as the kernel's: the number that the program sees is a real kernel socket, `bind` is done on it
-//! for real, and options are set on it. Only `listen` and `connect` decide. Nothing is remembered before that: what a
-//! descriptor is, and which options it has, is asked of the kernel at that moment.
+//! A TCP socket begins as the kernel's: the program's number is a real kernel socket, on which `bind` and options take
+//! effect. Only `listen` and `connect` decide. Nothing is stored before that: at the decision the kernel tells what a
+//! descriptor is, and which options it has.
 
 use crate::Posix;
 use crate::address::{Parsed, SocketName, is_kernels, parse};
@@ -21,8 +21,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 const SO_NETNS_COOKIE: i32 = 71;
 
 impl Posix {
-    /// bind(2) has failed, since the kernel does not have the address. Where it is the stack's own, as on a TAP interface, the
-    /// kernel binds to it all the same, and the program's name and port are what it wants. `None`: it is nobody's.
+    /// After a bind(2) that failed because the kernel lacks the address: if it is the stack's own, as on a TAP
+    /// interface, binds the kernel socket with IP_FREEBIND, so that its name and port are as requested. `None`: it is
+    /// not the stack's.
     pub fn bind_to_own(&self, fd: Fd, address: &[u8]) -> Option<Answer<()>> {
         let Parsed::Inet { address: local, inet6 } = parse(address) else { return None };
         let channel = self.channel().ok()??;
@@ -66,7 +67,8 @@ impl Posix {
         Some(answer)
     }
 
-    /// Lets the stack serve the port too. When it does not want to, the kernel's listener stays what it is, if it may.
+    /// Lets the stack serve the port too. If it does not, the kernel's listener stays as it is, unless strict mode
+    /// forbids it.
     fn listen_on_stack(&self, channel: &dyn Channel, fd: Fd, backlog: i32) -> Answer<()> {
         let Parsed::Inet { address: local, inet6 } = self.local_name(fd) else {
             return self.yield_to_kernel("listen", &fd, Fallback::NotOurs);
@@ -105,11 +107,11 @@ impl Posix {
         }
     }
 
-    /// bind(2) says that the address is in use: the service may still hold the port for a socket that is closed, or whose
-    /// process has died, just now. `true`: it does no more, try again.
+    /// After EADDRINUSE of bind(2): waits for the service, which may still hold the port for a socket just closed or a
+    /// process just dead. Returns true if the caller must try again.
     pub fn settle_ports(&self) -> bool {
         let Ok(Some(channel)) = self.channel() else { return false };
-        // What was asked before this is done when it is answered.
+        // Earlier requests are done when this one is answered.
         let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         let answered = self.ask_once(channel, Request::Owns { local: any }).is_some();
         if answered {
@@ -118,14 +120,14 @@ impl Posix {
         answered
     }
 
-    /// The kernel listener must never block: `accept` asks it only when the stack has nothing.
+    /// Makes the kernel listener non-blocking: `accept` asks it only if the stack has nothing.
     fn make_twin(&self, fd: Fd) -> bool {
         let set = |flags| self.kernel.set_status_flags(fd, flags | libc::O_NONBLOCK);
         self.kernel.status_flags(fd).and_then(set).is_ok()
     }
 
-    /// A fresh slot for the program's kernel socket `fd`, held by this process, with the socket's options. `peer`: whom it
-    /// will be connected to.
+    /// Opens a slot for the program's kernel socket `fd`, held by this process, with the socket's options. `peer`: the
+    /// remote address of a connection to be opened.
     pub(crate) fn open_socket(
         &self,
         channel: &dyn Channel,
@@ -144,13 +146,13 @@ impl Posix {
         Some(socket)
     }
 
-    /// The program's kernel socket `fd` is this socket of the stack from now on.
+    /// Makes the program's kernel socket `fd` this socket of the stack.
     pub(crate) fn name_number(&self, fd: Fd, socket: SocketRef) {
         let _inside = self.fork_gate.enter();
         self.table.set(fd, Entry::Socket(socket));
     }
 
-    /// Gives up a socket that never got a descriptor.
+    /// Closes a socket that never got a descriptor.
     pub(crate) fn abandon(&self, channel: &dyn Channel, socket: SocketRef) {
         self.descriptions.of(socket).unrefer();
         if channel.release(socket) {
@@ -158,7 +160,7 @@ impl Posix {
         }
     }
 
-    /// Asks what is about no socket, through a slot that is made for it.
+    /// Makes a request that concerns no socket, through a temporary slot.
     pub(crate) fn ask_once(&self, channel: &dyn Channel, request: Request) -> Option<ControlAnswer> {
         let asking = channel.open(Place::First)?;
         let answer = self.ask(channel, asking, request, &mut []);
@@ -168,7 +170,8 @@ impl Posix {
         answer
     }
 
-    /// Asks the worker and waits for its answer; signals do not cut this short. `None`: the service is dead or deaf.
+    /// Makes a request and waits for the answer; signals do not interrupt this. `None`: the service is dead or does not
+    /// answer.
     pub(crate) fn ask(
         &self,
         channel: &dyn Channel,
@@ -219,7 +222,7 @@ impl Posix {
                 return Ok(());
             }
             State::Listening => return Ok(()),
-            // net/ipv4/af_inet.c, inet_shutdown: both directions are over.
+            // net/ipv4/af_inet.c, inet_shutdown: both directions have ended.
             State::Connected if view.hung_up => return Err(Errno::NOTCONN),
             State::Connected | State::Connecting => {}
             State::Closed if !view.hung_up => {}
@@ -227,7 +230,7 @@ impl Posix {
         }
         let description = self.descriptions.of(socket);
         if view.state == State::Connected && !description.is(Flag::DATAGRAM) {
-            // net/ipv4/af_inet.c, inet_shutdown: who shuts down knows that it is connected.
+            // net/ipv4/af_inet.c, inet_shutdown: a program that shuts down knows that it is connected.
             description.mark(Flag::CONNECT_REPORTED);
         }
         if read && !description.mark(Flag::READ_SHUT) && !description.is(Flag::DATAGRAM) {
@@ -237,7 +240,8 @@ impl Posix {
             if write {
                 description.mark(Flag::WRITE_SHUT);
             }
-            // Wakes who waits. net/ipv4/af_inet.c, inet_shutdown: an unconnected socket is shut down and refuses.
+            // Wakes waiting threads. net/ipv4/af_inet.c, inet_shutdown: an unconnected socket is shut down and returns
+            // an error.
             channel.shutdown_write(socket);
             return if self.is_connected_datagram(socket) { Ok(()) } else { Err(Errno::NOTCONN) };
         }
@@ -271,24 +275,24 @@ impl Posix {
         Ok(SocketName::new(remote, self.descriptions.of(socket).is(Flag::INET6)).into())
     }
 
-    /// Does the kernel socket belong to another network namespace than the one that the service serves?
+    /// Returns true if the kernel socket belongs to another network namespace than the one that the service serves.
     pub(crate) fn is_elsewhere(&self, channel: &dyn Channel, fd: Fd) -> bool {
         let mut bytes = [0; 8];
         let asked = self.kernel.option(fd, libc::SOL_SOCKET, SO_NETNS_COOKIE, &mut bytes);
         channel.network().is_some_and(|network| asked.is_ok() && u64::from_ne_bytes(bytes) != network)
     }
 
-    /// A TCP socket of the kernel that may yet become the stack's?
+    /// Returns true for a TCP socket of the kernel that may still become the stack's.
     pub fn is_undecided(&self, fd: Fd) -> bool {
         self.is_tcp(fd) && !self.kernel.is_connected(fd)
     }
 
-    /// Is the descriptor a kernel UDP socket?
+    /// Returns true for a kernel UDP socket.
     pub(crate) fn is_udp(&self, fd: Fd) -> bool {
         self.kernel_number(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Some(libc::IPPROTO_UDP)
     }
 
-    /// Is the descriptor a kernel TCP socket?
+    /// Returns true for a kernel TCP socket.
     pub(crate) fn is_tcp(&self, fd: Fd) -> bool {
         self.kernel_number(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Some(libc::IPPROTO_TCP)
     }
@@ -312,7 +316,7 @@ impl Posix {
     }
 }
 
-/// Why an address is the kernel's.
+/// Reason why an address is the kernel's.
 pub(crate) fn kernels_reason(ip: IpAddr) -> Fallback {
     match ip {
         IpAddr::V6(ip) if ip.is_unicast_link_local() => Fallback::LinkLocal,
@@ -322,7 +326,7 @@ pub(crate) fn kernels_reason(ip: IpAddr) -> Fallback {
     }
 }
 
-/// What an answer other than `Done` is called in the counters.
+/// Counter of an answer other than `Done`.
 pub(crate) fn fallback_reason(answer: ControlAnswer) -> Fallback {
     match answer {
         ControlAnswer::InUse | ControlAnswer::AddressNotAvailable => Fallback::PortTaken,
@@ -332,5 +336,5 @@ pub(crate) fn fallback_reason(answer: ControlAnswer) -> Fallback {
     }
 }
 
-/// A worker answers within microseconds; a service that is silent for so long is not there.
+/// A worker answers within microseconds; a service that is silent for so long counts as dead.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(3_000);

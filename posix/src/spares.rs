@@ -1,18 +1,19 @@
 //! Kernel sockets for connections that `accept` takes from the stack.
 //!
-//! Each accepted connection has a kernel socket of its own under its number, so inode and cookie (fstat, /proc/PID/fd, SO_COOKIE) name
-//! this connection alone, here and wherever the descriptor travels. To make one and to end it costs 5 us, so that of a connection that
-//! has ended serves the next one: a duplicate of it is parked at the top of the numbers meanwhile.
+//! Each accepted connection has its own kernel socket under its number, so inode and cookie (fstat, /proc/PID/fd,
+//! SO_COOKIE) name this connection alone, here and wherever the descriptor travels. Making and closing one costs 5 us,
+//! so the socket of a closed connection serves a later one: until then a duplicate of it is parked at the top of the
+//! numbers.
 //!
 //! ```text
 //!   empty -- socket made and parked --> busy -- closed, unseen --> free -- accept --> busy
 //!     ^------ seen, or given up ---------'                          '---- given up ----> empty
 //! ```
 //!
-//! Promises: no two connections that live at the same time have the same kernel socket. One serves again only if no other
-//! process can have it and nothing tells it from a fresh one: this process has accepted and closed the connection, has not forked in
-//! between, has not passed it on, has set nothing on the kernel's side and has not asked for its cookie. Parked numbers give way when
-//! the program finds none free. Does not do: keep anything for a process that accepts nothing.
+//! Promises: no two live connections have the same kernel socket. One is reused only if no other process can have it
+//! and it is indistinguishable from a fresh one: this process has accepted and closed the connection, has not forked in
+//! between, has not passed it on, has set nothing on the kernel's side and has not asked for its cookie. Parked numbers
+//! are freed when the program finds none free. Does not do: keeping anything for a process that accepts nothing.
 
 use crate::Posix;
 use crate::channel::{Channel, State};
@@ -22,23 +23,23 @@ use crate::fallback::Fd;
 use crate::fd_table::{Entry, SocketRef};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// The spares of a process. Changed inside the fork gate only.
+/// The spare kernel sockets of a process. Changed inside the fork gate only.
 pub(crate) struct Spares {
-    /// Of IPv4 and of IPv6: turn << 33 | busy << 32 | number; 0: empty.
+    /// For IPv4 and for IPv6: turn << 33 | busy << 32 | number; 0: empty.
     places: [[AtomicU64; SPARES_MAX]; 2],
-    /// Counts what was parked: a word is never that of another socket.
+    /// Counts parked sockets, so that no two of them have the same word.
     turns: AtomicU32,
-    /// Counts forks: a socket that was taken before the last one is known elsewhere.
+    /// Counts forks: a socket taken before the last fork is known elsewhere.
     forks: AtomicU32,
-    /// Counts connections for which there was no place.
+    /// Counts connections for which there was no free place.
     missed: AtomicU32,
-    /// Spares of a family at most; `UNKNOWN`: not asked yet.
+    /// Maximum number of spares of a family; `UNKNOWN`: not determined yet.
     limit: AtomicU32,
-    /// Where they are parked.
+    /// Lowest number for parked sockets.
     floor: AtomicI32,
 }
 
-/// A place and the busy word that is expected there.
+/// A place and its expected busy word.
 #[derive(Clone, Copy)]
 struct Parked {
     inet6: bool,
@@ -61,7 +62,7 @@ impl Spares {
         Spares { places: [places(), places()], turns: count(), forks: count(), missed: count(), limit, floor }
     }
 
-    /// Takes a place whose word `fits`, and leaves `to` of it there.
+    /// Takes a place with a word that `fits`, and replaces the word by `to` of it.
     fn change(&self, inet6: bool, fits: impl Fn(u64) -> bool, to: impl Fn(u64) -> u64) -> Option<Parked> {
         self.places[usize::from(inet6)].iter().enumerate().find_map(|(place, cell)| {
             let word = cell.load(Ordering::Relaxed);
@@ -70,19 +71,19 @@ impl Spares {
         })
     }
 
-    /// Empties one; a free one first.
+    /// Empties a place, preferably a free one.
     fn give_up(&self, inet6: bool) -> Option<Parked> {
         let is_free = |word: u64| word != 0 && word & BUSY == 0;
         self.change(inet6, is_free, |_| 0).or_else(|| self.change(inet6, |word| word != 0, |_| 0))
     }
 
-    /// What a description says of its parked socket: forks << 47 | turn << 16 | family << 8 | place + 1.
+    /// A description's mark of its parked socket: forks << 47 | turn << 16 | family << 8 | place + 1.
     fn mark(&self, parked: Parked) -> u64 {
         let forks = u64::from(self.forks.load(Ordering::Acquire) & FORKS);
         forks << 47 | (parked.word >> 33) << 16 | u64::from(parked.inet6) << 8 | (parked.place as u64 + 1)
     }
 
-    /// The parked socket that a mark speaks of, if it still is.
+    /// The parked socket of a mark, if it is still parked.
     fn of_mark(&self, mark: u64) -> Option<Parked> {
         let (place, inet6) = ((mark as u8).checked_sub(1)? as usize, mark & 1 << 8 != 0);
         let word = self.places[usize::from(inet6)].get(place)?.load(Ordering::Acquire);
@@ -106,7 +107,7 @@ impl Posix {
         Err(Errno::MFILE)
     }
 
-    /// `None`: there is no spare, or no number for it but its own, which is free now.
+    /// Takes a spare. `None`: there is none, or the only free number was its own.
     fn spare_descriptor(&self, inet6: bool, close_on_exec: bool) -> Option<Own> {
         let parked = self.spares.change(inet6, |word| word != 0 && word & BUSY == 0, |word| word | BUSY)?;
         let fd = self.kernel.duplicate(number(parked.word), 0, close_on_exec);
@@ -126,7 +127,7 @@ impl Posix {
         Ok(Own { fd, parked: self.park_beside(fd, inet6) })
     }
 
-    /// Parks a duplicate. Where all places are busy, long connections may have them: now and then one of these gives way.
+    /// Parks a duplicate. If all places are busy, perhaps for long connections, one of these is evicted now and then.
     fn park_beside(&self, fd: Fd, inet6: bool) -> Option<Parked> {
         let limit = self.spare_limit() as usize;
         let mut places = self.spares.places[usize::from(inet6)].iter().take(limit);
@@ -161,22 +162,23 @@ impl Posix {
         }
     }
 
-    /// The connection's kernel socket is as `connection_descriptor` has made it, and known to this process alone.
+    /// Marks the connection's kernel socket as just made by `connection_descriptor` and known to this process alone.
     pub(crate) fn note_unseen(&self, description: &Description, own: Own) {
         let mark = own.parked.map_or(0, |parked| self.spares.mark(parked));
         description.unseen.store(mark, Ordering::Release);
     }
 
-    /// From now on the connection's kernel socket can be told from a fresh one, or is known elsewhere.
+    /// Marks the connection's kernel socket as distinguishable from a fresh one, or known elsewhere.
     pub(crate) fn note_seen(&self, description: &Description) {
         let mark = description.unseen.swap(0, Ordering::AcqRel);
-        // A child of vfork cannot close the parent's number; the place is another's one day.
+        // A child of vfork cannot close the parent's number; the place is reused eventually.
         if mark != 0 && !self.is_borrowed() {
             self.spares.of_mark(mark).into_iter().for_each(|parked| self.empty(parked));
         }
     }
 
-    /// The number of a connection that no process has any more has been closed: its kernel socket serves the next, if it may.
+    /// Frees the kernel socket of a connection that no process has any more, after its number was closed, if it is
+    /// reusable.
     pub(crate) fn keep_spare(&self, description: &Description) {
         let mark = description.unseen.swap(0, Ordering::AcqRel);
         let Some(parked) = self.spares.of_mark(mark) else { return };
@@ -184,7 +186,7 @@ impl Posix {
             return self.empty(parked);
         }
         let cell = &self.spares.places[usize::from(parked.inet6)][parked.place];
-        // Another word there is another socket's.
+        // A different word belongs to another socket.
         cell.compare_exchange(parked.word, parked.word & !BUSY, Ordering::AcqRel, Ordering::Relaxed).ok();
     }
 
@@ -200,25 +202,24 @@ impl Posix {
         }
     }
 
-    /// No number is free for the program: gives up a parked one. `false`: there is none.
+    /// Frees a parked number for the program. Returns false if there is none.
     pub fn yield_number(&self) -> bool {
         let _inside = self.fork_gate.enter();
         let given = self.spares.give_up(false).or_else(|| self.spares.give_up(true));
         given.inspect(|parked| self.discard_internal(number(parked.word))).is_some()
     }
 
-    /// Before a fork: what there is now will be in two processes.
+    /// Before a fork: present sockets will be in two processes.
     pub(crate) fn count_fork(&self) {
         self.spares.forks.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// In a child: the spares are the parent's.
+    /// In a child: drops the parent's spares.
     pub(crate) fn drop_spares(&self) {
         while self.yield_number() {}
     }
 
-    /// System calls are about to be filtered, and socket(2) may be among those that are forbidden: makes spares if there is a
-    /// listener for them.
+    /// Before a filter of system calls, which may forbid socket(2): makes spares if there is a listener for them.
     pub(crate) fn provide_spares(&self, channel: &dyn Channel) {
         let limit = self.spare_limit();
         let is_listener = |socket: &SocketRef| channel.view(*socket).is_some_and(|view| view.state == State::Listening);
@@ -247,9 +248,9 @@ fn domain(inet6: bool) -> i32 {
     if inet6 { libc::AF_INET6 } else { libc::AF_INET }
 }
 
-/// As many as servers have short connections at once in common; one costs the kernel two KiB.
+/// Usual number of a server's simultaneous short connections; one spare costs the kernel two KiB.
 const SPARES_MAX: usize = 32;
-/// A spare takes a number: where there are few, there are few spares.
+/// A spare takes a number, so a process with few numbers gets few spares.
 const NUMBERS_PER_SPARE: u64 = 32;
 const UNKNOWN: u32 = u32::MAX;
 const MISSES_PER_EVICTION: u32 = 8;

@@ -1,4 +1,4 @@
-//! Bytes in and out: what every form of read, recv, write and send comes down to.
+//! Bytes in and out: the common code of all forms of read, recv, write and send.
 
 use crate::Posix;
 use crate::blocking::Wait;
@@ -11,32 +11,33 @@ use crate::readiness::failure_errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
 
-/// A write of so many bytes is large.
+/// Writes of at least this many bytes are large.
 const LARGE_WRITE: usize = 32 << 10;
-/// So many bytes ahead of the stack are worth sending before more is written (measured: docs/lab/2026-11-23-bulk-portions.md).
+/// With this many unsent bytes it pays to let the worker send before more is written (measured:
+/// docs/lab/2026-11-23-bulk-portions.md).
 const FAR_AHEAD: usize = 128 << 10;
 
-/// How to receive. `Receive::default()` is read(2).
+/// Options of a receive. `Receive::default()` is read(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Receive {
-    /// MSG_PEEK: what is delivered stays in the queue.
+    /// MSG_PEEK: delivered bytes stay in the queue.
     pub peek: bool,
     /// MSG_DONTWAIT.
     pub dont_wait: bool,
     /// MSG_WAITALL: return short only at the end, on an error or a signal.
     pub wait_all: bool,
-    /// MSG_TRUNC: the bytes are thrown away instead of copied.
+    /// MSG_TRUNC: the bytes are discarded instead of copied.
     pub discard: bool,
     /// MSG_OOB.
     pub urgent: bool,
     /// MSG_ERRQUEUE.
     pub error_queue: bool,
-    /// recv and its relatives look at the queue even when they ask for no byte; read and readv do not.
+    /// recv and its relatives check the queue even for zero bytes; read and readv do not.
     pub looks_always: bool,
 }
 
 impl Receive {
-    /// The meaning of recv(2)'s flags; unknown ones are ignored, as the kernel does.
+    /// Translates recv(2)'s flags; unknown ones are ignored, as the kernel does.
     pub fn from_flags(flags: i32) -> Receive {
         Receive {
             peek: flags & libc::MSG_PEEK != 0,
@@ -50,7 +51,7 @@ impl Receive {
     }
 }
 
-/// How to send. `Send::default()` is write(2).
+/// Options of a send. `Send::default()` is write(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Send {
     /// MSG_DONTWAIT.
@@ -64,7 +65,7 @@ pub struct Send {
 }
 
 impl Send {
-    /// The meaning of send(2)'s flags; unknown ones are ignored, as the kernel does.
+    /// Translates send(2)'s flags; unknown ones are ignored, as the kernel does.
     pub fn from_flags(flags: i32) -> Send {
         Send {
             dont_wait: flags & libc::MSG_DONTWAIT != 0,
@@ -76,24 +77,24 @@ impl Send {
 }
 
 impl Posix {
-    /// Receives into `pieces`; 0 = end of stream (or nothing asked for).
+    /// Receives into `pieces`; 0 = end of stream (or zero bytes requested).
     ///
     /// # Blocking
-    /// Until there is something, unless the socket or the call is non-blocking.
+    /// Until there is data, unless the socket or the call is non-blocking.
     pub fn receive(&self, socket: SocketRef, pieces: &mut [IoSliceMut<'_>], how: Receive) -> Answer<usize> {
         let wanted = pieces.iter().map(|piece| piece.len()).sum();
         if wanted == 0 && how.looks_always && !how.urgent {
-            // net/ipv4/tcp.c, tcp_recvmsg: waits for a byte, whose copy has no room.
+            // net/ipv4/tcp.c, tcp_recvmsg: waits for a byte, which it then cannot copy.
             let look = Receive { peek: true, wait_all: false, discard: false, ..how };
             return self.receive_up_to(socket, &mut [IoSliceMut::new(&mut [0])], 1, look).map(|_| 0);
         }
         self.receive_up_to(socket, pieces, wanted, how)
     }
 
-    /// Throws `wanted` bytes away, or with `peek` only counts them (MSG_TRUNC).
+    /// Discards `wanted` bytes, or with `peek` only counts them (MSG_TRUNC).
     ///
     /// # Blocking
-    /// As `receive`.
+    /// Like `receive`.
     pub fn discard(&self, socket: SocketRef, wanted: usize, how: Receive) -> Answer<usize> {
         self.receive_up_to(socket, &mut [], wanted, Receive { discard: true, ..how })
     }
@@ -123,7 +124,7 @@ impl Posix {
         if done > 0 { Ok(done) } else { answer }
     }
 
-    /// One look at the queue. `None`: not enough there yet; `done` counts what has been delivered so far.
+    /// Checks the queue once. `None`: not enough data yet; `done` counts the bytes delivered so far.
     fn try_receive(
         &self,
         channel: &dyn Channel,
@@ -137,7 +138,7 @@ impl Posix {
         let low_water = receive_low_water(self.descriptions.of(socket));
         let target = if how.wait_all { wanted } else { low_water.min(wanted) };
         loop {
-            // A peek begins at the front of the queue each time; a take goes on where it stopped.
+            // A peek begins at the front of the queue each time; a take goes on at its last position.
             let from = if how.peek { 0 } else { *done };
             match self.receive_once(channel, socket, pieces, from, wanted, how) {
                 Ok(0) if *done > 0 => return Some(Ok(*done)),
@@ -217,7 +218,7 @@ impl Posix {
         channel.receive(socket, &mut rest, taking)
     }
 
-    /// Sends `pieces`; answers how many bytes were queued. A broken pipe also raises SIGPIPE unless `how` forbids it.
+    /// Sends `pieces`; returns the number of bytes queued. A broken pipe also raises SIGPIPE unless `how` forbids it.
     ///
     /// # Blocking
     /// Until all is queued, unless the socket or the call is non-blocking.
@@ -233,7 +234,7 @@ impl Posix {
         answer
     }
 
-    /// MSG_MORE is a cork for as long as it is said (net/ipv4/tcp.c, tcp_push).
+    /// MSG_MORE acts as a cork while it is given (net/ipv4/tcp.c, tcp_push).
     fn hold_if_more(&self, socket: SocketRef, more: bool) {
         if more
             && let Some(channel) = self.attached()
@@ -243,7 +244,7 @@ impl Posix {
         }
     }
 
-    /// The first bytes without MSG_MORE: what was held may go, unless the program has corked the socket itself.
+    /// Releases held bytes at the first send without MSG_MORE, unless the program has corked the socket itself.
     pub(crate) fn release_if_held(&self, socket: SocketRef) {
         let description = self.descriptions.of(socket);
         if description.is(Flag::MORE_COMES)
@@ -303,24 +304,24 @@ impl Posix {
         (*done >= wanted).then_some(Ok(*done))
     }
 
-    /// What writing to a socket whose write side is shut says: net/core/stream.c, sk_stream_error: a failure that nobody has been
-    /// told of comes first.
+    /// Errno of writing to a socket after its write side was shut: an unreported failure comes first
+    /// (net/core/stream.c, sk_stream_error).
     pub(crate) fn why_shut(&self, socket: SocketRef) -> Errno {
         self.take_failure(socket).unwrap_or(Errno::PIPE)
     }
 
-    /// Why nothing could be written.
+    /// Reason why nothing could be written.
     pub(crate) fn send_error(&self, socket: SocketRef, error: TransferError) -> Errno {
         match error {
-            // net/core/stream.c, sk_stream_wait_connect: neither connected nor about to be.
+            // net/core/stream.c, sk_stream_wait_connect: neither connected nor connecting.
             TransferError::NotConnected => Errno::PIPE,
             error => self.transfer_error(socket, error),
         }
     }
 
-    /// After a large write of `count` bytes that has gone far ahead of the stack: lets the worker send, if it shares the processor,
-    /// while the cache still has what was written. Not while other sockets have news: who writes on as long as there is room
-    /// would come to them late.
+    /// Yields after a large write of `count` bytes that is far ahead of the stack, so that a worker on the same
+    /// processor sends while the cache still has the data. Not while other sockets have events: a program that writes
+    /// while there is space would handle them late.
     pub(crate) fn let_leave(&self, channel: &dyn Channel, socket: SocketRef, count: usize) {
         if count >= LARGE_WRITE && channel.unacknowledged(socket) >= FAR_AHEAD && !self.epoll_has_news(channel) {
             self.writers_courtesy.give_way_once(&*self.kernel, channel.spin_limit());
@@ -333,14 +334,14 @@ impl Posix {
             TransferError::WouldBlock => Errno::AGAIN,
             TransferError::Closed => Errno::PIPE,
             TransferError::NotConnected => Errno::NOTCONN,
-            // Told once, as a reset is; after that writing is a broken pipe.
+            // Reported once, as a reset is; after that writing is a broken pipe.
             TransferError::Failed(Failure::ServiceGone) if self.descriptions.of(socket).mark(Flag::DEATH_REPORTED) => Errno::PIPE,
             TransferError::Failed(failure) => failure_errno(failure),
         }
     }
 }
 
-/// Reading has come to urgent data: whoever has read something gets that first.
+/// Returns true at the urgent mark: earlier bytes that were read are returned first.
 fn is_at_mark(channel: &dyn Channel, socket: SocketRef) -> bool {
     channel.view(socket).and_then(|view| view.urgent).is_some_and(|urgent| urgent.distance == 0)
 }

@@ -1,9 +1,9 @@
-//! The one place that says whether something may be the kernel's.
+//! The only place that decides whether something may be the kernel's.
 //!
-//! Promises: every way to the kernel that is not the program's own wish (a service that is dead or does not answer, no room, a
-//! destination or an option that the stack does not serve) comes through here; in strict mode it is ENETDOWN instead. Loopback,
-//! link-local addresses and multicast are the kernel's by nature, in strict mode too, and so are connections to the machine's own addresses. Does not do: look at programs that are
-//! started (`preload/src/reach.rs`).
+//! Promises: every way to the kernel that is not the program's own wish (a dead or silent service, no space, a
+//! destination or an option that the stack does not serve) comes through here; in strict mode it is ENETDOWN instead.
+//! Loopback, link-local addresses, multicast and connections to the machine's own addresses are always the kernel's, in
+//! strict mode too. Does not do: looking at started programs (`preload/src/reach.rs`).
 
 use crate::Posix;
 use crate::address::{Parsed, SocketName, is_kernels, parse};
@@ -13,7 +13,7 @@ use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 
 impl Posix {
-    /// `call` would leave `what` to the kernel: counted, said if asked to, and refused in strict mode.
+    /// Leaves `what` of `call` to the kernel: counts it, logs it if configured, and refuses it in strict mode.
     ///
     /// # Errors
     /// ENETDOWN: it may not be the kernel's.
@@ -22,18 +22,19 @@ impl Posix {
         self.may_be_kernels(reason)
     }
 
-    /// As [`yield_to_kernel`](Posix::yield_to_kernel), as the answer of a call of which `None` is the kernel's.
+    /// Like [`yield_to_kernel`](Posix::yield_to_kernel), as the result of a call that returns `None` for the kernel's
+    /// call.
     pub(crate) fn leave<T>(&self, call: &str, what: &dyn Display, reason: Fallback) -> Option<Answer<T>> {
         self.yield_to_kernel(call, what, reason).err().map(Err)
     }
 
-    /// As [`leave`](Posix::leave), for what goes to `remote`.
+    /// Like [`leave`](Posix::leave), for traffic to `remote`.
     pub(crate) fn leave_towards<T>(&self, call: &str, remote: SocketAddr, reason: Fallback) -> Option<Answer<T>> {
         let is_own = self.settings.strict && reason == Fallback::NotOurs && self.is_machines(remote.ip());
         self.leave(call, &remote, if is_own { Fallback::Loopback } else { reason })
     }
 
-    /// Does this machine's kernel have the address? Then what goes there does not leave the machine.
+    /// Returns true if this machine's kernel has the address, so that traffic to it does not leave the machine.
     fn is_machines(&self, ip: IpAddr) -> bool {
         let domain = if ip.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let Ok(probe) = self.kernel.socket(domain, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) else { return false };
@@ -53,10 +54,10 @@ impl Posix {
         }
     }
 
-    /// May a connection with `peer`, or a datagram to it, be the kernel's?
+    /// Checks whether a connection with `peer`, or a datagram to it, may be the kernel's.
     ///
     /// # Errors
-    /// ENETDOWN: no.
+    /// ENETDOWN: it may not.
     pub(crate) fn may_kernel_reach(&self, peer: &[u8]) -> Answer<()> {
         match parse(peer) {
             Parsed::Inet { address, .. } if self.settings.strict && !is_kernels(address.ip()) => {

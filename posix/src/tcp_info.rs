@@ -1,8 +1,8 @@
-//! TCP_INFO as Linux lays it out (include/uapi/linux/tcp.h, `struct tcp_info`).
+//! TCP_INFO in Linux's layout (include/uapi/linux/tcp.h, `struct tcp_info`).
 
 use ringway_shm::stats::InfoRecord;
 
-/// Writes the structure; answers its length, cut to the room there is.
+/// Writes the structure; returns its length, cut to that of `out`.
 pub(crate) fn write(info: &InfoRecord, out: &mut [u8]) -> usize {
     let mut writer = Writer { bytes: [0; LEN], at: 0 };
     until_retransmits(info, &mut writer);
@@ -13,7 +13,7 @@ pub(crate) fn write(info: &InfoRecord, out: &mut [u8]) -> usize {
     len
 }
 
-/// Up to and with `tcpi_total_retrans`.
+/// Fields up to and including `tcpi_total_retrans`.
 fn until_retransmits(info: &InfoRecord, writer: &mut Writer) {
     // u8: state, ca_state, retransmits, probes, backoff, options, window scales, flags
     let scales = (info.scale_send & 15) | (info.scale_receive & 15) << 4;
@@ -22,7 +22,8 @@ fn until_retransmits(info: &InfoRecord, writer: &mut Writer) {
     writer.bytes_of(&[info.state, congestion, info.backoff, info.probes, info.backoff, info.options & 63, scales, flags]);
     // u32: rto, ato, snd_mss, rcv_mss
     writer.words(&[info.rto_us, info.ato_us, info.mss, info.mss_received]);
-    // unacked, sacked, lost, retrans, fackets. Linux counts what is lost until it has arrived, sent again or not.
+    // unacked, sacked, lost, retrans, fackets. Linux counts a segment as lost until it has arrived, retransmitted or
+    // not.
     let lost = info.lost_segments + info.retransmitting_segments;
     writer.words(&[info.unacked_segments, info.sacked_segments, lost, info.retransmitting_segments, 0]);
     // last_data_sent, last_ack_sent (Linux: not remembered), last_data_recv, last_ack_recv
@@ -37,7 +38,7 @@ fn until_retransmits(info: &InfoRecord, writer: &mut Writer) {
     writer.words(&[info.receive_rtt_us, space, info.retransmitted_segments]);
 }
 
-/// Up to and with `tcpi_delivered_ce`.
+/// Fields up to and including `tcpi_delivered_ce`.
 fn until_delivered(info: &InfoRecord, writer: &mut Writer) {
     // u64: pacing_rate, max_pacing_rate, bytes_acked, bytes_received
     let limit = if info.pacing_rate_max == 0 { u64::MAX } else { info.pacing_rate_max };
@@ -68,7 +69,7 @@ fn the_rest(info: &InfoRecord, writer: &mut Writer) {
     writer.shorts(&[0, info.accurate_options]);
 }
 
-/// `tcpi_snd_mss`: the largest segment that is sent now, bytes.
+/// `tcpi_snd_mss`: the current largest segment, bytes.
 pub(crate) fn send_segment(info: &[u8; LEN]) -> u32 {
     info[16..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
 }
@@ -106,10 +107,10 @@ impl Writer {
     }
 }
 
-/// `tcpi_rcv_space` before anything was measured, segments.
+/// `tcpi_rcv_space` before any measurement, segments.
 const INITIAL_SEGMENTS: u64 = 10;
 
-/// Up to and with `tcpi_accecn_opt_seen` (Linux 6.18).
+/// Length up to and including `tcpi_accecn_opt_seen` (Linux 6.18).
 pub(crate) const LEN: usize = 8 + 24 * 4 + 4 * 8 + 6 * 4 + 4 * 8 + 2 * 4 + 2 * 8 + 6 * 4 + 2 * 2 + 8 * 4 + 2 * 2;
 const _: () = assert!(LEN == 280);
 

@@ -107,7 +107,7 @@ fn an_address_that_is_taken_is_told_and_replaced() {
     net.wait_printed(&mut router, "claimed fd98:");
     wait_until("another address is asked for", DEADLINE, || probed(&router).len() == 2);
     let [taken, free] = <[String; 2]>::try_from(probed(&router)).expect("two addresses");
-    tap.service.wait_for_error_line(&format!("{taken} is used by somebody else on the link"));
+    tap.service.wait_for_error_line(&format!("{taken} is used by another host on the link"));
     ip(&net, Client, &["address", "add", "fd98::1/64", "dev", TAP, "nodad"]);
     net.untouched(Server, || small_answer(&net, &free, &small));
     let url = format!("http://[{taken}]/small.txt");

@@ -1,13 +1,13 @@
-//! Payload in the application's hands: received bytes to read in place, frames to write in place.
+//! Payload held by the application: received bytes to read in place, frames to write in place.
 //!
 //! ```text
 //!   stack --read_chunk--> Chunk --drop/release--> frame free, window opens
 //!                           \----write_chunk----> another connection's send queue, the same frame
-//!   arena --reserve-----> Reservation --commit--> send queue: from then on nobody can write it
+//!   arena --reserve-----> Reservation --commit--> send queue, no longer writable
 //! ```
-//! Promises: both own their frame alone, so what they show does not change under the application, and what was committed
-//! cannot be changed by it: the stack sends it again, if it must, as it was. A chunk that is dropped anywhere gives its bytes
-//! back in the worker's next turn.
+//! Promises: both own their frame alone, so the bytes in it do not change under the application, and the application
+//! cannot change committed bytes: the stack retransmits them as they were. A dropped chunk gives its bytes back in the
+//! worker's next iteration, wherever it is dropped.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -17,20 +17,20 @@ use ringway_shm::arena::SMALL_BYTES;
 use ringway_shm::{Arena, Class, Frame};
 use ringway_stack::SocketId;
 
-/// What a chunk gives back to its socket.
+/// Resources that a chunk gives back to its socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credit {
-    /// The socket's place in the table.
+    /// The socket's index in the table.
     pub(crate) index: u32,
-    /// The stack's name of it: another socket in that place is not meant.
+    /// The stack's id of the socket; distinguishes it from a later socket at that index.
     pub(crate) socket: SocketId,
     /// Bytes that the application has read.
     pub(crate) bytes: u32,
-    /// Frames that it no longer holds.
+    /// Frames that the application no longer holds.
     pub(crate) frames: u32,
 }
 
-/// Where chunks that were dropped leave their credits until the next turn.
+/// Credits of dropped chunks until the next iteration.
 #[derive(Debug, Default)]
 pub(crate) struct Returns(RefCell<Vec<Credit>>);
 
@@ -39,7 +39,7 @@ impl Returns {
         self.0.borrow_mut().push(credit);
     }
 
-    /// Takes the last one that was left.
+    /// Takes the newest credit.
     #[inline]
     pub(crate) fn pop(&self) -> Option<Credit> {
         self.0.borrow_mut().pop()
@@ -51,9 +51,9 @@ impl Returns {
     }
 }
 
-/// Received bytes, in the frame in which they arrived. Holding it keeps the window from opening by as much.
+/// Received bytes, in the frame in which they arrived. While it is held, the window stays closed by as many.
 pub struct Chunk {
-    /// `None` only while it is taken apart.
+    /// `None` only during `into_parts`.
     frame: Option<Frame>,
     credit: Credit,
     returns: Rc<Returns>,
@@ -65,7 +65,7 @@ impl Chunk {
         Chunk { frame: Some(frame), credit, returns }
     }
 
-    /// Takes it apart; the caller sees to the credit.
+    /// Splits the chunk into frame and credit; the caller must return the credit.
     #[inline]
     pub(crate) fn into_parts(mut self) -> (Frame, Credit) {
         let credit = self.credit;
@@ -73,37 +73,37 @@ impl Chunk {
         (self.frame.take().expect("only this function and drop take it"), credit)
     }
 
-    /// Whether a worker with this arena may queue the frame as it is: it is the chunk's alone, and that arena's.
+    /// Returns true if a worker with this arena may queue the frame as it is: the frame is exclusive and of that arena.
     #[inline]
     pub(crate) fn is_queueable(&self, arena: &Arena) -> bool {
         self.frame.as_ref().is_some_and(|frame| frame.is_exclusive() && arena.owns(frame))
     }
 
-    /// Whether it came from the worker that has these returns: its credit means nothing to another.
+    /// Returns true if the chunk is of the worker with these returns; its credit means nothing to another.
     #[inline]
     pub(crate) fn is_of(&self, returns: &Rc<Returns>) -> bool {
         Rc::ptr_eq(&self.returns, returns)
     }
 
-    /// Forgets the first `count` bytes: a parser has understood them.
+    /// Drops the first `count` bytes, which a parser has consumed.
     ///
     /// # Panics
-    /// When there are fewer.
+    /// Panics if there are fewer.
     pub fn advance(&mut self, count: usize) {
         self.frame.as_mut().expect("it is whole").pull(count);
     }
 
-    /// Takes the first `count` bytes as a chunk of their own. Chunks that share a frame are copied when they are sent on.
+    /// Splits off the first `count` bytes as a chunk. Chunks that share a frame are copied when they are sent on.
     ///
     /// # Panics
-    /// When there are fewer.
+    /// Panics if there are fewer.
     pub fn split_to(&mut self, count: usize) -> Chunk {
         let frame = self.frame.as_mut().expect("it is whole");
         let mut head = frame.share();
         head.truncate(count);
         frame.pull(count);
         let credit = Credit { bytes: count as u32, frames: 0, ..self.credit };
-        // What was forgotten before counts with the rest.
+        // Bytes dropped by `advance` stay in the credit of the rest.
         self.credit.bytes -= count as u32;
         Chunk::new(head, credit, self.returns.clone())
     }
@@ -133,9 +133,9 @@ impl std::fmt::Debug for Chunk {
     }
 }
 
-/// Room in a frame that leaves as it is when it is committed. Dropping it instead sends nothing.
+/// Space in a frame that is sent as it is on commit. Dropping it sends nothing.
 ///
-/// What it shows before it is written is whatever the frame held last.
+/// Before it is written it shows the frame's earlier content.
 #[derive(Debug)]
 pub struct Reservation {
     frame: Frame,
@@ -147,7 +147,8 @@ impl Reservation {
         Reservation { frame }
     }
 
-    /// The first `len` bytes as a frame of `arena`: a copy if they are another's. It comes back if there is no frame for that.
+    /// Returns the first `len` bytes as a frame of `arena`; a copy if the frame is another's. Without a frame for the
+    /// copy, the reservation comes back.
     #[inline]
     pub(crate) fn into_frame_of(self, arena: &Arena, len: usize) -> Result<Frame, Reservation> {
         if arena.owns(&self.frame) { Ok(self.into_frame(len)) } else { self.copy_to(arena, len) }
@@ -163,7 +164,7 @@ impl Reservation {
         Ok(copy)
     }
 
-    /// Only its first `len` bytes.
+    /// Truncates the reservation to `len` bytes.
     pub(crate) fn cut(self, len: usize) -> Reservation {
         Reservation::new(self.into_frame(len))
     }

@@ -1,38 +1,38 @@
-//! What a call on a native socket may answer when it did nothing: one small enum per operation.
+//! Errors of calls on native sockets that did nothing: one small enum per operation.
 //!
-//! Each turns into an `io::Error` whose kind says what `std::net` would, for code that wants only that.
+//! Each converts into an `io::Error` of the kind that `std::net` would return.
 
 use std::io;
 
 use ringway_stack::SocketError;
 
-/// Why nothing was read.
+/// Reason why nothing was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadError {
     /// Nothing has arrived; an event follows when something does.
     WouldBlock,
-    /// The application holds so many chunks of this socket that it must give some back first.
+    /// The application holds the most chunks of this socket that it may, and must give some back first.
     Lent,
-    /// The connection has failed, and what had arrived before was read.
+    /// The connection has failed, and all that had arrived before was read.
     Failed(SocketError),
-    /// The handle is stale, or not of a socket that can be read.
+    /// The handle is stale, or its socket cannot be read.
     NotOpen,
 }
 
-/// Why nothing was written.
+/// Reason why nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteError {
-    /// There is no room; an event follows when that changes.
+    /// There is no space; an event follows when that changes.
     WouldBlock,
     /// The local side has shut the direction down.
     Closed,
     /// The connection has failed.
     Failed(SocketError),
-    /// The handle is stale, or not of a socket that can be written.
+    /// The handle is stale, or its socket cannot be written.
     NotOpen,
 }
 
-/// Why no connection was accepted.
+/// Reason why no connection was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptError {
     /// None is waiting; an event follows when one is.
@@ -41,12 +41,12 @@ pub enum AcceptError {
     NotOpen,
 }
 
-/// What a call was given and did not take.
+/// Item that a call refused.
 #[derive(Debug)]
 pub struct Rejected<T> {
-    /// Why.
+    /// The reason.
     pub error: WriteError,
-    /// It, unchanged.
+    /// The item, unchanged.
     pub item: T,
 }
 
@@ -81,7 +81,7 @@ impl From<AcceptError> for io::Error {
     }
 }
 
-/// The kind of error by which `std::net` knows the end of a connection.
+/// Error kind that `std::net` uses for the end of a connection.
 pub(crate) fn kind(error: SocketError) -> io::ErrorKind {
     match error {
         SocketError::Reset => io::ErrorKind::ConnectionReset,
@@ -95,7 +95,7 @@ pub(crate) fn kind(error: SocketError) -> io::ErrorKind {
 }
 
 macro_rules! display {
-    // The four enums differ in nothing that a reader of a message cares about.
+    // Each displays the text of its `io::Error`.
     ($($name:ty),*) => {$(
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

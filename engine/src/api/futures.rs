@@ -1,11 +1,10 @@
 //! The native API as futures: `accept`, `connect`, `read`, `write` and `sleep` that wait, on one thread.
 //!
-//! A [`Runtime`] holds a [`Net`] and wakes whoever waits when a turn has brought news. It has a small
-//! executor of its own ([`Runtime::block_on`], [`Runtime::spawn_local`]); in another single-threaded executor the same
-//! futures work when that one calls [`Runtime::turn`]. Futures use the standard wakers and nothing else. Promises: a future
-//! that is dropped has taken nothing and lost nothing, except where it says so; a socket that is dropped is closed. One task
-//! at a time may wait for each direction of a socket. Does not do: moving sockets or futures to other threads (wakers may
-//! go there).
+//! A [`Runtime`] holds a [`Net`] and wakes the tasks for which an iteration has brought news. It has a small executor
+//! of its own ([`Runtime::block_on`], [`Runtime::spawn_local`]); the same futures work in another single-threaded
+//! executor that calls [`Runtime::turn`]. Futures use the standard wakers and nothing else. Promises: a dropped future
+//! has taken and lost nothing, unless its text says so; a dropped socket is closed. One task at a time may wait for
+//! each direction of a socket. Does not do: moving sockets or futures to other threads (wakers may go there).
 
 mod tasks;
 mod tcp;
@@ -27,39 +26,39 @@ pub use udp::UdpSocket;
 use super::net::{Event, Net};
 use tasks::Tasks;
 
-/// Which half of a socket a task waits for.
+/// Direction of a socket that a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     Read,
     Write,
 }
 
-/// Who waits for a socket.
+/// Tasks that wait for a socket.
 #[derive(Debug, Default)]
 struct Waiting {
     reader: Option<Waker>,
     writer: Option<Waker>,
 }
 
-/// What all futures of a runtime share.
+/// State that all futures of a runtime share.
 struct Shared {
     net: RefCell<Net>,
-    /// By the index of the socket.
+    /// Indexed by the socket's index.
     waiting: RefCell<Vec<Waiting>>,
     sleepers: RefCell<time::Sleepers>,
-    /// Scratch: who is to be woken when nothing is borrowed any more.
+    /// Scratch: wakers to call when nothing is borrowed any more.
     woken: RefCell<Vec<Waker>>,
     tasks: Tasks,
 }
 
-/// A [`Net`] that wakes tasks; a copy is the same one.
+/// A [`Net`] that wakes tasks; clones are the same runtime.
 #[derive(Clone)]
 pub struct Runtime {
     shared: Rc<Shared>,
 }
 
 impl Runtime {
-    /// Takes over a `Net`. Its events and timers are the runtime's from now on.
+    /// Takes over a `Net`, its events and its timers.
     pub fn new(net: Net) -> Runtime {
         let tasks = Tasks::new(net.handle());
         let shared = Shared {
@@ -72,27 +71,27 @@ impl Runtime {
         Runtime { shared: Rc::new(shared) }
     }
 
-    /// Does something with the `Net`: adds an interface, asks for counters.
+    /// Calls `act` with the `Net`, for instance to add an interface or to read counters.
     ///
     /// # Panics
-    /// When called from inside itself.
+    /// Panics if called from inside itself.
     pub fn with<T>(&self, act: impl FnOnce(&mut Net) -> T) -> T {
         act(&mut self.shared.net.borrow_mut())
     }
 
-    /// One turn of the worker; wakes those whose wait is over. Never blocks. Returns whether it found anything to do.
+    /// Runs one iteration of the worker and wakes the tasks with news. Never blocks. Returns true if it found work.
     pub fn turn(&self) -> bool {
         let worked = self.with(Net::turn);
         self.dispatch() | worked
     }
 
-    /// As [`turn`](Runtime::turn), at a time that is told.
+    /// Like [`turn`](Runtime::turn), at the time `now`.
     pub fn turn_at(&self, now: Instant) -> bool {
         let worked = self.with(|net| net.turn_at(now));
         self.dispatch() | worked
     }
 
-    /// One turn, and one wait when it found nothing to do; wakes those whose wait is over.
+    /// Runs one iteration and, if it found no work, waits once; wakes the tasks with news.
     ///
     /// # Errors
     /// The system refused to wait.
@@ -105,7 +104,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Wakes whoever waits for what the last turn has brought.
+    /// Wakes the tasks that wait for news of the last iteration.
     fn dispatch(&self) -> bool {
         let mut woken = self.shared.woken.take();
         {
@@ -132,7 +131,7 @@ impl Runtime {
         any
     }
 
-    /// The task wants to be woken when there is news of that half of a socket.
+    /// Registers the task for news of that direction of a socket.
     fn register(&self, index: usize, direction: Direction, context: &Context<'_>) {
         let mut all = self.shared.waiting.borrow_mut();
         if all.len() <= index {
@@ -146,7 +145,7 @@ impl Runtime {
         }
     }
 
-    /// Nobody waits for a socket any more.
+    /// Drops the wakers of a closed socket.
     fn forget(&self, index: usize) {
         if let Some(waiting) = self.shared.waiting.borrow_mut().get_mut(index) {
             *waiting = Waiting::default();

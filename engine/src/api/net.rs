@@ -1,7 +1,7 @@
-//! A worker on the calling thread, and what its sockets have to say.
+//! A worker on the calling thread, and the events of its sockets.
 //!
-//! Promises: one turn takes what has arrived, sends what was written, and collects news; each socket with news is named once,
-//! so the cost of a turn follows the sockets that are active. Does not do: calling the application.
+//! Promises: one iteration takes what has arrived, sends what was written, and collects news. Each socket with news is
+//! named once, so the cost of an iteration follows the active sockets. Does not do: calling the application.
 
 use std::io;
 use std::net::IpAddr;
@@ -21,38 +21,40 @@ use crate::core::Core;
 use crate::ports::{Host, PortError, Ports, Transport};
 use crate::worker::{Worker, WorkerConfig};
 
-/// While small messages are sent a turn writes no more than this, and not 512 KiB: who answers within the turn waits for all
-/// of it. Programs that have their own time to answer gain nothing by it (measured: docs/lab/2026-11-23-stream-beside-small-messages.md).
+/// While small messages are sent, an iteration writes no more than this instead of 512 KiB: an application that answers
+/// within the iteration waits for all of it. Programs that answer at their own time gain nothing (measured:
+/// docs/lab/2026-11-23-stream-beside-small-messages.md).
 const TURN_BESIDE_SMALL_BYTES: u32 = 320 << 10;
 
-/// What a stream or a datagram socket can do now. Level values, as of the moment when the event was taken.
+/// Operations that a stream or a datagram socket can do without blocking. Levels, as of the moment when the event was
+/// taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
-    /// A read would not block: bytes, the end of the stream or an error are there.
+    /// A read would not block: there are bytes, the end of the stream or an error.
     pub readable: bool,
-    /// A write would not block: there is room, or an error.
+    /// A write would not block: there is space, or an error.
     pub writable: bool,
     /// The connection has just been established.
     pub connected: bool,
-    /// The peer has sent everything that it will.
+    /// The peer has sent all its data.
     pub peer_closed: bool,
-    /// The connection has failed; reads tell why when everything that had arrived is read.
+    /// The connection has failed; reads return the reason when everything that had arrived is read.
     pub failed: bool,
     /// There is news of urgent data.
     pub urgent: bool,
 }
 
-/// What has happened. A socket is named once per turn, with all its news.
+/// An event. A socket is named once per iteration, with all its news.
 ///
-/// Events tell of changes: whoever leaves something unread hears of the socket again when more arrives, or asks with
+/// Events report changes: an application that leaves data unread gets another event when more arrives, or calls
 /// [`TcpStream::again`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Connections can be accepted.
     Listener(TcpListener),
-    /// Something can be done with a connection.
+    /// A connection is ready.
     Stream(TcpStream, Ready),
-    /// Something can be done with a UDP socket.
+    /// A UDP socket is ready.
     Datagram(UdpSocket, Ready),
     /// A timer has fired.
     Timer(u64),
@@ -67,12 +69,12 @@ pub struct Net {
     pub(super) worker: Worker,
     handle: WorkerHandle,
     routes: Vec<Route>,
-    /// Which of several workers it is.
+    /// Index among several workers; `None`: alone.
     pub(super) member: Option<Member>,
 }
 
 impl Net {
-    /// Takes all memory.
+    /// Creates a `Net` and takes all its memory.
     ///
     /// # Errors
     /// The system has no memory, files or descriptors.
@@ -80,10 +82,10 @@ impl Net {
         Net::new_at(crate::clock::now(), config)
     }
 
-    /// As `new`, for one whose time is told: it is driven by [`turn_at`](Net::turn_at) alone.
+    /// Like `new`, for a time that is passed in: the caller must drive it by [`turn_at`](Net::turn_at) alone.
     ///
     /// # Errors
-    /// As `new`.
+    /// The errors of `new`.
     pub fn new_at(now: Instant, mut config: WorkerConfig) -> io::Result<Net> {
         let beside_small = &mut config.stack.tcp.turn_beside_small_bytes;
         *beside_small = TURN_BESIDE_SMALL_BYTES.min(*beside_small);
@@ -92,8 +94,8 @@ impl Net {
         Ok(Net { worker, handle, routes: Vec::new(), member: None })
     }
 
-    /// Adds an interface over a device whose frames come from [`arena`](Net::arena), with its addresses and the routes to
-    /// their networks; returns its number.
+    /// Adds an interface over a device that takes its frames from [`arena`](Net::arena), with its addresses and the
+    /// routes to their networks; returns its number.
     pub fn add_interface(&mut self, interface: &InterfaceInfo, addresses: &[Cidr], device: Box<dyn Device>) -> u32 {
         let number = self.worker.add_interface(interface, device);
         self.worker.stack().set_addresses(number, addresses.to_vec());
@@ -109,19 +111,19 @@ impl Net {
         self.worker.stack().set_routes(self.routes.clone());
     }
 
-    /// One turn at the machine's time: sends what was written, takes what has arrived. Never blocks. Returns whether it
-    /// found anything to do.
+    /// Runs one iteration at the machine's time: sends what was written, takes what has arrived. Never blocks. Returns
+    /// true if it found work.
     pub fn turn(&mut self) -> bool {
         self.worker.turn(crate::clock::now())
     }
 
-    /// One turn at a time that is told.
+    /// Runs one iteration at the time `now`.
     pub fn turn_at(&mut self, now: Instant) -> bool {
         self.worker.turn(now)
     }
 
-    /// One turn, and when it found nothing to do, one wait for something: first by looking again for a while, if that pays,
-    /// then in the kernel. An idle program uses no processor time here.
+    /// Runs one iteration and, if it found no work, waits for some: first by spinning for a while, if that pays, then
+    /// in the kernel. An idle program uses no processor time here.
     ///
     /// # Errors
     /// The system refused to wait.
@@ -152,7 +154,7 @@ impl Net {
     /// The system refused to wait.
     ///
     /// # Blocking
-    /// That is its purpose.
+    /// Until stopped.
     pub fn run(&mut self, mut serve: impl FnMut(&mut Net, Event)) -> io::Result<()> {
         while !self.worker.is_stopping() {
             self.wait()?;
@@ -163,12 +165,12 @@ impl Net {
         Ok(())
     }
 
-    /// Ends [`run`](Net::run) when the events of this turn are handed out.
+    /// Ends [`run`](Net::run) after the events of this iteration.
     pub fn stop(&mut self) {
         self.worker.stop();
     }
 
-    /// The next event, or `None` when everything has been told.
+    /// The next event, or `None` when all were returned.
     #[inline]
     pub fn next_event(&mut self) -> Option<Event> {
         if let Some(token) = self.worker.native.timers.next_fired() {
@@ -193,41 +195,43 @@ impl Net {
         }
     }
 
-    /// When a turn has something to do although nothing arrives; for those who drive it by [`turn_at`](Net::turn_at).
+    /// Time at which an iteration has work although nothing arrives; for callers that drive it by
+    /// [`turn_at`](Net::turn_at).
     pub fn poll_timeout(&self) -> Option<Instant> {
         let now = self.now();
         if self.worker.native.is_touched() || self.worker.native.has_news() { Some(now) } else { self.worker.next_timeout(now) }
     }
 
-    /// The time of the turn: all calls between two turns happen at it.
+    /// The time of the iteration: all calls between two iterations happen at it.
     #[inline]
     pub fn now(&self) -> Instant {
         self.worker.core.now
     }
 
-    /// Fires `token` once, `delay` from now.
+    /// Starts a timer that fires `token` once, `delay` from now.
     pub fn after(&mut self, delay: Duration, token: u64) -> TimerId {
         let due = self.now() + delay;
         self.worker.native.timers.start(due, None, token)
     }
 
-    /// Fires `token` every `period`, first one period from now. A period of zero is one firing.
+    /// Starts a timer that fires `token` every `period`, first one period from now. With a period of zero it fires
+    /// once.
     pub fn every(&mut self, period: Duration, token: u64) -> TimerId {
         let due = self.now() + period;
         self.worker.native.timers.start(due, Some(period), token)
     }
 
-    /// Stops a timer. `false`: it had fired already (its event may still be told), or was stopped before.
+    /// Stops a timer. Returns false if it had fired already (its event may still follow), or was stopped before.
     pub fn cancel(&mut self, timer: TimerId) -> bool {
         self.worker.native.timers.stop(timer)
     }
 
-    /// Payload bytes that were copied between frames and the application so far.
+    /// Payload bytes copied between frames and the application so far.
     pub fn copied_bytes(&self) -> u64 {
         self.worker.native.copied
     }
 
-    /// Where the frames of devices come from.
+    /// Source of the devices' frames.
     pub fn arena(&self) -> &Arena {
         self.worker.arena()
     }
@@ -237,12 +241,12 @@ impl Net {
         self.worker.stack()
     }
 
-    /// Ends a [`wait`](Net::wait) from any thread, and can do what the service does to a worker.
+    /// A handle that ends a [`wait`](Net::wait) from any thread, and takes the service's commands to a worker.
     pub fn handle(&self) -> WorkerHandle {
         self.handle.clone()
     }
 
-    /// The table and what it works on.
+    /// The socket table and its context.
     #[inline]
     pub(super) fn parts(&mut self) -> (&mut Sockets, &mut Core) {
         (&mut self.worker.native, &mut self.worker.core)

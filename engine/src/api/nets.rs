@@ -4,10 +4,11 @@
 //!  let seats = Nets::packet(&config, 2, "eth0", address)?;
 //!  for seat in seats { thread::spawn(move || { let mut net = seat.open()?; bind, wait, serve ... }) }
 //! ```
-//! Each flow belongs to one worker: its flow group does ([`FlowGroup`]). Who listens on a port of all workers has a listener
-//! of its own in each, and each accepts what is its own; who connects gets a local port that makes the flow its own. Promises:
-//! no lock and no shared line between workers on the way of a packet. Does not do: UDP sockets that ask without being
-//! asked: the answer goes to the worker of its flow, so they choose a port for which [`Net::has_flow`] says yes.
+//! Each flow belongs to one worker, by its flow group ([`FlowGroup`]). A program that listens on a port of all workers
+//! has a listener in each, and each accepts its own flows; one that connects gets a local port that makes the flow its
+//! own. Promises: no lock and no shared cache line between workers on the way of a packet. Does not do: UDP sockets
+//! that send first. The answer goes to the worker of its flow, so they must choose a port for which [`Net::has_flow`]
+//! returns true.
 
 use std::io;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::worker::WorkerConfig;
 /// Makes the seats of workers.
 pub struct Nets;
 
-/// The place of one worker; it is moved to the worker's thread and opened there.
+/// The seat of one worker; it is moved to the worker's thread and opened there.
 pub struct Seat {
     config: WorkerConfig,
     way: Way,
@@ -38,7 +39,7 @@ pub struct Seat {
     links: Links,
 }
 
-/// How a worker reaches the interface.
+/// Connection of a worker to the interface.
 enum Way {
     /// A socket of its own on the interface with this name.
     Packet(String),
@@ -46,7 +47,7 @@ enum Way {
     Link(WireEnd),
 }
 
-/// Which worker of how many a `Net` is.
+/// Index of a `Net` among several workers.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) groups: Arc<Groups>,
@@ -54,7 +55,7 @@ pub(crate) struct Member {
 }
 
 impl Nets {
-    /// Seats of so many workers that join the link of an interface of this machine with one address, as
+    /// Makes seats for `workers` workers that join the link of an interface of this machine with one address, as
     /// [`Net::add_packet`] does with one worker. The kernel brings each packet to the right worker.
     ///
     /// # Errors
@@ -63,11 +64,11 @@ impl Nets {
         seats(config, (0..workers).map(|_| Way::Packet(interface.into())).collect(), address)
     }
 
-    /// Seats of workers that have one end each of a link to one of as many workers in another process. Packets that a link
-    /// brings to the wrong worker are passed on.
+    /// Makes seats for workers that have one end each of a link to one of as many workers in another process. Packets
+    /// that a link brings to the wrong worker are passed on.
     ///
     /// # Errors
-    /// As for [`packet`](Nets::packet).
+    /// The errors of [`packet`](Nets::packet).
     pub fn links(config: &WorkerConfig, ends: Vec<WireEnd>, address: Cidr) -> io::Result<Vec<Seat>> {
         seats(config, ends.into_iter().map(Way::Link).collect(), address)
     }
@@ -89,7 +90,7 @@ fn seats(config: &WorkerConfig, ways: Vec<Way>, address: Cidr) -> io::Result<Vec
         let mut config = config.clone();
         config.name = format!("ringway-w{worker}");
         if worker > 0 {
-            // The first keeps the name; each has figures of its own.
+            // The first keeps the name; each has its own file.
             config.stats_path = config.stats_path.map(|path| path.with_extension(worker.to_string()));
             config.capture_path = config.capture_path.map(|path| path.with_extension(worker.to_string()));
         }
@@ -99,24 +100,24 @@ fn seats(config: &WorkerConfig, ways: Vec<Way>, address: Cidr) -> io::Result<Vec
 }
 
 impl Seat {
-    /// Which worker it is, from 0 on.
+    /// The worker's number, from 0.
     pub fn worker(&self) -> usize {
         self.member.worker
     }
 
-    /// Takes the place: a `Net` on the calling thread. It serves its flows from now on; those of workers that have not yet
-    /// begun wait for them at their links.
+    /// Opens a `Net` on the calling thread. It serves its flows from now on; flows of workers that have not yet begun
+    /// wait at their links.
     ///
     /// # Errors
-    /// As of [`Net::new`] and [`Net::add_packet`].
+    /// The errors of [`Net::new`] and [`Net::add_packet`].
     pub fn open(self) -> io::Result<Net> {
         self.open_at(crate::clock::now())
     }
 
-    /// As `open`, for one whose time is told.
+    /// Like `open`, for a time that is passed in.
     ///
     /// # Errors
-    /// As of `open`.
+    /// The errors of `open`.
     pub fn open_at(self, now: Instant) -> io::Result<Net> {
         let Member { groups, worker } = self.member.clone();
         let mut net = Net::new_at(now, self.config)?;
@@ -142,13 +143,14 @@ impl Seat {
 }
 
 impl Net {
-    /// Whether packets of the flow between `local` and `remote` come to this worker. Always, where it is the only one.
+    /// Returns true if packets of the flow between `local` and `remote` come to this worker; always true for the only
+    /// one.
     pub fn has_flow(&self, local: std::net::SocketAddr, remote: std::net::SocketAddr) -> bool {
         let end = |address: std::net::SocketAddr| SocketAddress { ip: address.ip(), port: address.port() };
         self.worker.core.stack.has_flow(end(local), end(remote))
     }
 
-    /// The worker that has a flow group; `None`: there is only this one.
+    /// The worker that has a flow group; `None`: this is the only one.
     pub fn worker_of(&self, group: FlowGroup) -> Option<usize> {
         self.member.as_ref().map(|member| member.groups.owner(group))
     }

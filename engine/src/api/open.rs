@@ -1,7 +1,7 @@
-//! Interfaces for a `Net` that are opened in one call.
+//! Opening the interfaces of a `Net` in one call.
 //!
-//! The stack answers ARP, neighbor discovery and ICMP echo on them itself: their addresses are nobody else's. Does not do:
-//! sharing an address with the kernel; that takes the service, which steers packets.
+//! The stack answers ARP, neighbor discovery and ICMP echo on them itself: their addresses belong to it alone. Does not
+//! do: sharing an address with the kernel; that takes the service, which steers packets.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use ringway_stack::{Cidr, MacAddress};
 use super::net::Net;
 use crate::command::InterfaceInfo;
 
-/// The MTU of the links that have none by themselves, bytes.
+/// MTU of links that have none of their own, bytes.
 pub(super) const MTU: u16 = 1500;
 
 impl Net {
@@ -22,7 +22,7 @@ impl Net {
     /// [`add_tap`](Net::add_tap) and [`add_packet`](Net::add_packet). Returns its number.
     ///
     /// # Errors
-    /// `InvalidInput`: it names none of these. Otherwise as those two.
+    /// `InvalidInput` if the text names neither; otherwise those of these two.
     pub fn open(&mut self, text: &str) -> io::Result<u32> {
         let parts = || {
             let (kind, rest) = text.split_once(':')?;
@@ -39,8 +39,8 @@ impl Net {
         }
     }
 
-    /// Makes a TAP interface of this machine's kernel: the stack is the kernel's neighbor on it, with `address`. The
-    /// interface goes with the `Net`; the kernel's address on it is the caller's to set
+    /// Creates a TAP interface of this machine's kernel: the stack is the kernel's neighbor on it, with `address`. The
+    /// interface goes with the `Net`; the caller must set the kernel's address on it
     /// ([`ringway_device::interface::set_up`]).
     ///
     /// # Errors
@@ -57,9 +57,9 @@ impl Net {
         Ok(self.add_interface(&info, &[address], Box::new(tap)))
     }
 
-    /// Joins the link of an interface of this machine, with a link address and an IP address of its own: to the others on
-    /// the link it is one host more. The interface must let packets to that link address pass (promiscuous mode, or one end
-    /// of a veth pair in a bridge or alone).
+    /// Joins the link of an interface of this machine, with a link address and an IP address of its own: the stack is
+    /// one host more on the link. The interface must pass packets to that link address (promiscuous mode, or one end of
+    /// a veth pair in a bridge or alone).
     ///
     /// # Errors
     /// No such interface, or no CAP_NET_RAW.
@@ -74,7 +74,7 @@ impl Net {
     /// Takes one end of a shared-memory link to another thread or process.
     ///
     /// # Errors
-    /// The end is not good.
+    /// The end is invalid.
     pub fn add_link(&mut self, end: WireEnd, address: Cidr) -> io::Result<u32> {
         let link = Link::open(end, MTU, self.arena())?;
         let info =
@@ -83,7 +83,7 @@ impl Net {
     }
 }
 
-/// A locally administered link address made of an IP address, so that those of one network differ.
+/// A locally administered link address derived from an IP address, so that those of one network differ.
 pub(super) fn own_mac(address: Cidr) -> MacAddress {
     let low = match address.ip {
         std::net::IpAddr::V4(ip) => ip.octets(),

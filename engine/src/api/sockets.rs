@@ -1,8 +1,8 @@
-//! The worker's table of native sockets: what the stack says of them, and what the application holds of theirs.
+//! The worker's table of native sockets: their news from the stack, and the resources that the application holds.
 //!
-//! The stack names a native socket by [`NATIVE`] and its place in this table, so that an event costs an index and no search.
-//! News of a socket is put together and told once; a socket that has none is never looked at. Promises: no allocation per
-//! event once the table has grown. Does not do: asking the stack; `tcp` and `udp` do that.
+//! The stack names a native socket by [`NATIVE`] and its index in this table, so an event costs an index and no search.
+//! News of a socket is merged and reported once; a socket without news costs nothing. Promises: no allocation per event
+//! once the table has grown. Does not do: asking the stack; `tcp` and `udp` do that.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -14,19 +14,19 @@ use super::chunk::{Credit, Returns};
 use super::timers::Timers;
 use crate::core::Core;
 
-/// In the high half of the name by which the stack knows a socket: it is native. Regions are numbered from zero.
+/// High half of the user token of native sockets. Regions are numbered from zero.
 const NATIVE: u64 = (u32::MAX as u64) << 32;
-/// A socket may hold one in so many of the free frames in chunks that its application has not given back, as the others may
-/// in their queues.
+/// A socket may hold one in this many of the free frames in chunks that its application has not given back; queues have
+/// the same limit.
 const LENT_SHARE: u32 = 8;
-/// Reservations leave one in so many frames to what arrives, as send queues do.
+/// Reservations leave one in this many frames to arriving packets, as send queues do.
 const RESERVE_SHARE: u32 = 4;
-/// Who was refused frames is told when more than one in so many is free again.
+/// Sockets that were refused frames are told when more than one in this many is free again.
 const FEED_SHARE: u32 = 3;
-/// How soon that is looked at again.
+/// Interval of that check.
 const FEED_INTERVAL: Duration = Duration::from_millis(1);
 
-/// What a place of the table holds.
+/// Kind of a table entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Free,
@@ -35,14 +35,14 @@ pub(crate) enum Kind {
     Datagram,
 }
 
-/// Names a socket of the application; the generation tells stale names.
+/// Names a socket of the application; the generation marks stale handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Handle {
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
 
-/// What has happened to a socket since the application heard of it last.
+/// News of a socket since the application's last event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct News(u8);
 
@@ -65,7 +65,7 @@ pub(crate) struct Entry {
     generation: u32,
     pub(crate) kind: Kind,
     news: News,
-    /// [`LISTED`], [`STARVED`]
+    /// Bits [`LISTED`], [`STARVED`].
     marks: u8,
     pub(crate) error: Option<SocketError>,
     /// Frames in chunks that the application holds.
@@ -74,9 +74,9 @@ pub(crate) struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == 20, "there is one for each connection, idle ones too");
 
-/// In [`Entry::marks`]: it stands in the ready list.
+/// In [`Entry::marks`]: the socket is in the ready list.
 const LISTED: u8 = 1;
-/// In [`Entry::marks`]: it was refused frames and wants to hear when there are some.
+/// In [`Entry::marks`]: the socket was refused frames and is to be told when some are free.
 const STARVED: u8 = 2;
 
 /// All native sockets of a worker, and the application's timers.
@@ -86,11 +86,11 @@ pub(crate) struct Sockets {
     ready: VecDeque<u32>,
     pub(crate) returns: Rc<Returns>,
     pub(crate) timers: Timers,
-    /// The application has done something that `transmit` must see.
+    /// The application has done something for `transmit`.
     pub(crate) touched: bool,
     /// Payload bytes copied between frames and the application.
     pub(crate) copied: u64,
-    /// Scratch: the frames of the datagram that is taken.
+    /// Scratch: frames of the received datagram.
     pub(crate) datagram: Burst,
     starved: Vec<u32>,
     feed_at: Option<Instant>,
@@ -112,7 +112,7 @@ impl Sockets {
         }
     }
 
-    /// A place for a new socket, and the name by which the stack is to know it. It is taken by [`open`](Sockets::open).
+    /// Index for a new socket, and its user token for the stack. [`open`](Sockets::open) takes it.
     pub(crate) fn vacancy(&mut self) -> (u32, u64) {
         let index = self.free.last().copied().unwrap_or_else(|| {
             let index = u32::try_from(self.entries.len()).expect("the stack has fewer sockets");
@@ -131,7 +131,7 @@ impl Sockets {
         (index, NATIVE | u64::from(index))
     }
 
-    /// Takes the place that `vacancy` has named last.
+    /// Takes the index that `vacancy` has returned last.
     pub(crate) fn open(&mut self, index: u32, socket: SocketId, kind: Kind) -> Handle {
         let taken = self.free.pop();
         assert_eq!(taken, Some(index), "vacancy named it");
@@ -140,7 +140,7 @@ impl Sockets {
         Handle { index, generation: entry.generation }
     }
 
-    /// Frees a place. Chunks of the socket that are still held do no harm.
+    /// Frees an index. Chunks of the socket that are still held do no harm.
     pub(crate) fn close(&mut self, handle: Handle) {
         let entry = &mut self.entries[handle.index as usize];
         entry.generation = entry.generation.wrapping_add(1);
@@ -150,20 +150,20 @@ impl Sockets {
         self.touched = true;
     }
 
-    /// The socket of a handle that is not stale.
+    /// The socket of a handle; `None` if it is stale.
     #[inline]
     pub(crate) fn entry(&mut self, handle: Handle, kind: Kind) -> Option<&mut Entry> {
         self.entries.get_mut(handle.index as usize).filter(|entry| entry.generation == handle.generation && entry.kind == kind)
     }
 
-    /// The stack's name of the socket of a handle that is not stale.
+    /// The stack's id of a handle's socket; `None` if the handle is stale.
     #[inline]
     pub(crate) fn socket(&self, handle: Handle, kind: Kind) -> Option<SocketId> {
         let entry = self.entries.get(handle.index as usize)?;
         (entry.generation == handle.generation && entry.kind == kind).then_some(entry.socket)
     }
 
-    /// Takes an event of a native socket; `false`: it is about something else.
+    /// Takes an event of a native socket; returns false for any other.
     #[inline]
     pub(crate) fn deliver(&mut self, event: &Event) -> bool {
         let (socket, cookie, news) = match *event {
@@ -172,7 +172,7 @@ impl Sockets {
             Event::Connected { socket, cookie } => (socket, cookie, News::CONNECTED),
             Event::Urgent { socket, cookie } => (socket, cookie, News::URGENT),
             Event::Failed { socket, cookie, .. } => (socket, cookie, News::FAILED),
-            // Only what the application has closed ends so: its place is free.
+            // Only sockets that the application has closed end so: the index is free.
             Event::Closed { socket, cookie, .. } => (socket, cookie, News::default()),
             Event::ResolveNeighbor { .. } | Event::Address { .. } => return false,
         };
@@ -189,7 +189,7 @@ impl Sockets {
         true
     }
 
-    /// There is news of a socket.
+    /// Adds news of a socket.
     #[inline]
     pub(crate) fn note(&mut self, index: u32, news: News) {
         let entry = &mut self.entries[index as usize];
@@ -200,14 +200,14 @@ impl Sockets {
         }
     }
 
-    /// The next socket that has news.
+    /// Takes the next socket that has news.
     #[inline]
     pub(crate) fn next_ready(&mut self) -> Option<(Handle, SocketId, Kind, News)> {
         while let Some(index) = self.ready.pop_front() {
             let entry = &mut self.entries[index as usize];
             entry.marks &= !LISTED;
             let news = std::mem::take(&mut entry.news);
-            // It may have been closed while it waited for frames.
+            // The socket may have been closed while it waited for frames.
             if news != News::default() && entry.kind != Kind::Free {
                 return Some((Handle { index, generation: entry.generation }, entry.socket, entry.kind, news));
             }
@@ -215,19 +215,19 @@ impl Sockets {
         None
     }
 
-    /// Whether the application has something to hear.
+    /// Returns true if there is an event for the application.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         !self.ready.is_empty() || self.timers.has_fired()
     }
 
-    /// Whether a transmission has something to do that only the application knows of.
+    /// Returns true if the application has left something to transmit.
     #[inline]
     pub(crate) fn is_touched(&self) -> bool {
         self.touched || !self.returns.is_empty()
     }
 
-    /// Takes back what chunks have left.
+    /// Takes back the credits of dropped chunks.
     #[inline]
     pub(crate) fn settle(&mut self, core: &mut Core) {
         self.touched = false;
@@ -236,7 +236,7 @@ impl Sockets {
         }
     }
 
-    /// Takes back what a chunk held: its socket's window may open.
+    /// Takes back a chunk's credit: its socket's window may open.
     #[inline]
     pub(crate) fn take_back(&mut self, credit: &Credit, core: &mut Core) {
         let entry = self.entries.get_mut(credit.index as usize).filter(|entry| entry.socket == credit.socket);
@@ -252,25 +252,25 @@ impl Sockets {
         }
     }
 
-    /// Whether an application that holds `lent` frames of a socket may hold one more.
+    /// Returns true if an application that holds `lent` frames of a socket may hold one more.
     #[inline]
     pub(crate) fn may_lend(lent: u32, arena: &Arena) -> bool {
         lent <= arena.free(Class::Large) / LENT_SHARE
     }
 
-    /// Whether the application may have a frame of `class` to write into.
+    /// Returns true if the application may have a frame of `class` to write into.
     #[inline]
     pub(crate) fn may_reserve(class: Class, arena: &Arena) -> bool {
         arena.free(class) > arena.capacity(class) / RESERVE_SHARE
     }
 
-    /// Whether the application may have a frame over bytes elsewhere.
+    /// Returns true if the application may have a frame over bytes elsewhere.
     #[inline]
     pub(crate) fn may_extend(arena: &Arena) -> bool {
         arena.free_extents() > arena.extents() / RESERVE_SHARE
     }
 
-    /// A socket was refused frames: it is told when there are some.
+    /// Notes that a socket was refused frames; it is told when some are free.
     #[cold]
     pub(crate) fn starve(&mut self, index: u32, now: Instant) {
         let entry = &mut self.entries[index as usize];
@@ -296,7 +296,7 @@ impl Sockets {
         }
     }
 
-    /// Lets timers fire, and tells those who wait for frames; returns whether there was anything to do.
+    /// Fires due timers and tells sockets that wait for frames; returns true if a timer fired.
     pub(crate) fn handle_timeout(&mut self, core: &Core) -> bool {
         if self.feed_at.is_some_and(|at| at <= core.now) {
             self.feed(core);
@@ -304,7 +304,7 @@ impl Sockets {
         self.timers.expire(core.now)
     }
 
-    /// When `handle_timeout` is due.
+    /// Time of the next `handle_timeout`.
     #[inline]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         [self.timers.poll_timeout(), self.feed_at].into_iter().flatten().min()

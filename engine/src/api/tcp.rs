@@ -1,7 +1,7 @@
 //! Native TCP: listeners and connections.
 //!
-//! Every call answers at once. Promises: what `read_chunk`, `commit` and `write_chunk` move is not copied; a frame that was
-//! committed is the stack's alone until the peer has acknowledged it.
+//! Every call returns at once. Promises: `read_chunk`, `commit` and `write_chunk` move payload without copying; a
+//! committed frame is the stack's alone until the peer has acknowledged it.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -21,19 +21,19 @@ use super::net::Net;
 use super::sockets::{Entry, Handle, Kind, News, Sockets};
 use crate::core::Core;
 
-/// Connections that wait to be accepted, unless `bind_with` says another number.
+/// Default backlog: connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// A listening socket. A copy of a number: it lives in the [`Net`] until it is closed.
+/// A listening socket. The value is a copied number: the socket lives in the [`Net`] until it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TcpListener(pub(super) Handle);
 
-/// A connection. A copy of a number: it lives in the [`Net`] until it is closed.
+/// A connection. The value is a copied number: the socket lives in the [`Net`] until it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TcpStream(pub(super) Handle);
 
 impl TcpListener {
-    /// Serves an address and port; the unspecified address means all that the stack has.
+    /// Serves an address and port; the unspecified address means all addresses of the stack.
     ///
     /// # Errors
     /// [`ListenError`]
@@ -41,7 +41,7 @@ impl TcpListener {
         TcpListener::bind_with(net, local, BACKLOG, TcpOptions::default())
     }
 
-    /// As `bind`, with a backlog, and options that accepted connections begin with.
+    /// Like `bind`, with a backlog, and initial options of accepted connections.
     ///
     /// # Errors
     /// [`ListenError`]
@@ -52,13 +52,13 @@ impl TcpListener {
         Ok(TcpListener(sockets.open(index, socket, Kind::Listener)))
     }
 
-    /// A small number of this listener that no other open socket of the `Net` has.
+    /// A small number that is unique among the open sockets of the `Net`.
     #[inline]
     pub fn index(self) -> usize {
         self.0.index as usize
     }
 
-    /// Takes the oldest connection that waits.
+    /// Accepts the oldest waiting connection.
     ///
     /// # Errors
     /// [`AcceptError`]
@@ -74,25 +74,25 @@ impl TcpListener {
         }
     }
 
-    /// Ends it. Connections that wait to be accepted are reset.
+    /// Closes the listener. Connections that wait to be accepted are reset.
     pub fn close(self, net: &mut Net) {
         close(net, self.0, Kind::Listener, Goodbye::Orderly);
     }
 }
 
 impl TcpStream {
-    /// Starts to connect; an event says when that has succeeded or failed. The stack chooses address and port.
+    /// Starts to connect; an event reports success or failure. The stack chooses address and port.
     ///
     /// # Errors
-    /// [`ConnectError`]: there was nothing to try.
+    /// [`ConnectError`]: the attempt did not start.
     pub fn connect(net: &mut Net, remote: SocketAddr) -> Result<TcpStream, ConnectError> {
         TcpStream::connect_with(net, None, remote, TcpOptions::default())
     }
 
-    /// As `connect`, from a local address (a part of which may be unspecified), with options.
+    /// Like `connect`, from a local address (parts of which may be unspecified), with options.
     ///
     /// # Errors
-    /// [`ConnectError`]: there was nothing to try.
+    /// [`ConnectError`]: the attempt did not start.
     pub fn connect_with(
         net: &mut Net,
         local: Option<SocketAddr>,
@@ -106,15 +106,15 @@ impl TcpStream {
         Ok(TcpStream(sockets.open(index, socket, Kind::Stream)))
     }
 
-    /// A small number of this connection that no other open socket of the `Net` has: an index for the application's own
-    /// table. It is used again when the connection is closed.
+    /// A small number that is unique among the open sockets of the `Net`: an index for the application's own table. It
+    /// is reused after the connection is closed.
     #[inline]
     pub fn index(self) -> usize {
         self.0.index as usize
     }
 
-    /// The next bytes that have arrived, in place: at most one frame. `None`: the peer has sent everything. The window opens
-    /// when the chunk is dropped or released.
+    /// Returns the next received bytes in place: at most one frame. `None`: the peer has sent everything. The window
+    /// opens when the chunk is dropped or released.
     ///
     /// # Errors
     /// [`ReadError`]
@@ -134,7 +134,7 @@ impl TcpStream {
         Ok(Some(Chunk::new(frame, credit, sockets.returns.clone())))
     }
 
-    /// Gives a chunk back at once; dropping it does so in the next turn.
+    /// Gives a chunk back at once; dropping it does so in the next iteration.
     #[inline]
     pub fn release(self, net: &mut Net, chunk: Chunk) {
         let (sockets, core) = net.parts();
@@ -146,7 +146,7 @@ impl TcpStream {
         }
     }
 
-    /// Copies what has arrived into `buffer`; zero: the peer has sent everything (or the buffer is empty).
+    /// Copies received bytes into `buffer`; zero: the peer has sent everything (or the buffer is empty).
     ///
     /// # Errors
     /// [`ReadError`]
@@ -154,7 +154,7 @@ impl TcpStream {
         self.read_vectored(net, &mut [IoSliceMut::new(buffer)])
     }
 
-    /// Copies what has arrived into several buffers, one after the other.
+    /// Copies received bytes into several buffers, one after the other.
     ///
     /// # Errors
     /// [`ReadError`]
@@ -187,7 +187,7 @@ impl TcpStream {
         }
     }
 
-    /// Copies as much of `bytes` as there is room for; small writes that wait to be sent share a segment.
+    /// Copies as much of `bytes` as there is space for; small writes that wait to be sent share a segment.
     ///
     /// # Errors
     /// [`WriteError`]
@@ -195,7 +195,7 @@ impl TcpStream {
         self.write_vectored(net, &[IoSlice::new(bytes)])
     }
 
-    /// Copies as much of several buffers, one after the other, as there is room for.
+    /// Copies as much of several buffers, one after the other, as there is space for.
     ///
     /// # Errors
     /// [`WriteError`]
@@ -224,9 +224,9 @@ impl TcpStream {
         Ok(count)
     }
 
-    /// Room to write up to `len` bytes into the frame that will carry them; the length of what is returned says how many: at
-    /// most [`RESERVE_MAX`](TcpStream::RESERVE_MAX), no more than the send buffer takes, and where each segment is a packet,
-    /// no more than the segment at the end has room for.
+    /// Reserves space for up to `len` bytes in the frame that will carry them. The length of the reservation is at most
+    /// [`RESERVE_MAX`](TcpStream::RESERVE_MAX) and the space in the send buffer; if each segment is a packet, also at
+    /// most the space in the last segment.
     ///
     /// # Errors
     /// [`WriteError`]
@@ -245,16 +245,16 @@ impl TcpStream {
             sockets.starve(self.0.index, core.now);
             return Err(WriteError::WouldBlock);
         };
-        // A message is sent in the frame that holds it; of a stream the headers are elsewhere.
+        // A message is sent in the frame that holds it; the headers of a stream are elsewhere.
         frame.reserve(if len <= LARGE_BYTES - TCP_HEADROOM { TCP_HEADROOM } else { 0 });
         frame.extend(len);
         Ok(Reservation::new(frame))
     }
 
-    /// Sends the first `len` bytes of a reservation: they cannot be changed any more.
+    /// Sends the first `len` bytes of a reservation, which can then no longer be changed.
     ///
     /// # Errors
-    /// It comes back with the reason, cut to `len` bytes.
+    /// The reservation comes back with the reason, cut to `len` bytes.
     #[inline]
     pub fn commit(self, net: &mut Net, reservation: Reservation, len: usize) -> Result<(), Rejected<Reservation>> {
         let (sockets, core) = net.parts();
@@ -277,8 +277,8 @@ impl TcpStream {
         }
     }
 
-    /// Sends a chunk that has arrived on this or another connection, in the frame in which it came; its own connection's
-    /// window opens. A chunk that was split, or came from another `Net`, is copied.
+    /// Sends a chunk received on this or another connection, in the frame in which it came; its own connection's window
+    /// opens. A chunk that was split, or came from another `Net`, is copied.
     ///
     /// # Errors
     /// The chunk comes back with the reason.
@@ -308,7 +308,8 @@ impl TcpStream {
         }
     }
 
-    /// A frame that others see too, or of another worker, is in no queue of ours: its bytes are copied, all or none.
+    /// Copies a chunk with a shared frame or another worker's, all or none, because our queues cannot hold such a
+    /// frame.
     #[cold]
     fn write_copy(self, net: &mut Net, chunk: Chunk) -> Result<(), Rejected<Chunk>> {
         let (sockets, core) = net.parts();
@@ -322,7 +323,7 @@ impl TcpStream {
                 Sockets::may_extend(&core.arena).then(|| core.arena.frame_of(&Content::new(&*chunk), 0..chunk.len())).flatten()
             }
         };
-        // The caller has seen that there is room.
+        // The caller has checked that there is space.
         if copy.is_none_or(|copy| core.stack.send_frame(socket, copy).is_err()) {
             sockets.starve(self.0.index, core.now);
             return Err(Rejected { error: WriteError::WouldBlock, item: chunk });
@@ -332,14 +333,14 @@ impl TcpStream {
         Ok(())
     }
 
-    /// Sends bytes of `content` from `range`, without a copy: as many as there is room for, which are returned. The content
-    /// cannot change, so it needs no care until it is acknowledged; whoever sends it often has filled it once.
+    /// Sends bytes of `content` from `range` without a copy; returns how many there was space for. The content cannot
+    /// change, so it needs no care until it is acknowledged, and can be filled once and sent often.
     ///
     /// # Errors
     /// [`WriteError`]
     ///
     /// # Panics
-    /// When the range is not inside the content.
+    /// Panics if the range is not inside the content.
     pub fn write_content(self, net: &mut Net, content: &Content, range: Range<usize>) -> Result<usize, WriteError> {
         assert!(range.start <= range.end && range.end <= content.len(), "a range of the content");
         let (sockets, core) = net.parts();
@@ -369,7 +370,7 @@ impl TcpStream {
         Ok(count)
     }
 
-    /// Says once more, in the next turn, that something can be done: for whoever has left something undone.
+    /// Reports the connection's readiness again in the next iteration, for a caller that has left something undone.
     pub fn again(self, net: &mut Net) {
         let (sockets, _) = net.parts();
         if sockets.entry(self.0, Kind::Stream).is_some() {
@@ -377,7 +378,7 @@ impl TcpStream {
         }
     }
 
-    /// Sends FIN after what was written; reading goes on.
+    /// Sends FIN after the written data; reading goes on.
     pub fn shutdown_write(self, net: &mut Net) {
         let (sockets, core) = net.parts();
         if let Some(socket) = sockets.socket(self.0, Kind::Stream) {
@@ -386,12 +387,12 @@ impl TcpStream {
         }
     }
 
-    /// Gives the connection up: what was written is still sent, then FIN; RST when something has arrived that was not read.
+    /// Closes the connection: written data is still sent, then FIN; RST if received data was not read.
     pub fn close(self, net: &mut Net) {
         close(net, self.0, Kind::Stream, Goodbye::Orderly);
     }
 
-    /// Gives the connection up with RST.
+    /// Resets the connection with RST.
     pub fn abort(self, net: &mut Net) {
         close(net, self.0, Kind::Stream, Goodbye::Reset);
     }
@@ -421,13 +422,13 @@ impl TcpStream {
         Some((from_stack(local), from_stack(remote)))
     }
 
-    /// What `TCP_INFO` tells.
+    /// The information of `TCP_INFO`.
     pub fn info(self, net: &mut Net) -> Option<TcpInfo> {
         let (sockets, core) = net.parts();
         core.stack.info(sockets.socket(self.0, Kind::Stream)?)
     }
 
-    /// What can be done now. A stale handle is hung up.
+    /// The operations that are possible now. A stale handle is hung up.
     pub fn readiness(self, net: &mut Net) -> Readiness {
         let (sockets, core) = net.parts();
         let Some(entry) = sockets.entry(self.0, Kind::Stream) else {
@@ -436,19 +437,19 @@ impl TcpStream {
         core.stack.readiness(entry.socket)
     }
 
-    /// Bytes that have arrived and were not read.
+    /// Bytes received and not read.
     pub fn unread(self, net: &mut Net) -> usize {
         let (sockets, core) = net.parts();
         sockets.socket(self.0, Kind::Stream).map_or(0, |socket| core.stack.unread(socket))
     }
 
-    /// Bytes that were written and that the peer has not acknowledged.
+    /// Bytes written that the peer has not acknowledged.
     pub fn unacknowledged(self, net: &mut Net) -> usize {
         let (sockets, core) = net.parts();
         sockets.socket(self.0, Kind::Stream).map_or(0, |socket| core.stack.send_queued(socket))
     }
 
-    /// Says that the last byte written is urgent (RFC 9293 §3.8.5); to be said before the next turn.
+    /// Marks the last byte written as urgent (RFC 9293 §3.8.5); the caller must do so before the next iteration.
     pub fn mark_urgent(self, net: &mut Net) {
         let (sockets, core) = net.parts();
         if let Some(socket) = sockets.socket(self.0, Kind::Stream) {
@@ -457,22 +458,22 @@ impl TcpStream {
         }
     }
 
-    /// The urgent byte that the peer has announced, until what is before it was read.
+    /// The urgent byte that the peer has announced, until the bytes before it are read.
     pub fn urgent(self, net: &mut Net) -> Option<Urgent> {
         let (sockets, core) = net.parts();
         core.stack.urgent(sockets.socket(self.0, Kind::Stream)?)
     }
 
-    /// Why the connection has failed, if it has.
+    /// The reason why the connection has failed, if it has.
     pub fn error(self, net: &mut Net) -> Option<SocketError> {
         net.parts().0.entry(self.0, Kind::Stream)?.error
     }
 
-    /// The longest reservation, bytes: what one frame holds.
+    /// Longest reservation, bytes: what one frame holds.
     pub const RESERVE_MAX: usize = LARGE_BYTES;
 }
 
-/// How a socket is given up.
+/// Manner of closing a socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goodbye {
     Orderly,
@@ -492,7 +493,7 @@ fn close(net: &mut Net, handle: Handle, kind: Kind, goodbye: Goodbye) {
     }
 }
 
-/// Why nothing was read; `Ok`: the peer has sent everything.
+/// Reason why nothing was read; `Ok`: the peer has sent everything.
 #[cold]
 fn nothing_read(error: ReceiveError, failed: Option<SocketError>) -> Result<(), ReadError> {
     match error {
@@ -503,7 +504,7 @@ fn nothing_read(error: ReceiveError, failed: Option<SocketError>) -> Result<(), 
     }
 }
 
-/// Why a connection has no room.
+/// Reason why a connection has no space.
 #[cold]
 fn why_full(entry: &Entry, core: &mut Core) -> WriteError {
     let tried = core.stack.send_with(entry.socket, 0, &mut |_| {});

@@ -1,13 +1,13 @@
 //! Timers of the application, on the worker's clock.
 //!
-//! Promises: a timer fires in the first turn at or after its time, in the order of the times; a periodic one fires once
-//! however many periods have passed, and keeps its beat. Starting and stopping cost the logarithm of how many there are.
+//! Promises: a timer fires in the first iteration at or after its time, in order of time. A periodic one fires once
+//! however many periods have passed, and keeps its beat. Starting and stopping take logarithmic time.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use ringway_shm::{Duration, Instant};
 
-/// Names a timer until it has fired (for ever, if it is periodic) or was stopped.
+/// Names a timer until it has fired (if periodic, for ever) or was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimerId {
     index: u32,
@@ -18,7 +18,7 @@ pub struct TimerId {
 struct Timer {
     generation: u32,
     token: u64,
-    /// When it fires; `None`: the place is free.
+    /// Time at which it fires; `None`: the place is free.
     due: Option<Instant>,
     period: Option<Duration>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Timers {
     timers: Vec<Timer>,
     free: Vec<u32>,
     queue: BTreeSet<(Instant, u32)>,
-    /// Tokens of those that have fired and of which nobody has heard.
+    /// Tokens of fired timers that were not reported yet.
     fired: VecDeque<u64>,
 }
 
@@ -46,7 +46,7 @@ impl Timers {
         TimerId { index, generation: timer.generation }
     }
 
-    /// Stops a timer; `false`: it has fired already, or was stopped before.
+    /// Stops a timer; returns false if it has fired already, or was stopped before.
     pub(crate) fn stop(&mut self, id: TimerId) -> bool {
         let Some(timer) = self.timers.get(id.index as usize).filter(|timer| timer.generation == id.generation) else {
             return false;
@@ -64,7 +64,7 @@ impl Timers {
         self.free.push(index);
     }
 
-    /// Lets those fire whose time has come; returns whether there were any.
+    /// Fires the timers that are due; returns true if there were any.
     pub(crate) fn expire(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some(&(due, index)) = self.queue.first().filter(|(due, _)| *due <= now) {
@@ -85,19 +85,19 @@ impl Timers {
         any
     }
 
-    /// When the next one fires.
+    /// Time of the next timer.
     #[inline]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.queue.first().map(|(due, _)| *due)
     }
 
-    /// The token of the next one that has fired.
+    /// Takes the token of the next fired timer.
     #[inline]
     pub(crate) fn next_fired(&mut self) -> Option<u64> {
         self.fired.pop_front()
     }
 
-    /// Whether one has fired of which nobody has heard.
+    /// Returns true if a fired timer was not reported yet.
     #[inline]
     pub(crate) fn has_fired(&self) -> bool {
         !self.fired.is_empty()

@@ -1,6 +1,6 @@
 //! Native UDP: bound sockets and the datagrams that they receive.
 //!
-//! Every call answers at once. Promises: a datagram is taken, and sent, whole or not at all; one that is borrowed is not
+//! Every call returns at once. Promises: a datagram is received and sent whole or not at all; a borrowed one is not
 //! copied, nor one that is written in place. Does not do: path MTU, groups and errors by itself; the stack does.
 
 use std::borrow::Cow;
@@ -21,12 +21,13 @@ use super::net::Net;
 use super::sockets::{Handle, Kind, News, Sockets};
 use super::tcp::{from_stack, to_stack};
 
-/// A UDP socket. A copy of a number: it lives in the [`Net`] until it is closed.
+/// A UDP socket. The value is a copied number: the socket lives in the [`Net`] until it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UdpSocket(pub(super) Handle);
 
 impl UdpSocket {
-    /// Serves an address and port; the unspecified address means all that the stack has, port 0 that it chooses.
+    /// Serves an address and port. The unspecified address means all addresses of the stack; for port 0 the stack
+    /// chooses.
     ///
     /// # Errors
     /// [`BindError`]
@@ -34,7 +35,7 @@ impl UdpSocket {
         UdpSocket::bind_with(net, local, UdpOptions::default())
     }
 
-    /// As `bind`, with options.
+    /// Like `bind`, with options.
     ///
     /// # Errors
     /// [`BindError`]
@@ -45,13 +46,13 @@ impl UdpSocket {
         Ok(UdpSocket(sockets.open(index, socket, Kind::Datagram)))
     }
 
-    /// A small number of this socket that no other open socket of the `Net` has.
+    /// A small number that is unique among the open sockets of the `Net`.
     #[inline]
     pub fn index(self) -> usize {
         self.0.index as usize
     }
 
-    /// Fixes the remote end: only its datagrams are received from now on. `None` dissolves that.
+    /// Sets the remote end: only its datagrams are received from now on. `None` clears it.
     ///
     /// # Errors
     /// [`ConnectError::NoRoute`]: no route leads there, or the handle is stale.
@@ -64,23 +65,24 @@ impl UdpSocket {
     /// Sends a copy of `bytes` to `to`.
     ///
     /// # Errors
-    /// [`UdpSendError`]; after `WouldBlock` an event follows when there is room.
+    /// [`UdpSendError`]; after `WouldBlock` an event follows when there is space.
     pub fn send_to(self, net: &mut Net, bytes: &[u8], to: SocketAddr) -> Result<usize, UdpSendError> {
         self.send_message(net, bytes, &UdpSend { to: Some(to_stack(to)), ..UdpSend::default() })
     }
 
-    /// Sends a copy of `bytes` to the remote end that `connect` has fixed.
+    /// Sends a copy of `bytes` to the remote end set by `connect`.
     ///
     /// # Errors
-    /// [`UdpSendError`]; after `WouldBlock` an event follows when there is room.
+    /// [`UdpSendError`]; after `WouldBlock` an event follows when there is space.
     pub fn send(self, net: &mut Net, bytes: &[u8]) -> Result<usize, UdpSendError> {
         self.send_message(net, bytes, &UdpSend::default())
     }
 
-    /// Sends a copy of `bytes` as `how` says, which may be as a train of datagrams; its length is that of `bytes`.
+    /// Sends a copy of `bytes` as described by `how`, possibly as several datagrams; its length must be that of
+    /// `bytes`.
     ///
     /// # Errors
-    /// [`UdpSendError`]; after `WouldBlock` an event follows when there is room.
+    /// [`UdpSendError`]; after `WouldBlock` an event follows when there is space.
     pub fn send_message(self, net: &mut Net, bytes: &[u8], how: &UdpSend) -> Result<usize, UdpSendError> {
         let (sockets, core) = net.parts();
         let socket = sockets.socket(self.0, Kind::Datagram).ok_or(UdpSendError::NotOpen)?;
@@ -96,7 +98,8 @@ impl UdpSocket {
         Ok(count)
     }
 
-    /// Room to write one datagram of up to `len` bytes (at most [`RESERVE_MAX`](UdpSocket::RESERVE_MAX)) in place.
+    /// Reserves space for one datagram of up to `len` bytes (at most [`RESERVE_MAX`](UdpSocket::RESERVE_MAX)), written
+    /// in place.
     ///
     /// # Errors
     /// [`UdpSendError::MessageTooLong`], `WouldBlock` (no frame is free; an event follows) or `NotOpen`.
@@ -117,11 +120,11 @@ impl UdpSocket {
         Ok(Reservation::new(frame))
     }
 
-    /// Sends the first `len` bytes of a reservation to `to` (`None`: to the remote end that
-    /// `connect` has fixed): they cannot be changed any more.
+    /// Sends the first `len` bytes of a reservation to `to` (`None`: to the remote end set by `connect`); they can then
+    /// no longer be changed.
     ///
     /// # Errors
-    /// It comes back with the reason, cut to `len` bytes.
+    /// The reservation comes back with the reason, cut to `len` bytes.
     pub fn commit(
         self,
         net: &mut Net,
@@ -146,7 +149,7 @@ impl UdpSocket {
         Ok(())
     }
 
-    /// The next datagram that has arrived, in place.
+    /// Returns the next received datagram in place.
     ///
     /// # Errors
     /// [`ReadError::WouldBlock`], `Lent` or `NotOpen`.
@@ -166,8 +169,8 @@ impl UdpSocket {
         Ok(Datagram { message, first, rest, credit, returns: sockets.returns.clone() })
     }
 
-    /// Copies the next datagram into `buffer` and says how long it was cut to, and from whom it came. What does not fit is
-    /// lost.
+    /// Copies the next datagram into `buffer`; returns the length copied, and its source address. Bytes that do not fit
+    /// are lost.
     ///
     /// # Errors
     /// [`ReadError::WouldBlock`] or `NotOpen`.
@@ -185,7 +188,7 @@ impl UdpSocket {
         Ok((at, from_stack(message.from)))
     }
 
-    /// As `recv_from`, for a socket whose remote end is fixed.
+    /// Like `recv_from`, for a socket with a set remote end.
     ///
     /// # Errors
     /// [`ReadError::WouldBlock`] or `NotOpen`.
@@ -193,7 +196,7 @@ impl UdpSocket {
         self.recv_from(net, buffer).map(|(count, _)| count)
     }
 
-    /// Says once more, in the next turn, that something can be done.
+    /// Reports the socket's readiness again in the next iteration.
     pub fn again(self, net: &mut Net) {
         let (sockets, _) = net.parts();
         if sockets.entry(self.0, Kind::Datagram).is_some() {
@@ -201,7 +204,7 @@ impl UdpSocket {
         }
     }
 
-    /// Wants what is sent to `group` on an interface; `None`: the one that the routes name.
+    /// Joins a multicast group on an interface; `None`: the one that the routes name.
     ///
     /// # Errors
     /// [`GroupError`]
@@ -211,7 +214,7 @@ impl UdpSocket {
         core.stack.udp_join_group(socket, interface, group)
     }
 
-    /// No longer wants it.
+    /// Leaves a multicast group.
     ///
     /// # Errors
     /// [`GroupError`]
@@ -221,7 +224,7 @@ impl UdpSocket {
         core.stack.udp_leave_group(socket, interface, group)
     }
 
-    /// Takes the error that ICMP has told of the fixed remote end.
+    /// Takes the ICMP error of the remote end set by `connect`.
     pub fn take_error(self, net: &mut Net) -> Option<UdpError> {
         let (sockets, core) = net.parts();
         core.stack.udp_error(sockets.socket(self.0, Kind::Datagram)?)
@@ -242,13 +245,13 @@ impl UdpSocket {
         Some(from_stack(local))
     }
 
-    /// What is known of the socket: remote end, path MTU, memory, drops.
+    /// Information on the socket: remote end, path MTU, memory, drops.
     pub fn info(self, net: &mut Net) -> Option<UdpInfo> {
         let (sockets, core) = net.parts();
         core.stack.udp_info(sockets.socket(self.0, Kind::Datagram)?)
     }
 
-    /// What can be done now. A stale handle is hung up.
+    /// The operations that are possible now. A stale handle is hung up.
     pub fn readiness(self, net: &mut Net) -> Readiness {
         let (sockets, core) = net.parts();
         match sockets.socket(self.0, Kind::Datagram) {
@@ -257,7 +260,7 @@ impl UdpSocket {
         }
     }
 
-    /// Gives the socket up. What was sent still leaves; what has arrived is dropped.
+    /// Closes the socket. Sent datagrams still leave; received ones are dropped.
     pub fn close(self, net: &mut Net) {
         let (sockets, core) = net.parts();
         if let Some(socket) = sockets.socket(self.0, Kind::Datagram) {
@@ -267,38 +270,38 @@ impl UdpSocket {
         }
     }
 
-    /// The longest datagram that is written in place, bytes: what one frame holds. `send_to` takes longer ones.
+    /// Longest datagram written in place, bytes: what one frame holds. `send_to` takes longer ones.
     pub const RESERVE_MAX: usize = LARGE_BYTES - UDP_HEADROOM;
 }
 
-/// A received datagram (with `coalesce`, several of one flow and size), in the frames in which it arrived. Holding many of
-/// one socket keeps it from receiving more.
+/// A received datagram (with `coalesce`, several of one flow and size), in the frames in which it arrived. A socket of
+/// which many are held receives no more.
 pub struct Datagram {
     message: UdpMessage,
     first: Option<Frame>,
-    /// The frames behind the first: of a datagram that was fragmented or coalesced.
+    /// The other frames of a datagram that was fragmented or coalesced.
     rest: Vec<Frame>,
     credit: Credit,
     returns: Rc<Returns>,
 }
 
 impl Datagram {
-    /// From whom it came.
+    /// The source address.
     pub fn from(&self) -> SocketAddr {
         from_stack(self.message.from)
     }
 
-    /// All that came with it.
+    /// The metadata of the datagram.
     pub fn message(&self) -> &UdpMessage {
         &self.message
     }
 
-    /// Payload, bytes.
+    /// Length of the payload, bytes.
     pub fn len(&self) -> usize {
         self.message.len as usize
     }
 
-    /// Whether it has no payload.
+    /// Returns true if it has no payload.
     pub fn is_empty(&self) -> bool {
         self.message.len == 0
     }
@@ -319,7 +322,7 @@ impl Datagram {
 
 impl Drop for Datagram {
     fn drop(&mut self) {
-        // The frames go first: whoever is told that there are some finds them.
+        // The frames are freed first, so that a socket that is told of free frames finds them.
         self.first = None;
         self.rest.clear();
         if self.credit.frames > 0 {
@@ -335,7 +338,7 @@ impl std::fmt::Debug for Datagram {
 }
 
 impl Sockets {
-    /// Takes the next datagram of a socket apart.
+    /// Takes the next datagram of a socket and separates its first frame.
     fn take_datagram(
         &mut self,
         socket: ringway_stack::SocketId,

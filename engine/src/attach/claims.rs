@@ -1,10 +1,10 @@
-//! Rights that applications have shown, and what becomes of them.
+//! Claims of applications to ports, and their use.
 //!
 //! ```text
 //!   claim (service) -> noted for the slot -> used by Listen, Connect or Datagram -> kept by the socket, or with its port
 //! ```
-//! Promises: a claim is good for one use of one slot; it lives as long as what it was used for, a connection's until its port is
-//! given back. Does not do: judging; the service has.
+//! Promises: a claim is good for one use of one slot. It lives as long as the socket that uses it; a connection's lives
+//! until its port is given back. Does not do: judging; the service has done so.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::metrics::Work;
 
 impl Region {
-    /// Notes a claim for the next request of a slot, in place of an earlier one.
+    /// Records a claim for the next request of a slot, in place of an earlier one.
     pub(super) fn note_claim(&mut self, slot: SlotRef, claim: Claim) -> bool {
         let current = !self.detached && self.channel.is_current(slot);
         if current {
@@ -25,7 +25,8 @@ impl Region {
         current
     }
 
-    /// Whether the group may use these addresses with `port` for what `slot` asks. `Ok(None)`: it needs to show nothing.
+    /// Takes the claim that lets the group use these addresses with `port` for the request of `slot`. `Ok(None)`: none
+    /// is needed.
     pub(super) fn right(
         &mut self,
         slot: SlotIndex,
@@ -51,7 +52,7 @@ impl Region {
         }
     }
 
-    /// What a claim was used for ends, since its kernel socket is no longer what it was.
+    /// Ends the use of a claim, because its kernel socket has changed.
     pub(super) fn revoke(&mut self, slot: SlotRef, core: &mut Core) {
         if self.claims.get(&slot.index).is_some_and(|(shown_for, _)| *shown_for == slot) {
             self.claims.remove(&slot.index);

@@ -1,4 +1,4 @@
-//! The ends that applications make: close, abort, death.
+//! Closing by applications: close, abort, death.
 
 use ringway_shm::channel::{Failure, Flags, SlotIndex};
 use ringway_stack::SocketId;
@@ -8,8 +8,8 @@ use super::socket::Kind;
 use crate::core::{Core, Ending};
 
 impl Region {
-    /// The last descriptor of a socket is gone. What was written is still sent, then FIN; a socket
-    /// with unread bytes, or that is to `reset`, sends RST (RFC 2525 §2.17).
+    /// Closes a socket after its last descriptor. Written data is still sent, then FIN; a socket with unread bytes, or
+    /// with `reset`, sends RST (RFC 2525 §2.17).
     pub(super) fn close(&mut self, slot: SlotIndex, reset: bool, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         let (kind, id) = (socket.kind, socket.id);
@@ -34,7 +34,7 @@ impl Region {
         }
     }
 
-    /// RST, behind what was written, as far as the windows let that go: Linux sends it while it is written. The slot is free.
+    /// Frees the slot and sends RST after the written data that the windows allow; Linux sends that during the write.
     fn reset(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
         self.pump_send(slot, id, core);
         if core.stack.send_queued(id) == 0 {
@@ -47,7 +47,7 @@ impl Region {
         self.forget(slot, core);
     }
 
-    /// RST, and the slot is free.
+    /// Sends RST and frees the slot.
     fn abort(&mut self, slot: SlotIndex, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         if let Some(id) = socket.id.take() {
@@ -59,7 +59,7 @@ impl Region {
         self.forget(slot, core);
     }
 
-    /// Everything written is in the stack: FIN, and the slot is free; the stack finishes alone.
+    /// Sends FIN and frees the slot once everything written is in the stack, which then finishes alone.
     pub(super) fn close_in_stack(&mut self, slot: SlotIndex, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         let port = socket.port.take();
@@ -97,7 +97,7 @@ impl Region {
         self.note_room(core);
     }
 
-    /// A process has died: closes what only it held, as the kernel would.
+    /// Closes the sockets that only a dead process held, as the kernel would.
     pub(super) fn process_gone(&mut self, process: u32, core: &mut Core) {
         let gone = self.channel.process_gone(process);
         for slot in gone.orphans {
@@ -110,14 +110,14 @@ impl Region {
         for slot in gone.torn {
             self.reset_torn(slot, core);
         }
-        // It may have died between writing and saying so.
+        // The process may have died between writing and its request.
         for slot in gone.revisit {
             self.send(slot, core);
             self.read_on(slot, core);
         }
     }
 
-    /// Others still hold the connection, but the dead process may have taken bytes with it.
+    /// Resets a connection that others still hold, because the dead process may have taken bytes with it.
     fn reset_torn(&mut self, slot: SlotIndex, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         if socket.kind == Kind::Connection && socket.id.is_some() {
@@ -126,7 +126,7 @@ impl Region {
         }
     }
 
-    /// All processes are gone.
+    /// Closes everything after the last process.
     pub(super) fn detach(&mut self, core: &mut Core) {
         self.detached = true;
         for slot in self.sockets.slots() {
@@ -134,7 +134,7 @@ impl Region {
         }
     }
 
-    /// Gives up what a detached group has not sent. Returns how many connections that were.
+    /// Gives up the unsent data of a detached group. Returns the number of its sockets.
     pub(super) fn abandon(&mut self, core: &mut Core) -> u64 {
         let slots = self.sockets.slots();
         for &slot in &slots {
@@ -146,7 +146,7 @@ impl Region {
         slots.len() as u64
     }
 
-    /// Whether nothing is left to be done for a detached group.
+    /// Returns true if nothing is left to be done for a detached group.
     pub(super) fn is_over(&self) -> bool {
         self.detached && self.sockets.count() == 0
     }

@@ -1,7 +1,8 @@
 //! Datagram sockets: messages of the channel on one side, the stack's UDP on the other.
 //!
-//! Promises: an envelope is copied out once, checked, and the copy used; one that lies costs the socket what it had
-//! queued. A message is handed over whole or stays where it is. Does not do: multicast groups; those are the kernel's.
+//! Promises: an envelope is copied out once, checked, and the copy used; a false one costs the socket its queued
+//! messages. A message is handed over whole or stays where it is. Does not do: multicast groups; those are the
+//! kernel's.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -18,14 +19,14 @@ use super::socket::{Kind, Listening};
 use crate::claim::Purpose;
 use crate::core::Core;
 
-/// Bytes that one call may move for one socket, so that others get their turn.
+/// Most bytes that one call moves for one socket, so that others get their share.
 const QUANTUM: usize = 1 << 20;
 
-/// What a datagram socket has beside what all sockets have.
+/// State of a datagram socket beside that of all sockets.
 #[derive(Debug, Default)]
 pub(super) struct Datagrams {
     pub(super) options: UdpOptions,
-    /// The envelope of a message whose payload waits for room in the stack.
+    /// Envelope of a message with payload that waits for space in the stack.
     waiting: Option<Envelope>,
 }
 
@@ -81,7 +82,7 @@ impl Region {
         ControlAnswer::Done
     }
 
-    /// Fixes the remote end, or (port 0) dissolves it.
+    /// Sets the remote end, or (port 0) clears it.
     pub(super) fn connect_datagrams(&mut self, slot: SlotIndex, remote: SocketAddr, core: &mut Core) -> ControlAnswer {
         let Some((Kind::Datagram, Some(id))) = self.sockets.get(slot).map(|socket| (socket.kind, socket.id)) else {
             return ControlAnswer::Failed(Failure::Invalid);
@@ -89,7 +90,7 @@ impl Region {
         if remote.port() != 0 && Region::route(remote, 0, core) != ControlAnswer::Done {
             return ControlAnswer::NotOurs;
         }
-        // What was written before goes where it was meant to go.
+        // Messages written earlier go to the earlier remote end.
         self.send_messages(slot, id, core);
         let peer = (remote.port() != 0).then_some(SocketAddress { ip: remote.ip(), port: remote.port() });
         if core.stack.udp_connect(id, peer).is_err() {
@@ -101,7 +102,8 @@ impl Region {
         ControlAnswer::Done
     }
 
-    /// Whether datagrams to `remote` leave through an interface of ours: `interface`, if it is not 0, as the kernel numbers it.
+    /// Answers whether datagrams to `remote` leave through an interface of ours: `interface` (the kernel's number), if
+    /// not 0.
     pub(super) fn route(remote: SocketAddr, interface: u32, core: &Core) -> ControlAnswer {
         let leads = core.stack.source_for(remote.ip()).is_some_and(|source| core.stack.owns(source));
         let through = || core.stack.interface_for(remote.ip()).map(|number| core.kernel_number(number));
@@ -109,7 +111,7 @@ impl Region {
         if leads && fits && !core.stack.owns(remote.ip()) { ControlAnswer::Done } else { ControlAnswer::NotOurs }
     }
 
-    /// Hands messages of the application to the stack; what is left waits for its event.
+    /// Hands messages of the application to the stack; the rest waits for an event.
     pub(super) fn send_messages(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
         if self.is_given_back(slot) {
             self.discard_send(slot);
@@ -166,7 +168,7 @@ impl Region {
         }
     }
 
-    /// The envelope of the next message to send, all of whose payload is there.
+    /// Takes the envelope of the next message, once its payload is complete.
     fn next_message(&mut self, slot: SlotIndex) -> Option<Envelope> {
         if let Some(envelope) = self.sockets.get(slot)?.datagrams.waiting.take() {
             return Some(envelope);
@@ -179,7 +181,7 @@ impl Region {
         let copied = self.channel.copy_tx(slot, &mut bytes);
         let envelope = Envelope::decode(&bytes).filter(|envelope| copied == ENVELOPE && ENVELOPE + envelope.len <= available);
         if envelope.is_none() {
-            // Messages are pushed whole: this is not one, and where the next begins nobody knows.
+            // Messages are pushed whole: this is none, and the start of the next one is unknown.
             self.channel.note_violation();
             self.channel.release_tx(slot, copied as u32);
             self.discard_send(slot);
@@ -187,7 +189,7 @@ impl Region {
         envelope
     }
 
-    /// Takes the payload of a message that cannot be sent.
+    /// Skips the payload of a message that cannot be sent.
     fn skip(&mut self, slot: SlotIndex, len: usize) {
         let (mut scratch, mut left) = ([0; 2048], len.min(PAYLOAD_MAX));
         while left > 0 {
@@ -200,7 +202,7 @@ impl Region {
         }
     }
 
-    /// Something may be received or sent, or has gone wrong.
+    /// Handles an event of the socket: it can receive or send, or has an error.
     pub(super) fn datagrams_ready(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         let (sends, closing) = (socket.send_blocked || socket.closing, socket.closing);
@@ -218,13 +220,13 @@ impl Region {
         }
     }
 
-    /// Moves messages into the channel, as many as there is room for; the others wait in the socket's receive buffer.
+    /// Moves messages into the channel while there is space; the others wait in the socket's receive buffer.
     fn receive_messages(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
         if self.push_messages(slot, id, core) {
             self.hear_as_usual(slot);
             return;
         }
-        // The application must speak before it has read all that it has.
+        // The application must report reading before it has read everything.
         self.channel.publish_rx(slot);
         let soon = (self.channel.unread(slot) / 2).max(1);
         if let Some(socket) = self.sockets.get(slot) {
@@ -236,7 +238,7 @@ impl Region {
         }
     }
 
-    /// `false`: the socket has as much unread as it may.
+    /// Pushes messages; returns false if the socket's unread limit is reached.
     fn push_messages(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) -> bool {
         let limit = self.unread_limit() as usize;
         let mut frames = Burst::default();
@@ -247,7 +249,7 @@ impl Region {
                 return false;
             }
             if !self.channel.has_rx_room(total) {
-                // Nobody tells when others have given chunks back.
+                // No event reports chunks that other sockets give back.
                 self.retry_later(slot);
                 return true;
             }
@@ -261,7 +263,7 @@ impl Region {
         true
     }
 
-    /// Gives up the socket and its ports; what the stack has queued still leaves.
+    /// Closes the socket and gives back its ports; datagrams queued in the stack still leave.
     pub(super) fn close_datagrams(&mut self, slot: SlotIndex, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         if let Some(id) = socket.id.take() {
@@ -276,7 +278,7 @@ impl Region {
     }
 }
 
-/// Changes one option; `false` when the value makes no sense.
+/// Sets an option; returns false if the value is invalid.
 pub(super) fn apply(options: &mut UdpOptions, option: SocketOption, value: u32) -> bool {
     let on = value != 0;
     match option {

@@ -1,4 +1,4 @@
-//! From the stack to the application: connections, bytes, ends.
+//! From the stack to the application: connections, bytes, the ends of connections.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use crate::core::{Core, Ending};
 use crate::metrics::Work;
 
 impl Region {
-    /// Takes waiting connections of a listener, as many as its queue holds.
+    /// Accepts a listener's waiting connections, as many as its queue holds.
     pub(super) fn accept(&mut self, listener: SlotIndex, core: &mut Core) {
         let Some(socket) = self.sockets.get(listener) else { return };
         let (Some(first), Some(listening)) = (socket.id, &socket.listening) else { return };
@@ -53,7 +53,7 @@ impl Region {
         let socket = self.sockets.get(child).expect("the caller has inserted it");
         socket.record = record;
         if let Some((local, remote)) = addresses {
-            // The listener's use of the port has had it steered; this is one user more.
+            // The port is steered already, for the listener; this adds a user.
             if core.ports.add(local.ip, local.port).is_ok() {
                 socket.port = Some((local.ip, local.port));
             }
@@ -68,7 +68,7 @@ impl Region {
         }
     }
 
-    /// An active open has succeeded.
+    /// Handles the success of an active open.
     pub(super) fn connected(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
         if let Some((local, remote)) = core.stack.addresses(id) {
             self.channel.set_addresses(slot, address(local), address(remote));
@@ -77,7 +77,7 @@ impl Region {
         self.ready(slot, core);
     }
 
-    /// Something may be read, written, or is over.
+    /// Handles an event of the socket: it can be read or written, or has ended.
     pub(super) fn ready(&mut self, slot: SlotIndex, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         let id = match (socket.kind, socket.id) {
@@ -92,7 +92,7 @@ impl Region {
         if sends {
             self.pump_send(slot, id, core);
         }
-        // Not before the last byte is in the channel: a reader takes the end of both directions for the end of the stream.
+        // After the last byte is in the channel: a reader takes the end of both directions for the end of the stream.
         let all_read = self.channel.slot(slot).flags().has(Flags::PEER_CLOSED);
         if all_read && self.sockets.get(slot).is_some_and(|socket| socket.id == Some(id)) && core.stack.readiness(id).hung_up {
             self.channel.set_flags(slot, Flags::HUNG_UP);
@@ -100,7 +100,7 @@ impl Region {
         self.channel.signal(slot);
     }
 
-    /// The application has read.
+    /// Goes on after the application has read.
     pub(super) fn read_on(&mut self, slot: SlotIndex, core: &mut Core) {
         if self.sockets.get(slot).is_some_and(|socket| socket.kind == Kind::Listener) {
             self.channel.set_notify_bytes(slot, 0);
@@ -113,7 +113,7 @@ impl Region {
         }
     }
 
-    /// Lets the window open by what the application has read.
+    /// Opens the window by the bytes that the application has read.
     pub(super) fn tell_consumed(&mut self, slot: SlotIndex, core: &mut Core) {
         let Some((id, kind)) = self.sockets.get(slot).and_then(|socket| Some((socket.id?, socket.kind))) else { return };
         let bytes = self.channel.newly_consumed(slot);
@@ -122,7 +122,7 @@ impl Region {
         }
     }
 
-    /// Moves payload into the channel, as much as there is room for.
+    /// Moves payload into the channel while there is space.
     fn pump_receive(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
         let limit = self.unread_limit();
         while !self.push_up_to(slot, id, limit, core) {
@@ -133,7 +133,7 @@ impl Region {
         self.hear_as_usual(slot);
     }
 
-    /// Pushes until `limit` bytes are unread (`false`) or there is nothing left, or no chunk.
+    /// Pushes until `limit` bytes are unread (returns false), or the data or the chunks run out.
     fn push_up_to(&mut self, slot: SlotIndex, id: SocketId, limit: u32, core: &mut Core) -> bool {
         let Some(socket) = self.sockets.get(slot) else { return true };
         let mut leftover = socket.leftover.take();
@@ -148,7 +148,7 @@ impl Region {
                     done = true;
                     break;
                 }
-                // A failed connection has no end of stream: its event tells what it has instead.
+                // A failed connection has no end of stream; its event reports the error instead.
                 Err(ReceiveError::WouldBlock | ReceiveError::NotConnected | ReceiveError::Failed(_)) => {
                     done = true;
                     break;
@@ -177,13 +177,13 @@ impl Region {
         done
     }
 
-    /// The connection has ended with an error; what has arrived before may still be read.
+    /// Handles the failure of the connection; data that arrived before it can still be read.
     pub(super) fn failed(&mut self, slot: SlotIndex, error: SocketError, core: &mut Core) {
         self.read_last(slot, core);
         let flags = self.channel.slot(slot).flags();
         let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::WRITE_CLOSED.0);
         let failure = match failure(error) {
-            // net/ipv4/tcp_input.c, tcp_reset: the peer will not take what it is sent.
+            // net/ipv4/tcp_input.c, tcp_reset: the peer does not take what is sent to it.
             Failure::Reset if flags.has(Flags::PEER_CLOSED) && !flags.has(Flags::WRITE_CLOSED) => Failure::Broken,
             failure => failure,
         };
@@ -192,7 +192,7 @@ impl Region {
         self.end(slot, if refused { Ending::Refused } else { Ending::Reset }, core);
     }
 
-    /// The connection is over on both sides.
+    /// Handles the end of the connection on both sides.
     pub(super) fn closed(&mut self, slot: SlotIndex, time_wait: bool, core: &mut Core) {
         self.read_last(slot, core);
         let over = Flags(Flags::HUNG_UP.0 | Flags::PEER_CLOSED.0 | Flags::WRITE_CLOSED.0);
@@ -200,7 +200,7 @@ impl Region {
         self.end(slot, Ending::closed(time_wait), core);
     }
 
-    /// Hands over what the stack still has, before the end is told.
+    /// Hands over the rest of the stack's data before the end is reported.
     fn read_last(&mut self, slot: SlotIndex, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         if let (Some(id), false) = (socket.id, socket.closing) {
@@ -209,10 +209,10 @@ impl Region {
         }
     }
 
-    /// The connection is over; the slot stays until the application closes it, unless it has.
+    /// Ends the connection; the slot stays until the application has closed it.
     fn end(&mut self, slot: SlotIndex, ending: Ending, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
-        // What a failed connection has received can still be read; its name is good until it is closed.
+        // Data that a failed connection has received can still be read; its id is valid until it is closed.
         if matches!(ending, Ending::Finished | Ending::Closed) {
             socket.id = None;
         }

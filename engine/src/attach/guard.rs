@@ -1,8 +1,8 @@
-//! Ports and connections that the host's packet filters forbid: they are the kernel's, which obeys them.
+//! Ports and connections that the host's packet filters forbid: they are the kernel's, which obeys the filters.
 //!
-//! Promises: an open connection or datagram socket that is forbidden sends and receives nothing from the moment that the worker is
-//! told. Does not do: judging rules; what answers [`Ports`](crate::Ports) does. Half-open connections repeat their SYN-ACK until
-//! they end.
+//! Promises: a forbidden open connection or datagram socket sends and receives nothing from the moment that the worker
+//! learns of the rule. Does not do: judging rules; the implementation of [`Ports`](crate::Ports) does. Half-open
+//! connections repeat their SYN-ACK until they end.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,7 +16,7 @@ use crate::metrics::Work;
 use crate::ports::Transport;
 
 impl Region {
-    /// Listeners serve what they may, and datagram sockets that may not go on are the kernel's.
+    /// Follows a change of the filters: listeners serve what they may, forbidden datagram sockets are the kernel's.
     pub(super) fn rules_changed(&mut self, core: &mut Core) {
         for slot in self.sockets.slots() {
             let Some(socket) = self.sockets.get(slot) else { continue };
@@ -32,7 +32,7 @@ impl Region {
         }
     }
 
-    /// The application hears that the socket is the kernel's, whose socket has been bound all the time.
+    /// Tells the application that the socket is the kernel's; the kernel socket has been bound all the time.
     fn give_datagrams_back(&mut self, slot: SlotIndex, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         let Some(listening) = socket.listening.as_mut() else { return };
@@ -43,12 +43,12 @@ impl Region {
         for ip in listening.owned.drain(..) {
             core.ports.remove_datagrams(ip, port);
         }
-        // It serves nothing any more.
+        // It no longer serves anything.
         listening.local.clear();
         self.say_guarded(slot);
     }
 
-    /// Whether a datagram socket has been given back.
+    /// Returns true if a datagram socket has been given back.
     pub(super) fn is_given_back(&mut self, slot: SlotIndex) -> bool {
         let listening = self.sockets.get(slot).and_then(|socket| socket.listening.as_ref());
         listening.is_some_and(|listening| listening.local.is_empty())
@@ -62,18 +62,18 @@ impl Region {
 }
 
 impl Listening {
-    /// Whether the packets of none of its addresses may be served.
+    /// Returns true if none of the listener's addresses may be served.
     pub(super) fn is_guarded(&self, core: &mut Core) -> bool {
         let guarded = self.guarded(Transport::Tcp, core);
         guarded.1 > 0 && guarded.0 == guarded.1
     }
 
-    /// Whether those of some may not.
+    /// Returns true if some of them may not be served.
     pub(super) fn is_guarded_somewhere(&self, core: &mut Core) -> bool {
         self.guarded(Transport::Udp, core).0 > 0
     }
 
-    /// How many addresses may not be served, and how many there are.
+    /// Number of addresses that may not be served, and number of all.
     fn guarded(&self, transport: Transport, core: &mut Core) -> (usize, usize) {
         let served: Vec<IpAddr> = core.stack.local_addresses().filter(|ip| self.serves(*ip)).collect();
         let guarded = served.iter().filter(|ip| !core.ports.may_serve(transport, **ip, self.port)).count();
@@ -82,7 +82,7 @@ impl Listening {
 }
 
 impl Core {
-    /// The host's packet filters have changed: connections that may not go on end without a packet, as if they had timed out.
+    /// Ends forbidden connections after a change of the filters, without a packet, as if they had timed out.
     pub(crate) fn give_up_guarded(&mut self) {
         let mut forbidden = Vec::new();
         let ports = &mut self.ports;
@@ -95,7 +95,7 @@ impl Core {
         });
         for (id, local) in forbidden {
             self.ports.guard(local.ip(), local.port());
-            // A half-open connection has no name; what its peer sends goes to the kernel.
+            // A half-open connection has no id; packets of its peer go to the kernel.
             self.stack.give_up(self.now, id);
         }
     }

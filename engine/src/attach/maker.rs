@@ -1,7 +1,7 @@
-//! Where the memory of groups is made and given back: in the threads of the service, not in a worker's turn.
+//! Creation and release of groups' memory, in threads of the service instead of the worker's iterations.
 //!
-//! Promises: mapping and unmapping of a region, which take the kernel tens of milliseconds, hold up no packet. Does not do:
-//! deciding how many groups there may be.
+//! Promises: mapping and unmapping of a region, which take the kernel tens of milliseconds, delay no packet. Does not
+//! do: limiting the number of groups.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,21 +14,21 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::command::RegionRequest;
 
-/// A region that no worker has yet.
+/// A region that belongs to no worker yet.
 pub(crate) struct NewRegion {
     pub(super) owner: RegionRequest,
     pub(super) channel: Attachment,
-    /// What the application maps.
+    /// Memory that the application maps.
     pub(super) memory: OwnedFd,
     pub(super) doorbell: OwnedFd,
-    /// The application's handle of the doorbell.
+    /// Doorbell's descriptor for the application.
     pub(super) ringer: OwnedFd,
 }
 
-/// Makes regions for one worker, and takes back those that are over.
+/// Makes regions for one worker and releases ended ones.
 pub(crate) struct Maker {
     shape: Shape,
-    /// To the thread that unmaps; started with the first region. `None`: it could not be started.
+    /// Sender to the thread that unmaps, which starts with the first region. `None`: the thread could not start.
     over: OnceLock<Option<Sender<Attachment>>>,
 }
 
@@ -50,10 +50,10 @@ impl Maker {
         Ok(NewRegion { owner, channel, memory, doorbell, ringer })
     }
 
-    /// Unmaps a region soon, in another thread; at once where that is not to be had.
+    /// Unmaps a region soon, in another thread; at once if there is none.
     pub(super) fn give_back(&self, channel: Attachment) {
         if let Some(Some(reaper)) = self.over.get() {
-            // A thread that is gone hands the region back, and it is dropped here.
+            // If the thread is gone, the region comes back and is dropped here.
             reaper.send(channel).ok();
         }
     }

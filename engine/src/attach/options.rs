@@ -1,4 +1,4 @@
-//! Socket options: the channel's numbers to the stack's terms.
+//! Socket options: from the channel's numbers to the stack's types.
 
 use ringway_shm::Duration;
 use ringway_shm::channel::{ControlAnswer, Failure, SlotIndex, SocketOption};
@@ -43,7 +43,7 @@ impl Region {
         ControlAnswer::Done
     }
 
-    /// TCP_FASTOPEN_KEY: one key takes the place of all there were; a backup comes beside it.
+    /// Sets TCP_FASTOPEN_KEY: one key replaces all earlier ones; a backup is added to it.
     pub(super) fn set_fast_open_key(&mut self, slot: SlotIndex, key: [u8; 16], backup: bool, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         let keys = match socket.fast_open_keys.as_deref() {
@@ -56,7 +56,7 @@ impl Region {
         }
     }
 
-    /// The stack's listeners of the slot have these keys.
+    /// Gives these keys to the stack's listeners of the slot.
     pub(super) fn use_fast_open_keys(&mut self, slot: SlotIndex, keys: FastOpenKeys, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         let second = socket.listening.as_ref().and_then(|listening| listening.second);
@@ -69,8 +69,8 @@ impl Region {
 /// Linux: net.core.somaxconn.
 const FAST_OPEN_QUEUE_MAX: u32 = 4_096;
 
-/// Linux, secs_to_retrans: so many retransmissions fit into `seconds` when the first comes after one and each after twice
-/// as long, up to two minutes.
+/// Number of retransmissions that fit into `seconds` if the first comes after one second and each next after twice the
+/// time, up to two minutes (Linux, secs_to_retrans).
 fn retries_in(seconds: u32) -> u8 {
     let (mut retries, mut period, mut timeout) = (u8::from(seconds > 0), 1, 1);
     while seconds > period && retries < u8::MAX {
@@ -81,12 +81,12 @@ fn retries_in(seconds: u32) -> u8 {
     retries
 }
 
-/// Linux: 0 asks for the default, what is negative for none, and nobody waits longer than two minutes.
+/// FIN timeout as on Linux: 0 asks for the default, a negative value for none, and two minutes is the maximum.
 fn fin_timeout(seconds: i32) -> Option<Duration> {
     (seconds != 0).then(|| Duration::from_secs(seconds.clamp(0, 120) as u64))
 }
 
-/// Changes one option; `false` when the value makes no sense.
+/// Sets an option; returns false if the value is invalid.
 fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
     let seconds = Duration::from_secs(u64::from(value));
     match option {
@@ -114,7 +114,7 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
         SocketOption::FastOpenQueue => options.fast_open_queue = value.min(FAST_OPEN_QUEUE_MAX),
         SocketOption::FastOpenConnect => options.fast_open = value != 0,
         SocketOption::FastOpenNoCookie => options.fast_open_without_cookie = value != 0,
-        // All ones is what Linux's default reads as: no limit.
+        // Linux's default reads as all ones: no limit.
         SocketOption::NotSentLowWater => options.not_sent_low_water = if value == u32::MAX { 0 } else { value },
         SocketOption::DeferAccept => options.defer_accept_retries = retries_in(value),
         SocketOption::SynCount => options.syn_retries = value.min(127) as u8,
@@ -123,15 +123,15 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
             Some(discovery) => options.path_mtu_discovery = discovery,
             None => return false,
         },
-        // Of datagrams too.
+        // For datagrams too.
         SocketOption::ReusePort => options.reuse_port = value != 0,
         SocketOption::FinTimeout => options.fin_timeout = fin_timeout(value.cast_signed()),
-        // Remembered by the application's side; the stack has its own policy for this.
+        // Kept by the application's side; the stack has its own policy.
         SocketOption::ReceiveLowWater
-        // The socket's, not the stack's.
+        // Options of the socket, not of the stack.
         | SocketOption::EveryWorker
         | SocketOption::ReadShut
-        // Of datagrams alone.
+        // For datagrams only.
         | SocketOption::ReuseAddress
         | SocketOption::Broadcast
         | SocketOption::OnlyIpv6

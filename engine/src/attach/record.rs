@@ -1,4 +1,4 @@
-//! What statistics and `TCP_INFO` tell of a socket.
+//! Statistics and `TCP_INFO` records of a socket.
 
 use ringway_shm::channel::SlotIndex;
 use ringway_shm::stats::{Endpoint, InfoRecord, SocketRecord, TimerRecord};
@@ -9,14 +9,14 @@ use super::region::Region;
 use super::socket::Kind;
 use crate::core::Core;
 
-/// Sockets with a retransmission timer whose statistics are kept fresh though nothing happens on them.
+/// Number of sockets with a retransmission timer that get fresh statistics without an event.
 const WAITING_MAX: usize = 256;
 /// Linux's number of a closed socket.
 const UNCONNECTED: u8 = 7;
 /// Bytes of the IP and TCP headers without options.
 const IPV4_HEADERS: u64 = 40;
 const IPV6_HEADERS: u64 = 60;
-/// Slow-start thresholds from here on were never set by a loss.
+/// Slow-start thresholds from this value on were never set by a loss.
 const NO_THRESHOLD: u32 = i32::MAX as u32;
 
 impl Region {
@@ -29,7 +29,7 @@ impl Region {
             let Some(index) = socket.record else { continue };
             let record = self.record(slot, core);
             core.metrics.write_socket(index, &record);
-            // Nobody hears of a retransmission: who waits for one is looked at again, as far as there are few.
+            // A retransmission raises no event: sockets that wait for one are checked again, up to WAITING_MAX.
             if again.len() < WAITING_MAX && record.timer.is_some_and(|timer| timer.retransmits()) {
                 again.push(slot);
             }
@@ -83,7 +83,7 @@ impl Region {
     }
 }
 
-/// A socket that no application has.
+/// Record of an orphan.
 pub(super) fn stray(summary: &SocketSummary, now: Instant) -> SocketRecord {
     let endpoint = |address: SocketAddress| Endpoint { ip: address.ip, port: address.port };
     SocketRecord {
@@ -106,7 +106,7 @@ pub(super) fn stray(summary: &SocketSummary, now: Instant) -> SocketRecord {
     }
 }
 
-/// What the socket waits for, as ss numbers it.
+/// Timer that the socket waits for, numbered as ss does.
 fn timer_record(summary: &SocketSummary, now: Instant) -> Option<TimerRecord> {
     let (timer, left_ms) = summary.timer?;
     let kind = match timer {
@@ -118,7 +118,7 @@ fn timer_record(summary: &SocketSummary, now: Instant) -> Option<TimerRecord> {
     Some(TimerRecord { kind, retries: summary.retransmits, due: now + Duration::from_millis(left_ms.into()) })
 }
 
-/// The stack's description of a connection in the form that travels.
+/// The stack's description of a connection in the channel's format.
 pub(super) fn info_record(id: SocketId, core: &Core) -> Option<InfoRecord> {
     let is_ipv6 = core.stack.addresses(id).is_some_and(|(_, remote)| remote.ip.is_ipv6());
     core.stack.info(id).map(|info| record_of(&info, if is_ipv6 { IPV6_HEADERS } else { IPV4_HEADERS }))
@@ -174,7 +174,7 @@ fn record_of(info: &TcpInfo, header_bytes: u64) -> InfoRecord {
     }
 }
 
-/// What is counted, not measured.
+/// The fields that are counts, not measurements.
 fn tallied(info: &TcpInfo, segments: &dyn Fn(u32) -> u64) -> InfoRecord {
     let micros = |milliseconds: u32| u64::from(milliseconds) * 1_000;
     let marks = &info.marks;

@@ -15,46 +15,46 @@ use crate::command::{RegionId, RegionRequest};
 use crate::core::Core;
 use crate::metrics::Work;
 
-/// Requests that one group may have executed in one turn.
+/// Requests of one group that one iteration executes.
 const REQUESTS_PER_TURN: usize = 1024;
-/// Sockets that are tried again at a time; the others of the list follow.
+/// Sockets that one retry covers; the others of the list follow.
 const RETRIES: usize = 512;
-/// As so many requests counts one that takes or gives a port, for which the kernel is asked: tens of microseconds.
+/// Weight of a request that takes or gives back a port, which asks the kernel: tens of microseconds.
 const PORT_WEIGHT: usize = 16;
 
-/// One application group; see the module's text.
+/// One application group; see the module documentation.
 pub(super) struct Region {
     pub(super) number: u32,
     pub(super) owner: RegionRequest,
     pub(super) channel: Attachment,
     pub(super) sockets: Table,
     pub(super) sockets_max: u32,
-    /// Sockets whose statistics are out of date.
+    /// Sockets with stale statistics.
     pub(super) touched: Vec<SlotIndex>,
-    /// Sockets that lack something whose return nobody tells.
+    /// Sockets that wait for resources without a wake-up.
     pub(super) retries: Vec<SlotIndex>,
-    /// Its listeners.
+    /// Listeners of the group.
     pub(super) listeners: Vec<SlotIndex>,
-    /// For how many connections more they have been told that there is room.
+    /// Number of further connections that the listeners were told they may have.
     pub(super) room: u32,
-    /// Listeners that have connections for which there is no socket.
+    /// Listeners with connections for which there is no socket.
     pub(super) without_room: Vec<SlotIndex>,
-    /// Sockets that lack receive chunks; the application tells when some come back.
+    /// Sockets that lack receive chunks; the application reports chunks that come back.
     pub(super) starved: Vec<SlotIndex>,
-    /// The largest share of the send chunks that a socket's limit may be from, bytes.
+    /// Largest share of the send chunks on which a socket's limit may be based, bytes.
     pub(super) narrowed: u32,
-    /// When that may be looked at again.
+    /// Time of the next update of `narrowed`.
     pub(super) narrow_again: Instant,
-    /// What applications have shown and not used yet.
+    /// Claims that are shown and not used yet.
     pub(super) claims: HashMap<SlotIndex, (SlotRef, Claim)>,
-    /// All processes are gone.
+    /// True when all processes are gone.
     pub(super) detached: bool,
     doorbell: OwnedFd,
     violations: u64,
 }
 
 impl Region {
-    /// The worker's side of a new region.
+    /// Creates the worker's side of a new region.
     pub(super) fn new(number: u32, owner: RegionRequest, channel: Attachment, doorbell: OwnedFd, sockets_max: u32) -> Region {
         Region {
             number,
@@ -77,7 +77,7 @@ impl Region {
         }
     }
 
-    /// The memory of a region that is over.
+    /// Returns the memory of an ended region.
     pub(super) fn into_channel(self) -> Attachment {
         self.channel
     }
@@ -92,17 +92,17 @@ impl Region {
         }
     }
 
-    /// Sockets there are.
+    /// Number of sockets.
     pub(super) fn sockets(&self) -> u32 {
         self.sockets.count()
     }
 
-    /// Whether the socket of a slot is the stack's `id`.
+    /// Returns true if the socket of a slot is the stack's `id`.
     pub(super) fn has(&mut self, slot: SlotIndex, id: SocketId) -> bool {
         self.sockets.get(slot).is_some_and(|socket| socket.is(id))
     }
 
-    /// Memory of the group's for payload of a connection of its own that still reads.
+    /// Reserves memory of the group for payload of one of its connections that still reads.
     pub(super) fn room(&mut self, slot: SlotIndex, id: SocketId, len: usize, arena: &Arena) -> Option<Frame> {
         let socket = self.sockets.get(slot).filter(|socket| socket.is(id) && !socket.closing)?;
         if socket.kind != Kind::Connection || self.detached {
@@ -115,7 +115,7 @@ impl Region {
         Cookie { region: self.number, slot }.word()
     }
 
-    /// Executes what the group has asked for.
+    /// Executes requests of the group.
     pub(super) fn serve(&mut self, core: &mut Core) -> bool {
         self.channel.reclaim();
         let (mut count, mut requests) = (0, 0);
@@ -133,7 +133,7 @@ impl Region {
         requests > 0
     }
 
-    /// Does what processes have asked for that are gone now: a reset that was asked for is no FIN.
+    /// Executes the requests of processes that are gone: a requested reset must not become a FIN.
     pub(super) fn finish_requests(&mut self, core: &mut Core) {
         for _ in 0..=REQUESTS_MAX as usize * PORT_WEIGHT / REQUESTS_PER_TURN {
             if !self.serve(core) {
@@ -145,7 +145,7 @@ impl Region {
     fn execute(&mut self, request: &Request, core: &mut Core) {
         match request.operation {
             Operation::Reclaim => self.feed_starved(core),
-            // The fork has failed: nobody holds anything by that number.
+            // The fork has failed: no process holds anything by that number.
             Operation::Forked { process, pid: 0 } => self.process_gone(process, core),
             Operation::Forked { process, pid } => core.forks.push((RegionId(self.number), process, pid)),
             _ => self.execute_on_socket(request, core),
@@ -158,7 +158,7 @@ impl Region {
         self.violations = violations;
     }
 
-    /// Hands an event to a socket; `false` when there is none of that name.
+    /// Hands an event to a socket; returns false if there is none by that name.
     pub(super) fn deliver(&mut self, slot: SlotIndex, id: SocketId, event: Event, core: &mut Core) -> bool {
         if self.sockets.get(slot).is_none_or(|socket| !socket.is(id)) {
             return false;
@@ -176,7 +176,7 @@ impl Region {
         true
     }
 
-    /// Tries again the sockets that lacked something.
+    /// Retries the sockets that lacked something.
     pub(super) fn retry(&mut self, core: &mut Core) {
         let now = self.retries.len().min(RETRIES);
         let later = self.retries.split_off(now);
@@ -191,7 +191,7 @@ impl Region {
         }
     }
 
-    /// Receive chunks came back: goes on with those that lacked some.
+    /// Goes on with starved sockets after receive chunks came back.
     pub(super) fn feed_starved(&mut self, core: &mut Core) {
         self.channel.reclaim();
         for slot in std::mem::take(&mut self.starved) {
@@ -205,7 +205,7 @@ impl Region {
         !self.retries.is_empty()
     }
 
-    /// Puts a socket into the list of those that are tried again.
+    /// Adds a socket to the retry list.
     pub(super) fn retry_later(&mut self, slot: SlotIndex) {
         if let Some(socket) = self.sockets.get(slot)
             && !std::mem::replace(&mut socket.retrying, true)
@@ -214,7 +214,7 @@ impl Region {
         }
     }
 
-    /// The statistics of a socket are out of date.
+    /// Marks the statistics of a socket as stale.
     #[inline]
     pub(super) fn touch(&mut self, slot: SlotIndex) {
         if let Some(socket) = self.sockets.get(slot)
@@ -224,7 +224,7 @@ impl Region {
         }
     }
 
-    /// The socket of a slot, made when the slot is first named.
+    /// The socket of a slot; created when the slot is first named.
     pub(super) fn socket(&mut self, request: &Request, core: &Core) -> &mut Socket {
         let slot = request.slot;
         if self.sockets.get(slot.index).is_none_or(|socket| socket.slot != slot) {
@@ -251,7 +251,7 @@ impl Region {
     }
 }
 
-/// What a request counts of the group's share of a turn.
+/// Weight of a request in the group's budget of one iteration.
 fn weight(operation: Operation) -> usize {
     match operation {
         Operation::Listen { .. } | Operation::Connect { .. } | Operation::Datagram { .. } => PORT_WEIGHT,

@@ -14,9 +14,9 @@ use crate::core::Core;
 use crate::metrics::Work;
 use crate::ports::{PortError, Transport};
 
-/// Longest accept queue, as Linux's somaxconn.
+/// Longest accept queue; Linux's somaxconn.
 pub(super) const BACKLOG_MAX: u32 = 4096;
-/// Ports of other connections that are tried for one when no fresh one may be taken.
+/// Number of other connections' ports to try when no fresh one may be taken.
 const LENDINGS: usize = 16;
 
 impl Region {
@@ -122,14 +122,14 @@ impl Region {
             self.close(slot, true, core);
             return ControlAnswer::Failed(failure_of(error));
         }
-        // Whose peers may be IPv4 has the IPv4 wildcard as the peer: tools tell by it who serves both families.
+        // A listener for both families has the IPv4 wildcard as its peer; tools recognize it by that.
         let peers: IpAddr = if accepts_v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         self.channel.set_addresses(slot, local, SocketAddr::new(peers, 0));
         self.channel.set_state(slot, State::Listening);
         ControlAnswer::Done
     }
 
-    /// One listener of the stack for each address, of which there are one or two; none when one of them cannot be.
+    /// Opens one listener of the stack for each address, of which there are one or two; none if one of them fails.
     fn listen_in_stack(
         &mut self,
         slot: SlotIndex,
@@ -159,7 +159,7 @@ impl Region {
         Ok((ids[0], ids.get(1).copied()))
     }
 
-    /// Has the listener's packets steered to us: one address, or all that there are.
+    /// Steers the listener's packets to us: those of one address, or of all.
     pub(super) fn own_addresses(&mut self, slot: SlotIndex, core: &mut Core) -> Result<(), PortError> {
         let Some(socket) = self.sockets.get(slot) else { return Ok(()) };
         let (datagrams, every_worker) = (socket.kind == Kind::Datagram, socket.every_worker);
@@ -185,7 +185,7 @@ impl Region {
         Ok(())
     }
 
-    /// Listeners follow a change of the addresses.
+    /// Updates the listeners after a change of the addresses.
     pub(super) fn addresses_changed(&mut self, core: &mut Core) {
         for slot in self.sockets.slots() {
             let Some(socket) = self.sockets.get(slot) else { continue };
@@ -241,7 +241,7 @@ impl Region {
         self.open_limits(slot);
         self.channel.set_state(slot, State::Connecting);
         if core.stack.fast_open_room(id).is_some() {
-            // RFC 7413: the SYN waits for what the application writes.
+            // RFC 7413: the SYN waits for the application's data.
             self.connected(slot, id, core);
         }
         ControlAnswer::Done
@@ -265,7 +265,7 @@ impl Region {
     }
 }
 
-/// A connection that is about to be opened.
+/// Parameters of a connection to be opened.
 struct Opening {
     ip: IpAddr,
     peer: SocketAddress,
@@ -274,7 +274,7 @@ struct Opening {
 }
 
 impl Opening {
-    /// From a port that the program has chosen.
+    /// Opens from a port that the program has chosen.
     fn begin_from_port(&self, port: u16, claim: Option<Claim>, core: &mut Core) -> Result<(SocketId, u16), ControlAnswer> {
         match core.ports.add_alone(self.ip, port, claim) {
             Ok(()) => self.start(port, core),
@@ -283,7 +283,7 @@ impl Opening {
         }
     }
 
-    /// From a fresh port; when no more may be taken, from one that a connection to another peer has.
+    /// Opens from a fresh port or, if no more may be taken, from one that a connection to another peer has.
     fn begin_from_any_port(&self, core: &mut Core) -> Result<(SocketId, u16), ControlAnswer> {
         let refusal = match core.ports.reserve(self.ip) {
             Ok(port) => return self.start(port, core),
@@ -304,7 +304,7 @@ impl Opening {
         Err(ControlAnswer::Failed(refusal))
     }
 
-    /// The port has one user more, who is gone when this fails.
+    /// Opens from a port to which a user was added; removes the user on failure.
     fn start(&self, port: u16, core: &mut Core) -> Result<(SocketId, u16), ControlAnswer> {
         if !core.ports.may_connect(SocketAddr::new(self.ip, port), SocketAddr::new(self.peer.ip, self.peer.port)) {
             core.ports.remove(self.ip, port);

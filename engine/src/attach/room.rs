@@ -1,18 +1,18 @@
-//! What happens when an application has nearly as many sockets as it may have.
+//! Limits for an application that has nearly as many sockets as it may have.
 //!
-//! Promises: a handshake that could not be accepted does not begin (its SYN is dropped, as by a full accept queue of the
-//! kernel's, and counted); nobody looks again and again whether there is room: what comes back says so. Does not do: sharing
-//! the room among an application's listeners, each of which may take all of it at the same moment.
+//! Promises: a handshake that could not be accepted does not begin (its SYN is dropped and counted, as by a full accept
+//! queue of the kernel's). Space is not polled: returned sockets update it. Does not do: sharing the space among an
+//! application's listeners, each of which may take all of it at the same moment.
 
 use super::region::Region;
 use crate::core::Core;
 use crate::metrics::Work;
 
-/// With room for so many a listener need not be told how much there is: more cannot be in its two queues.
+/// With more space than this a listener needs no limit: its two queues cannot hold more.
 const PLENTY: u32 = 2 * super::request::BACKLOG_MAX;
 
 impl Region {
-    /// Sockets were taken or have come back.
+    /// Updates the listeners' space after sockets were taken or came back.
     pub(super) fn note_room(&mut self, core: &mut Core) {
         let left = self.sockets_max.saturating_sub(self.sockets.count()).min(self.channel.free_accepted());
         let room = if left > PLENTY { u32::MAX } else { left };

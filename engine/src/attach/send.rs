@@ -7,14 +7,14 @@ use super::region::Region;
 use super::socket::Kind;
 use crate::core::Core;
 
-/// Bytes that one call may move for one socket, so that others get their turn.
+/// Most bytes that one call moves for one socket, so that others get their share.
 const QUANTUM: usize = 1 << 20;
-/// Pieces of at least this many bytes are queued where they lie; smaller ones only when that is all the room there is.
+/// Pieces of at least this many bytes are queued in place; smaller ones only if there is no more space.
 const LENT_MIN: usize = 2 << 10;
-/// One in so many extents is kept for what arrives.
+/// One in this many extents is kept for arriving data.
 const EXTENTS_KEPT: u32 = 4;
 
-/// What an application has pushed to a slot. Where it says that there is more than there is, zeros follow.
+/// Data that an application has pushed to a slot. Zeros stand for bytes that it announced but did not push.
 struct Pushed<'a> {
     channel: &'a mut Attachment,
     slot: SlotIndex,
@@ -34,7 +34,7 @@ impl Source for Pushed<'_> {
 }
 
 impl Region {
-    /// Bytes wait in the channel.
+    /// Sends the bytes that wait in the channel.
     pub(super) fn send(&mut self, slot: SlotIndex, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         match (socket.kind, socket.id) {
@@ -45,7 +45,7 @@ impl Region {
         self.tell_consumed(slot, core);
     }
 
-    /// Moves as much as the stack has room for; what is left waits for its event.
+    /// Moves as much as the stack has space for; the rest waits for an event.
     pub(super) fn pump_send(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
         let mut moved = 0;
         let mut blocked = false;
@@ -57,7 +57,7 @@ impl Region {
             }
             let sent = if moved < QUANTUM { self.queue_piece(slot, id, space, core) } else { None };
             let Some(sent) = sent else {
-                // Its peer's next ACK tells; nobody does when it is its turn again, or when frames of others come back.
+                // The peer's next ACK is an event; the next quantum and frames that others give back are not.
                 blocked = true;
                 again = moved >= QUANTUM || !core.stack.cut_send_buffer(id);
                 space = core.stack.send_space(id);
@@ -70,7 +70,7 @@ impl Region {
                     self.channel.release_tx(slot, count as u32);
                 }
                 Err(SendError::WouldBlock) => {
-                    // A full buffer has its event; that a frame is free again nobody tells.
+                    // A full buffer has its event; a frame that is free again has none.
                     space = core.stack.send_space(id);
                     (blocked, again) = (true, space != 0);
                     break;
@@ -93,7 +93,8 @@ impl Region {
         }
     }
 
-    /// Queues the next piece of what waits. `None`: it must be copied, and the connection has its share of the frames.
+    /// Queues the next waiting piece. `None`: it must be copied, and the connection already has its share of the
+    /// frames.
     fn queue_piece(&mut self, slot: SlotIndex, id: SocketId, space: usize, core: &mut Core) -> Option<Result<usize, SendError>> {
         if let Some(lent) = self.lend(slot, id, space, core) {
             return Some(lent);
@@ -107,21 +108,21 @@ impl Region {
         Some(core.stack.send_from(id, count, &mut Pushed { channel: &mut self.channel, slot }))
     }
 
-    /// Queues the next piece where it lies, which takes no frame, if it is in a bulk chunk and `space` lets it. `None`: it must
+    /// Queues the next piece in place, without a frame, if it is in a bulk chunk and `space` allows it. `None`: it must
     /// be copied.
     fn lend(&mut self, slot: SlotIndex, id: SocketId, space: usize, core: &mut Core) -> Option<Result<usize, SendError>> {
         if space == 0 || core.arena.free_extents() <= core.arena.extents() / EXTENTS_KEPT {
             return None;
         }
         let piece = core.stack.send_piece(id).min(space);
-        // Where each segment is a packet, copying sums it in the same pass.
+        // If each segment is a packet, copying computes the checksum in the same pass.
         if piece < LENT_MIN.min(space) {
             return None;
         }
         let frame = self.channel.lend_tx(slot, &core.arena, piece)?;
         let count = frame.len();
         let sent = core.stack.send_frame(id, frame);
-        // There was room for it; if the connection is over now, what follows is discarded like this piece.
+        // There was space for it; if the connection has ended, later data is discarded like this piece.
         debug_assert!(!matches!(sent, Err((_, SendError::WouldBlock))), "the stack has taken less than it promised");
         if sent.is_err() {
             self.channel.release_tx(slot, count as u32);
@@ -129,7 +130,7 @@ impl Region {
         Some(sent.map(|()| count).map_err(|(_, error)| error))
     }
 
-    /// Everything that the application has written is in the stack: what was to follow follows.
+    /// Closes or shuts down, if requested, once all of the application's data is in the stack.
     fn sent_all(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         if socket.closing {
@@ -139,7 +140,7 @@ impl Region {
         }
     }
 
-    /// Takes what was written to a socket that cannot send it.
+    /// Discards data written to a socket that cannot send it.
     pub(super) fn discard_send(&mut self, slot: SlotIndex) {
         let mut scratch = [0; 2048];
         loop {
@@ -158,7 +159,7 @@ impl Region {
     pub(super) fn shutdown(&mut self, slot: SlotIndex, core: &mut Core) -> ControlAnswer {
         let Some(socket) = self.sockets.get(slot) else { return ControlAnswer::Failed(Failure::Invalid) };
         if socket.kind == Kind::Datagram {
-            // The application's own affair, of which others of its threads want to hear.
+            // The application keeps this state itself; its other threads need the signal.
             self.channel.signal(slot);
             return ControlAnswer::Done;
         }

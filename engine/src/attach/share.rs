@@ -1,10 +1,10 @@
-//! How much of its region's chunks one socket may hold.
+//! Share of its region's chunks that one socket may hold.
 //!
-//! A program with many connections whose peers do not read, or that does not read some itself, must
-//! still be able to use the others. So each connection may hold a share of what is free (the dynamic
-//! threshold of Choudhury and Hahne): much while few want some, little when many do, and there is
-//! always some left. What a socket has waiting counts together with what its peer has not acknowledged, and the last chunks are
-//! for sockets that hold none: those that drain, and new ones. Does not do: frames; see `Core::send_allowance`.
+//! A program that has many connections with peers that do not read, or that does not read some itself, must still be
+//! able to use the others. So each connection may hold a share of the free chunks (the dynamic threshold of Choudhury
+//! and Hahne): much while few want some, little when many do, and some are always left. A socket's waiting data counts
+//! together with the data that its peer has not acknowledged. The last chunks are for sockets that hold none: those
+//! that drain, and new ones. Does not do: frames; see `Core::send_allowance`.
 
 use ringway_shm::Duration;
 use ringway_shm::channel::layout::{BULK_CHUNK, BULK_LIMIT, LARGE_CHUNK};
@@ -15,31 +15,31 @@ use super::region::Region;
 use super::socket::Kind;
 use crate::core::Core;
 
-/// Bytes of receive chunks that a socket may hold at most; more wait in the stack.
+/// Most bytes of receive chunks that a socket may hold; more wait in the stack.
 const UNREAD_MAX: u32 = 256 << 10;
-/// Bytes that an application may have written ahead of the stack at most.
+/// Most bytes that an application may write ahead of the stack.
 const SEND_LIMIT: u32 = 256 << 10;
-/// The same while few of the bulk chunks are in use: program and worker take turns on a processor less often, and what they
-/// write and send still fits into its cache. With many writers it would not, and the chunks would be used up.
+/// The same while few of the bulk chunks are in use: program and worker alternate less often on a processor, and their
+/// data still fits into its cache. With many writers it would not, and the chunks would be used up.
 const SEND_LIMIT_ALONE: u32 = 768 << 10;
-/// The same while many of the bulk chunks are in use: writers take turns, and all that they have ahead together is to fit.
+/// The same while many of the bulk chunks are in use: writers alternate, and all their data together must fit.
 const SEND_LIMIT_MANY: u32 = 128 << 10;
-/// So many bulk chunks are few, however many there are: 2 MiB, some of which the processor's cache keeps. Where there are less
-/// than 256, a quarter of them.
+/// Number of bulk chunks in use that counts as few, whatever the total: 2 MiB, some of which the processor's cache
+/// keeps. With a total of less than 256, a quarter of it.
 const FEW: u32 = 64;
-/// However little the stack has room for, so much may be written ahead; TCP_NOTSENT_LOWAT does not make that smaller.
+/// Bytes that may always be written ahead, however little space the stack has; TCP_NOTSENT_LOWAT does not reduce it.
 const LEAD: u32 = 16 << 10;
-/// After so many bytes read the application says so.
+/// The application reports reading after this many bytes.
 const NOTIFY: u32 = 64 << 10;
-/// A socket may hold one in so many of the free chunks.
+/// A socket may hold one in this many of the free chunks.
 const SHARE: u32 = 8;
-/// Time between two looks at the limits of all sockets.
+/// Shortest time between two updates of all sockets' limits.
 const NARROW: Duration = Duration::from_millis(20);
-/// And always this, bytes: what one chunk holds.
+/// Least limit, bytes: the size of one chunk.
 const LEAST: u32 = LARGE_CHUNK as u32;
 
 impl Region {
-    /// Tells the application how much it may write, and when to speak of what it has read.
+    /// Tells the application how much it may write, and after how many bytes it must report reading.
     pub(super) fn open_limits(&mut self, slot: SlotIndex) {
         let Some(socket) = self.sockets.get(slot) else { return };
         let (send, notify) = (send_limit(&socket.options, SEND_LIMIT), notify_bytes(socket.options.receive_buffer_bytes));
@@ -54,8 +54,8 @@ impl Region {
         unread_limit(self.channel.free_rx().0, self.channel.shape().rx_large)
     }
 
-    /// Bytes are left in the stack since the socket holds as many chunks as it may: the application
-    /// must say soon that it has read. `false`: it has read meanwhile, so go on.
+    /// Makes the application report reading sooner, because bytes stay in the stack while the socket holds its full
+    /// share of chunks. Returns false if it has read meanwhile and the caller must go on.
     pub(super) fn hear_of_reading(&mut self, slot: SlotIndex, limit: u32) -> bool {
         let Some(socket) = self.sockets.get(slot) else { return true };
         let usual = notify_bytes(socket.options.receive_buffer_bytes);
@@ -68,7 +68,7 @@ impl Region {
         true
     }
 
-    /// Nothing is left in the stack: the application may read in peace.
+    /// Restores the usual reporting of reads, once nothing is left in the stack.
     pub(super) fn hear_as_usual(&mut self, slot: SlotIndex) {
         let Some(socket) = self.sockets.get(slot) else { return };
         if std::mem::take(&mut socket.notified_soon) {
@@ -77,8 +77,8 @@ impl Region {
         }
     }
 
-    /// What waits in send chunks of a socket may have changed, and the stack takes `room` bytes more: no more may be written
-    /// than it takes and a little ahead, so that what is tuned there is what the program sees.
+    /// Updates the send limit after a change of the waiting data; the stack has space for `room` bytes more. The
+    /// program may write no more than that and a little ahead, so that the stack's tuning is what the program sees.
     pub(super) fn note_waiting(&mut self, slot: SlotIndex, room: usize, core: &mut Core) {
         let waiting = self.channel.tx_available(slot) as u32;
         let lent = self.channel.lent_tx();
@@ -95,7 +95,7 @@ impl Region {
         self.share_out(slot, usual, waiting, core);
     }
 
-    /// As [`note_waiting`](Region::note_waiting), where bytes wait or chunks are short.
+    /// Like [`note_waiting`](Region::note_waiting), if bytes wait or chunks are short.
     #[inline(never)]
     fn share_out(&mut self, slot: SlotIndex, usual: u32, waiting: u32, core: &mut Core) {
         let share = send_share(&self.channel);
@@ -107,13 +107,13 @@ impl Region {
         let short = is_short(&self.channel);
         let Some(socket) = self.sockets.get(slot) else { return };
         let id = socket.id.filter(|_| short && socket.kind == Kind::Connection);
-        // What waits and what its peer has not acknowledged count together.
+        // Waiting and unacknowledged bytes count together.
         let queued = id.map_or(0, |id| core.stack.send_queued(id)).try_into().unwrap_or(u32::MAX);
         let limit = if short || waiting > 0 { share.saturating_sub(queued).min(usual) } else { usual };
-        // It hears of no room until its peer takes some: the stack tells of that.
+        // A socket that is held back is told of no space until its peer takes some; the stack reports that.
         let held_back = waiting == 0 && limit < LEAST && id.is_some_and(|id| core.stack.cut_send_buffer(id));
         let widens = waiting == 0 && !held_back && socket.waiting > 0;
-        // Who is held back comes here again, as those for whom something waits.
+        // A socket that is held back comes here again, like those with waiting data.
         (socket.waiting, socket.held_back) = (waiting.max(u32::from(held_back)), held_back);
         socket.send_limit = match waiting {
             0 if !held_back => limit.max(LEAST),
@@ -122,12 +122,12 @@ impl Region {
         };
         self.channel.set_send_limit(slot, socket.send_limit);
         if widens {
-            // Wakes a writer for whom there was no room under the narrow limit.
+            // Wakes a writer that had no space under the narrow limit.
             self.channel.release_tx(slot, 0);
         }
     }
 
-    /// The share has become much smaller: limits from better times would let many sockets take all that is left.
+    /// Narrows all limits after the share became much smaller: old limits would let many sockets take all that is left.
     #[cold]
     fn narrow(&mut self, share: u32) {
         self.narrowed = share;
@@ -142,15 +142,15 @@ impl Region {
     }
 }
 
-/// Bytes that a socket may have unread while `free` of `all` large chunks are free. The last quarter is for sockets that have
-/// nothing unread, what has arrived at once for each.
+/// Bytes that a socket may have unread while `free` of `all` large chunks are free. The last quarter is for sockets
+/// with nothing unread: data that arrived together for each of them.
 fn unread_limit(free: u32, all: u32) -> u32 {
     let shared = if free > all / 2 { free } else { free.saturating_sub(all / 4) };
     (shared / SHARE).saturating_mul(LARGE_CHUNK as u32).clamp(1, UNREAD_MAX)
 }
 
-/// What one socket may hold, bytes. Bulk chunks make others faster, and no more: one socket may hold most of them, down to a few
-/// that are left alone. Of the large chunks, without which nothing goes, some are kept for sockets that hold nothing.
+/// Bytes that one socket may hold. Bulk chunks only add speed: one socket may hold most of them, except the last few.
+/// Large chunks are indispensable: some are kept for sockets that hold none.
 fn send_share(channel: &Attachment) -> u32 {
     let shape = channel.shape();
     let bulk = shape.tx_bulk.saturating_sub(channel.lent_tx());
@@ -162,7 +162,7 @@ fn send_share(channel: &Attachment) -> u32 {
     if shape.tx_bulk > 0 { share.min(BULK_LIMIT - 1) } else { share }
 }
 
-/// Whether more than half of the bulk chunks are in use, or as many chunks wait as half of the large ones.
+/// Returns true if more than half of the bulk chunks are in use, or more chunks wait than half of the large ones.
 #[inline]
 fn is_short(channel: &Attachment) -> bool {
     let shape = channel.shape();
@@ -178,10 +178,10 @@ fn most_ahead(lent: u32, bulk: u32) -> u32 {
     }
 }
 
-/// Bytes that may wait in the channel: `most`, if the program wants no less.
+/// Bytes that may wait in the channel: `most`, unless the program wants less.
 fn send_limit(options: &TcpOptions, most: u32) -> u32 {
     let send = asked_or(options.send_buffer_bytes, most);
-    // TCP_NOTSENT_LOWAT: what waits in the channel was not sent either.
+    // TCP_NOTSENT_LOWAT: bytes that wait in the channel are unsent too.
     match options.not_sent_low_water {
         0 => send,
         low => send.min(low.max(LEAD)),

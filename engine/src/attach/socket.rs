@@ -1,4 +1,4 @@
-//! What the worker knows of one slot: its own, checked side of a socket.
+//! The worker's own, checked state of one slot.
 
 use std::net::IpAddr;
 
@@ -12,10 +12,10 @@ use crate::claim::Claim;
 /// Entries of one page of the table.
 const PAGE: usize = 256;
 
-/// What a socket is to the worker.
+/// Kind of a socket, from the worker's view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Has asked for nothing but options yet.
+    /// Has requested nothing but options yet.
     #[default]
     Fresh,
     Listener,
@@ -23,21 +23,21 @@ pub(super) enum Kind {
     Datagram,
 }
 
-/// A listener's own facts, and those that a datagram socket has too.
+/// State of a listener; partly of a datagram socket too.
 #[derive(Debug, Default)]
 pub(super) struct Listening {
     pub(super) port: u16,
-    /// What was asked for: one address, or all of one family or of both.
+    /// Requested addresses: one, or all of one family or of both.
     pub(super) local: Vec<IpAddr>,
-    /// The stack's second listener of a socket that serves both families; the first is the socket's `id`.
+    /// The stack's second listener of a socket for both families; the first is the socket's `id`.
     pub(super) second: Option<SocketId>,
-    /// Addresses whose packets are steered for it.
+    /// Addresses of which packets are steered to it.
     pub(super) owned: Vec<IpAddr>,
     pub(super) backlog: u32,
 }
 
 impl Listening {
-    /// Whether connections to `ip`, an address of the stack, are this listener's.
+    /// Returns true if connections to `ip`, an address of the stack, are this listener's.
     pub(super) fn serves(&self, ip: IpAddr) -> bool {
         self.local.iter().any(|local| *local == ip || (local.is_unspecified() && local.is_ipv4() == ip.is_ipv4()))
     }
@@ -46,46 +46,46 @@ impl Listening {
 /// One socket of an application group.
 #[derive(Debug)]
 pub(super) struct Socket {
-    /// The use of the slot that this is about.
+    /// The use of the slot that this socket belongs to.
     pub(super) slot: SlotRef,
     pub(super) kind: Kind,
-    /// The stack's name; `None`: not yet or no longer there.
+    /// The stack's id; `None`: none yet, or no longer.
     pub(super) id: Option<SocketId>,
     pub(super) options: TcpOptions,
-    /// Of a listener's cookies, when it has keys of its own.
+    /// Cookie keys of a listener that has its own.
     pub(super) fast_open_keys: Option<Box<FastOpenKeys>>,
-    /// Of a datagram socket.
+    /// State of a datagram socket.
     pub(super) datagrams: Datagrams,
     pub(super) listening: Option<Box<Listening>>,
     /// The right to the port of a listener or datagram socket.
     pub(super) claim: Option<Claim>,
-    /// The other workers listen on its port too.
+    /// True if the other workers listen on its port too.
     pub(super) every_worker: bool,
     /// The local port that a connection uses.
     pub(super) port: Option<(IpAddr, u16)>,
-    /// Payload that did not fit the channel any more.
+    /// Payload that did not fit into the channel.
     pub(super) leftover: Option<Frame>,
     /// Bytes that the application may write ahead of the stack.
     pub(super) send_limit: u32,
-    /// Bytes that wait in send chunks, when last looked at; 1 if it is held back.
+    /// Bytes in send chunks at the last check; 1 if the socket is held back.
     pub(super) waiting: u32,
-    /// Bytes wait in the channel for room in the stack.
+    /// Bytes wait in the channel for space in the stack.
     pub(super) send_blocked: bool,
-    /// It may write nothing until its peer has taken some of what there is.
+    /// The application may write nothing until the peer has taken some data.
     pub(super) held_back: bool,
-    /// The application says sooner than usual that it has read.
+    /// The application reports reading sooner than usual.
     pub(super) notified_soon: bool,
-    /// In the list of sockets that are tried again from time to time.
+    /// In the retry list.
     pub(super) retrying: bool,
     /// In the list of sockets that lack receive chunks.
     pub(super) starved: bool,
-    /// FIN is wanted once everything queued is in the stack.
+    /// Send FIN once everything queued is in the stack.
     pub(super) shutdown: bool,
-    /// The application is gone; the slot is freed once everything queued is in the stack.
+    /// The application has closed it; free the slot once everything queued is in the stack.
     pub(super) closing: bool,
-    /// Place in the statistics.
+    /// Index of the statistics record.
     pub(super) record: Option<u32>,
-    /// That place is out of date, and the socket in the list of those.
+    /// The record is stale, and the socket is in the list of those.
     pub(super) touched: bool,
 }
 
@@ -117,7 +117,7 @@ impl Socket {
         }
     }
 
-    /// Whether it is the stack's `id`.
+    /// Returns true if this is the stack's `id`.
     #[inline]
     pub(super) fn is(&self, id: SocketId) -> bool {
         self.id == Some(id) || self.listening.as_ref().is_some_and(|listening| listening.second == Some(id))
@@ -126,7 +126,7 @@ impl Socket {
 
 type Page = [Option<Box<Socket>>; PAGE];
 
-/// Sockets by slot, in pages that are taken when first used.
+/// Sockets by slot, in pages that are allocated at first use.
 #[derive(Default)]
 pub(super) struct Table {
     pages: Vec<Option<Box<Page>>>,
@@ -140,7 +140,7 @@ impl Table {
         Table { pages, count: 0 }
     }
 
-    /// Sockets there are.
+    /// Number of sockets.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
@@ -152,7 +152,7 @@ impl Table {
     }
 
     /// # Panics
-    /// When the slot is outside the table; the channel has checked it.
+    /// Panics if the slot is outside the table; the channel has checked it.
     pub(super) fn insert(&mut self, socket: Socket) -> &mut Socket {
         let slot = socket.slot.index as usize;
         let page = self.pages[slot / PAGE].get_or_insert_with(|| Box::new([const { None }; PAGE]));

@@ -1,4 +1,4 @@
-//! Urgent data: the stack's marks to the application, and the application's to the stack.
+//! Urgent data: the stack's urgent marks for the application, and the application's for the stack.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -11,7 +11,7 @@ use super::socket::Kind;
 use crate::core::Core;
 
 impl Region {
-    /// There is news of urgent data; its mark must be in the channel before its bytes are.
+    /// Handles news of urgent data; the mark must be in the channel before its bytes.
     pub(super) fn urgent(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
         if let Some(urgent) = core.stack.urgent(id) {
             self.channel.set_mark(slot, urgent.at, urgent.byte);
@@ -20,18 +20,18 @@ impl Region {
         self.ready(slot, core);
     }
 
-    /// SIGURG to the process that the application has named (F_SETOWN), if it is one of the same user.
+    /// Sends SIGURG to the process that the application has named (F_SETOWN), if it is one of the same user.
     fn tell_owner(&mut self, slot: SlotIndex) {
         let number = self.channel.slot(slot).owner();
         let Some(pid) = i32::try_from(number).ok().and_then(Pid::from_raw) else { return };
         let same_user = std::fs::metadata(format!("/proc/{number}")).is_ok_and(|process| process.uid() == self.owner.uid);
         if same_user && kill_process(pid, Signal::URG).is_err() {
-            // It has ended meanwhile.
+            // The process has ended meanwhile.
             self.channel.slot(slot).set_owner(0);
         }
     }
 
-    /// What the application has written up to `position` is urgent; a part of it may still be in the channel.
+    /// Marks the data up to `position` as urgent; a part of it may still be in the channel.
     pub(super) fn send_urgent(&mut self, slot: SlotIndex, position: u32, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         if let (Kind::Connection, Some(id)) = (socket.kind, socket.id) {

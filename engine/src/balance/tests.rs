@@ -6,7 +6,8 @@ fn flow(port: u16) -> Flow {
     Flow { local: (ip(1), 80), remote: (ip(2), port) }
 }
 
-/// A group with more connections than one hand-over may keep stays, those behind it that fit go, each with all of its own.
+/// A group with more connections than one hand-over may keep stays; later ones that fit go, each with all its
+/// connections.
 #[test]
 fn a_hand_over_takes_whole_groups_with_few_connections() {
     let crowded = flow(1).group();
@@ -24,8 +25,7 @@ fn a_hand_over_takes_whole_groups_with_few_connections() {
     assert_eq!(few, whole.collect::<Vec<_>>());
 }
 
-/// Of short connections far more are in TIME-WAIT than are open: these need not be kept for a group to go, those that are open
-/// are.
+/// Far more short connections are in TIME-WAIT than open. Only the open ones need to be kept for a group to go.
 #[test]
 fn a_crowd_in_time_wait_keeps_no_group() {
     let over = (1..20_000).map(|port| (flow(port), State::TimeWait));

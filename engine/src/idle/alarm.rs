@@ -1,10 +1,10 @@
-//! The time at which a sleeping worker wakes, kept by the kernel from one sleep to the next.
+//! Wake time of a sleeping worker, kept in the kernel from one sleep to the next.
 //!
-//! A wait with a time limit of its own sets the processor's timer when it begins, and again when it ends early: two exits to the
-//! hypervisor on a virtual machine, for a deadline that moves on with each packet and is seldom reached. So an alarm that
-//! was set for an earlier deadline is left as it is while sleeps come often: it wakes the worker once for nothing, and is set
-//! anew then. Promises: it goes off at the time that was last asked for, or sooner. Does not do: reading; who watches it
-//! does so edge-triggered, and looks at the clock when he wakes.
+//! A wait with its own time limit sets the processor's timer when it begins, and again if it ends early: two exits to
+//! the hypervisor on a virtual machine, for a deadline that moves with each packet and is seldom reached. So an alarm
+//! set for an earlier deadline stays while sleeps are frequent; it wakes the worker once for nothing and is then set
+//! anew. Promises: it goes off at the last requested time or earlier. Does not do: reading. The caller must watch it
+//! edge-triggered and look at the clock when it wakes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,19 +12,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use ringway_shm::{Duration, Instant};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime};
 
-/// An alarm that is too early is left where so many sleeps or more are to be expected before it.
+/// An alarm that is too early stays if at least this many sleeps are expected before it.
 const SLEEPS_MIN: u64 = 4;
-/// And only so far ahead: probes and retransmissions move on with packets, what is later seldom does, and whoever has come to rest
-/// is woken for nothing within this time or not at all.
+/// Furthest alarm that stays. Probes and retransmissions move with packets; later deadlines seldom do, and a worker
+/// that has come to rest is woken for nothing within this time or not at all.
 const LEFT_MAX: Duration = Duration::from_millis(300);
 
-/// See the module's text.
+/// See the module documentation.
 pub(super) struct Alarm {
     timer: OwnedFd,
     set_for: Option<Instant>,
-    /// How far ahead that was.
+    /// Time from the setting to the alarm.
     ahead: Duration,
-    /// When the last sleep began.
+    /// Start of the last sleep.
     last_sleep: Instant,
 }
 
@@ -34,10 +34,10 @@ impl Alarm {
         Ok(Alarm { timer, set_for: None, ahead: Duration::ZERO, last_sleep: Instant::ZERO })
     }
 
-    /// A sleep begins at `now` that is to end at `until`, which is later (`None`: never).
+    /// Begins a sleep at `now` that must end at `until`, which is later (`None`: never).
     pub(super) fn keep(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
         let period = now.since(std::mem::replace(&mut self.last_sleep, now));
-        // What was asked for until now has gone off.
+        // An earlier setting has gone off.
         let set_for = self.set_for.filter(|&at| at > now);
         let is_early = set_for.is_some_and(|at| at.since(now) <= LEFT_MAX && until.is_none_or(|until| at < until));
         let is_left = is_early && period.times(SLEEPS_MIN) <= self.ahead;

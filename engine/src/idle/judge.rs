@@ -1,31 +1,32 @@
-//! Whether spinning has paid for idle times of one kind.
+//! Judges whether spinning has paid for idle times of one kind.
 //!
-//! What counts is success in time: of 64 spins three fifths must find work, or the next 64 idle times of that kind are slept through
-//! from their start, and twice as many after every further failure. For the wire, success is also to be foreseen: a peer that
-//! answers what it was sent does so after much the same time, be it one or one of many in step, and then a spin buys its latency
-//! for little. Requests that come when they come are found by a long enough spin too, but each for the processor time of the whole
-//! gap, and what waits while the worker sleeps is served together: there sleeping costs half (`ringway bench cpuload`).
+//! The criterion is success in time: unless three fifths of 64 spins find work, the worker sleeps through the next 64
+//! idle times of that kind, and through twice as many after every further failure. For the wire, success must also be
+//! predictable. A peer that answers what it was sent does so after about the same time, alone or as one of many in
+//! step; a spin then buys its latency for little. A long enough spin also finds requests that come at random, but each
+//! for the processor time of the whole gap. What arrives during a sleep is served together: there sleeping costs half
+//! (`ringway bench cpuload`).
 
 use ringway_shm::Duration;
 
-/// Spins over which spinning is judged.
+/// Number of spins in one judgment.
 pub(super) const JUDGED: u32 = 64;
-/// Idle times that are slept through after the first failure, and after many.
+/// Idle times to sleep through after the first failure, and after many.
 pub(super) const SKIPPED: u32 = 64;
 pub(super) const SKIPPED_MAX: u32 = 4096;
-/// The typical time moves by this part of itself towards each one that was seen: it ends where half are shorter.
+/// The typical time moves by this fraction of itself towards each observation, and so settles at the median.
 const STEP: u64 = 8;
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Copy)]
 pub(super) struct Judge {
     judged: u32,
     hits: u32,
-    /// Idle times that are still to be slept through.
+    /// Idle times still to be slept through.
     skip: u32,
-    /// How many that will be after the next failure.
+    /// Value of `skip` after the next failure.
     penalty: u32,
-    /// After what time work is found, the median; zero: not known.
+    /// Median time until work is found; zero: not known.
     typical_nanos: u64,
 }
 
@@ -34,17 +35,17 @@ impl Judge {
         Judge { judged: 0, hits: 0, skip: 0, penalty: SKIPPED, typical_nanos: 0 }
     }
 
-    /// Whether the next idle time is slept through from its start.
+    /// Returns true if the worker must sleep through the next idle time.
     pub(super) fn skips(&self) -> bool {
         self.skip > 0
     }
 
-    /// One that was is over.
+    /// Counts an idle time that was slept through.
     pub(super) fn skipped(&mut self) {
         self.skip -= 1;
     }
 
-    /// A spin is over: it has found work in time, or not.
+    /// Judges a spin by whether it found work in time.
     pub(super) fn judge(&mut self, hit: bool) {
         self.judged += 1;
         self.hits += u32::from(hit);
@@ -59,8 +60,7 @@ impl Judge {
         };
     }
 
-    /// Whether work that was found after `gap` came when it was to be expected: neither twice as soon nor twice as late as
-    /// usual.
+    /// Returns true if work found after `gap` came at the expected time: less than twice as soon or as late as usual.
     pub(super) fn is_regular(&mut self, gap: Duration) -> bool {
         let gap = gap.as_nanos();
         if self.typical_nanos == 0 {

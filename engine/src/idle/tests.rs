@@ -14,7 +14,7 @@ impl Times {
         Times { spin: Spin::new(Duration::from_micros(50)), now: Instant::ZERO }
     }
 
-    /// One idle time of so many microseconds; whether it began with spinning.
+    /// Spends an idle time of so many microseconds; returns true if it began with spinning.
     fn idle(&mut self, awaited: Awaited, micros: u64) -> bool {
         self.spin.worked(self.now, awaited);
         let spun = self.spin.spins(self.now + Duration::from_micros(1));
@@ -27,7 +27,7 @@ impl Times {
         spun
     }
 
-    /// How many of `count` equal idle times began with spinning.
+    /// Number of `count` equal idle times that began with spinning.
     fn spun(&mut self, count: u32, awaited: Awaited, micros: u64) -> u32 {
         (0..count).map(|_| u32::from(self.idle(awaited, micros))).sum()
     }
@@ -47,7 +47,8 @@ fn spinning_follows_what_it_brings() {
     assert_eq!(times.spun(1, Awaited::Wire, 10), 1, "a success forgives: the pause was of 64");
 }
 
-/// A processor that was given away and came back after a stranger's slice has found its work too late: sleeping is better.
+/// A processor that was yielded and came back after another task's slice has found its work too late: sleeping is
+/// better.
 #[test]
 fn work_that_is_found_late_is_no_success() {
     let mut times = Times::new();
@@ -60,8 +61,8 @@ fn work_that_is_found_late_is_no_success() {
     assert_eq!(times.spun(SKIPPED, Awaited::Wire, 10), 0, "no spin for 64 idle times");
 }
 
-/// Requests that come at random would all be found by spinning, for the processor time of all gaps between them; peers that answer
-/// after about the same time are waited for.
+/// Spinning would find all requests that come at random, at the cost of all the gaps between them; only peers that
+/// answer after about the same time are spun for.
 #[test]
 fn only_what_is_to_be_foreseen_is_spun_for() {
     let percent_spun = |gaps: &[u64; 10]| {
@@ -73,7 +74,7 @@ fn only_what_is_to_be_foreseen_is_spun_for() {
     assert_eq!(percent_spun(&[13, 15, 11, 14, 21, 13, 9, 30, 14, 14]), 100, "answers");
 }
 
-/// However long the bad times last, the pauses are bounded.
+/// The pauses are bounded, however long failures last.
 #[test]
 fn pauses_are_bounded() {
     let mut times = Times::new();
@@ -81,7 +82,7 @@ fn pauses_are_bounded() {
     assert!(times.spun(SKIPPED_MAX + JUDGED, Awaited::Wire, 10) > 0);
 }
 
-/// A program that answers at once is waited for, though the wire is slow.
+/// A program that answers at once is spun for, although the wire is slow.
 #[test]
 fn the_program_and_the_wire_are_judged_apart() {
     let mut times = Times::new();
@@ -103,7 +104,7 @@ fn spinning_is_bounded() {
     assert!(!Spin::new(Duration::ZERO).spins(Instant::ZERO));
 }
 
-/// A bell that nobody reads wakes once per ring, and not again.
+/// A bell that is never read wakes once per ring.
 #[test]
 fn a_bell_wakes_once_per_ring() {
     let mut idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
@@ -120,7 +121,7 @@ fn a_bell_wakes_once_per_ring() {
     assert!(!wakes(&mut idle), "it is waited for no more");
 }
 
-/// A device wakes as long as it has something, beside bells or alone.
+/// A device wakes as long as it has packets, beside bells or alone.
 #[test]
 fn a_device_wakes_while_it_is_readable() {
     let mut idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
@@ -131,26 +132,26 @@ fn a_device_wakes_while_it_is_readable() {
     rustix::io::write(&device, &1u64.to_ne_bytes()).expect("a packet");
     rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("a ring");
     assert!(wakes());
-    assert!(wakes(), "nobody has read");
+    assert!(wakes(), "not read yet");
     rustix::io::read(&device, &mut [0; 8]).expect("the packet");
     assert!(!wakes(), "the bell was heard with the device");
 }
 
-/// Time that passes ends a wait, once, and is no call.
+/// The alarm ends a wait once and is no event.
 #[test]
 fn an_alarm_ends_a_wait() {
     let mut idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
     let bell = eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd");
     idle.add(&bell).expect("registered");
     let (start, next) = (Instant::from_nanos(1), Instant::from_nanos(2));
-    // The machine's time is long after it.
+    // The machine's time is long past it.
     assert!(!idle.wait(start, Some(next), &[]).expect("a wait"));
     assert!(!idle.wait(next, Some(next), &[]).expect("a wait"));
     rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("a ring");
     assert!(idle.wait(next, None, &[]).expect("a wait"), "a bell is one");
 }
 
-/// More devices than a wait has room for without taking memory are waited for as well.
+/// More devices than a wait holds without allocation are waited for as well.
 #[test]
 fn many_devices_wake_too() {
     let mut idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
@@ -165,8 +166,8 @@ fn many_devices_wake_too() {
     }
 }
 
-/// Two ends that both sleep: the answer comes when the peer has woken too, later than one wake-up costs. The first limit misses it;
-/// the measured one does not.
+/// Two ends sleep: the answer comes after the peer has woken too, later than the cost of one wake-up. The first limit
+/// misses it; the measured one does not.
 #[test]
 fn a_measured_limit_outlasts_the_wake_up_of_a_peer() {
     let mut idle = Idle::new(None).expect("an epoll instance");
@@ -187,7 +188,7 @@ fn a_measured_limit_outlasts_the_wake_up_of_a_peer() {
     assert_eq!(sleeps, 3, "as many as it takes to know the cost");
 }
 
-/// A device that stamps nothing: two ends that sleep, where a wake-up takes 30 us, come to spin all the same.
+/// With a device that takes no time stamps, two ends that sleep, with wake-ups of 30 us, come to spin all the same.
 #[test]
 fn the_first_limit_is_long_enough_where_nothing_is_measured() {
     let mut idle = Idle::new(None).expect("an epoll instance");
@@ -200,7 +201,7 @@ fn the_first_limit_is_long_enough_where_nothing_is_measured() {
     }
 }
 
-/// What the configuration says stays, whatever wake-ups cost.
+/// The configured limit stays, whatever wake-ups cost.
 #[test]
 fn a_limit_that_is_configured_stays() {
     let mut idle = Idle::new(Some(Duration::from_micros(7))).expect("an epoll instance");

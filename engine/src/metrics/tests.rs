@@ -1,6 +1,6 @@
 use super::*;
 
-/// A few sockets are told of ten times a second; listing thousands must not take the data path's time.
+/// Few sockets are listed ten times a second; listing thousands must not take the data path's time.
 #[test]
 fn many_sockets_are_listed_more_rarely() {
     let mut metrics = Metrics::new(None).expect("no file is made");

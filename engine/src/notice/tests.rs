@@ -1,6 +1,6 @@
 use super::*;
 
-/// A disk that is full.
+/// A full disk.
 struct Full(u32);
 
 impl Write for Full {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Writes down what it is asked; gives port 40000 always.
+/// Records the calls; always gives port 40000.
 struct Recorder(std::sync::mpsc::Sender<String>);
 
 impl Ports for Recorder {
@@ -23,7 +23,7 @@ impl Ports for Recorder {
 
 const IP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
-/// The kernel and the filter hear of the first user and of the last, and of nothing between.
+/// The kernel and the filter learn of the first user and of the last, and of nothing between.
 #[test]
 fn first_and_last_users_count() {
     let (sender, log) = std::sync::mpsc::channel();
@@ -56,8 +56,8 @@ fn time_wait_holds_a_reserved_port() {
     assert_eq!(table.poll_timeout(), None);
 }
 
-/// A reset holds the port for a short while, also behind others that hold theirs for long; TIME-WAIT
-/// on the same port is not cut short by it.
+/// A reset holds the port for a short while, even after others that hold theirs for long; it does not shorten TIME-WAIT
+/// on the same port.
 #[test]
 fn short_holds_do_not_wait_for_long_ones() {
     let (sender, log) = std::sync::mpsc::channel();
@@ -77,7 +77,7 @@ fn short_holds_do_not_wait_for_long_ones() {
     assert_eq!(table.poll_timeout(), None);
 }
 
-/// The right to a port that a connection was opened from ends when the port does, not when the connection does.
+/// The right to a connection's local port ends with the port, not with the connection.
 #[test]
 fn a_claim_lives_as_long_as_its_port_is_used() {
     let (sender, _log) = std::sync::mpsc::channel();
@@ -92,7 +92,7 @@ fn a_claim_lives_as_long_as_its_port_is_used() {
     assert_eq!(std::sync::Arc::strong_count(&kept), 1);
 }
 
-/// From a port whose flows are shared among workers nobody connects: the answers might come to another one.
+/// No connection is opened from a port with flows shared among workers: the answers might come to another one.
 #[test]
 fn a_shared_port_is_no_port_to_connect_from() {
     let (sender, log) = std::sync::mpsc::channel();
@@ -104,11 +104,11 @@ fn a_shared_port_is_no_port_to_connect_from() {
     (0..3).for_each(|_| table.remove(IP, 80));
     assert!(!table.is_used(IP, 80));
     assert_eq!(table.add_alone(IP, 80, None), Ok(()));
-    // Without other workers a share is all.
+    // Without other workers a share is the whole port.
     assert_eq!(log.try_iter().collect::<Vec<_>>(), ["own 80", "own 80", "disown 80", "own 80"]);
 }
 
-/// Ports that connections have are lent in turn, and stay ours until the last user has gone.
+/// Ports of connections are lent in turn, and stay ours until the last user has gone.
 #[test]
 fn reserved_ports_are_lent_in_turn() {
     let (sender, log) = std::sync::mpsc::channel();

@@ -10,7 +10,7 @@ use super::session::{Session, error_of, gone};
 use super::wait::lock;
 
 impl Session {
-    /// Asks and waits for the answer.
+    /// Makes a request and waits for the answer.
     pub(super) fn ask(&self, slot: SlotRef, operation: Operation) -> io::Result<ControlAnswer> {
         match self.request(slot, operation, &mut [])? {
             ControlResult::Answer(ControlAnswer::Failed(failure)) => Err(error_of(failure)),
@@ -19,7 +19,7 @@ impl Session {
         }
     }
 
-    /// As [`ask`](Self::ask), when nothing but `Done` will do.
+    /// Like [`ask`](Self::ask), for requests with `Done` as the only good answer.
     pub(super) fn command(&self, slot: SlotRef, operation: Operation, not_ours: Errno) -> io::Result<()> {
         match self.ask(slot, operation)? {
             ControlAnswer::Done => Ok(()),
@@ -32,7 +32,7 @@ impl Session {
         self.command(slot, Operation::SetOption { option, value }, Errno::NOPROTOOPT)
     }
 
-    /// What the worker knows of a connection.
+    /// The worker's information on a connection.
     pub(super) fn info(&self, slot: SlotRef) -> io::Result<InfoRecord> {
         let mut bytes = [0; InfoRecord::BYTES];
         match self.request(slot, Operation::Info, &mut bytes)? {
@@ -44,7 +44,7 @@ impl Session {
 
     fn request(&self, slot: SlotRef, operation: Operation, buffer: &mut [u8]) -> io::Result<ControlResult> {
         let client = self.client();
-        // One after the other: a slot takes one request at a time, and nobody tells who waits for his turn.
+        // One request after the other: a slot takes one at a time, and threads that wait for their turn get no wake-up.
         let _turn = lock(&self.0.control);
         let ticket = client.control(slot, operation).ok_or_else(gone)?;
         let answer = self.block_on(slot, None, None, || match client.completed(ticket, buffer) {

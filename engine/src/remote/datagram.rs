@@ -14,12 +14,12 @@ use super::listener::{is_wild_ipv6, kernel_socket};
 use super::session::Session;
 use super::stream::{receive_error, send_error};
 
-/// A UDP socket. Datagrams that come over interfaces which are not Ringway's are dropped.
+/// A UDP socket. Datagrams that arrive over interfaces of the kernel are dropped.
 pub struct Datagrams {
     pub(super) session: Session,
     pub(super) slot: SlotRef,
     local: SocketAddr,
-    /// Holds the port in the kernel, for everybody to see.
+    /// Kernel socket that holds the port, visible to the whole machine.
     _twin: OwnedFd,
     nonblocking: AtomicBool,
 }
@@ -30,7 +30,7 @@ impl Datagrams {
         let chosen = local.port();
         let local = SocketAddr::try_from(getsockname(&twin)?)?;
         if chosen == 0 {
-            // A port that the kernel has chosen goes when the socket is disconnected; one that is asked for stays.
+            // A port that the kernel has chosen is freed when the socket is disconnected; an explicit one stays.
             connect_unspec(&twin)?;
             bind(&twin, &local)?;
         }
@@ -47,15 +47,15 @@ impl Datagrams {
         self.local
     }
 
-    /// Fixes the peer: only its datagrams are received, and ICMP errors are told.
+    /// Sets the peer: only its datagrams are received, and ICMP errors are reported.
     ///
     /// # Errors
-    /// ENETUNREACH when no interface of Ringway leads there.
+    /// ENETUNREACH if no interface of Ringway leads there.
     pub fn connect(&self, remote: SocketAddr) -> io::Result<()> {
         self.session.command(self.slot, Operation::ConnectDatagram { remote }, Errno::NETUNREACH)
     }
 
-    /// Whether calls fail with EAGAIN instead of waiting.
+    /// Sets whether calls fail with EAGAIN instead of waiting.
     pub fn set_nonblocking(&self, on: bool) {
         self.nonblocking.store(on, Ordering::Relaxed);
     }
@@ -71,10 +71,10 @@ impl Datagrams {
     /// Sends one datagram.
     ///
     /// # Errors
-    /// EMSGSIZE, and ICMP errors that an earlier datagram has met.
+    /// EMSGSIZE, and ICMP errors that an earlier datagram caused.
     ///
     /// # Blocking
-    /// Until there is room.
+    /// Until there is space.
     pub fn send_to(&self, bytes: &[u8], peer: SocketAddr) -> io::Result<()> {
         self.send_message(&Envelope { len: bytes.len(), peer: Some(peer), ..Envelope::default() }, &[IoSlice::new(bytes)])
     }
@@ -82,16 +82,15 @@ impl Datagrams {
     /// Sends one datagram to the peer of [`connect`](Self::connect).
     ///
     /// # Errors
-    /// As `send_to`; EDESTADDRREQ without a peer.
+    /// The errors of `send_to`; EDESTADDRREQ without a peer.
     pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
         self.send_message(&Envelope { len: bytes.len(), ..Envelope::default() }, &[IoSlice::new(bytes)])
     }
 
-    /// Sends one message, or a train of them (`segment_size`), with what the envelope says. Its `len` must be that of
-    /// `parts`.
+    /// Sends one message, or several (`segment_size`), as the envelope says. Its `len` must be that of `parts`.
     ///
     /// # Errors
-    /// As `send_to`; EINVAL when the lengths differ.
+    /// The errors of `send_to`; EINVAL if the lengths differ.
     pub fn send_message(&self, envelope: &Envelope, parts: &[IoSlice<'_>]) -> io::Result<()> {
         if envelope.len != parts.iter().map(|part| part.len()).sum::<usize>() {
             return Err(Errno::INVAL.into());
@@ -99,10 +98,10 @@ impl Datagrams {
         self.wait(|| self.try_send(envelope, parts))
     }
 
-    /// Receives one datagram: how many bytes of it there was room for, and its sender. The rest is lost.
+    /// Receives one datagram; returns the bytes that fitted and the sender. The rest is lost.
     ///
     /// # Errors
-    /// EAGAIN when non-blocking and none is there; ICMP errors of a connected socket.
+    /// EAGAIN if non-blocking and none is there; ICMP errors of a connected socket.
     ///
     /// # Blocking
     /// Until one arrives.
@@ -111,10 +110,10 @@ impl Datagrams {
         Ok((copied, envelope.peer))
     }
 
-    /// Receives one message with all that is known of it: how many bytes there was room for, and the envelope.
+    /// Receives one message with its metadata; returns the bytes that fitted and the envelope.
     ///
     /// # Errors
-    /// As `recv_from`.
+    /// The errors of `recv_from`.
     pub fn receive_message(&self, parts: &mut [IoSliceMut<'_>]) -> io::Result<(usize, Envelope)> {
         self.wait(|| self.try_receive(parts))
     }

@@ -1,8 +1,8 @@
-//! Every operation as a `Future` that needs no particular runtime: wakers are called by a thread of the session, which
-//! starts with the first future that has to wait and sleeps while nothing happens.
+//! Every operation as a `Future` that needs no particular runtime. A thread of the session calls the wakers; it starts
+//! with the first future that has to wait and sleeps while nothing happens.
 //!
-//! Promises: a future that is dropped has done nothing (no byte taken, no connection accepted) unless it had answered;
-//! a future of [`Session::connect_async`] that is dropped closes the connection.
+//! Promises: a future dropped before its answer has done nothing (no byte taken, no connection accepted); dropping a
+//! future of [`Session::connect_async`] closes the connection.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -29,7 +29,7 @@ use crate::clock;
 /// Calls the wakers of a session.
 pub(super) struct Reactor {
     shared: Arc<Shared>,
-    /// Calls the thread.
+    /// Wakes the thread.
     nudge: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
@@ -42,9 +42,9 @@ struct Shared {
 
 #[derive(Default)]
 struct Waiting {
-    /// By slot.
+    /// Indexed by slot.
     slots: HashMap<u32, (SlotRef, Vec<Waker>)>,
-    /// By time; the number tells timers of one instant apart.
+    /// Ordered by time; the number distinguishes timers of one instant.
     timers: BinaryHeap<Reverse<(Instant, u64)>>,
     sleepers: HashMap<u64, Waker>,
     next: u64,
@@ -60,16 +60,16 @@ impl Reactor {
     }
 
     fn ring(&self) {
-        // A counter that is full already rings.
+        // A full counter rings already.
         rustix::io::write(self.nudge.as_fd(), &1u64.to_ne_bytes()).unwrap_or_default();
     }
 
-    /// Asks for a call of `waker` when the slot changes. Look again after this.
+    /// Registers `waker` for the next change of the slot. The caller must check the slot again after this.
     fn watch(&self, client: &Client, slot: SlotRef, waker: &Waker) {
         let mut waiting = lock(&self.shared.waiting);
         let (known, wakers) = waiting.slots.entry(slot.index).or_insert_with(|| (slot, Vec::new()));
         if *known != slot {
-            // The slot's earlier use is over; whoever waited for it looks again.
+            // The slot's earlier use is over; futures that waited for it check again.
             *known = slot;
             wakers.drain(..).for_each(Waker::wake);
         }
@@ -87,7 +87,7 @@ impl Drop for Reactor {
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
-            // A waker that has panicked has ended it already.
+            // A panicking waker has ended it already.
             thread.join().unwrap_or_default();
         }
     }
@@ -99,7 +99,7 @@ impl Shared {
             client.arm(self.waiter.context);
             let deadline = self.wake(client);
             if !self.stopping.load(Ordering::Acquire) && !client.has_event(self.waiter.context) {
-                // Only a descriptor that is not one fails here; then nobody can be woken any more.
+                // Only an invalid descriptor fails here; then no waker can be called any more.
                 if self.waiter.sleep(client, None, deadline).is_err() {
                     break;
                 }
@@ -109,7 +109,7 @@ impl Shared {
         client.close_context(self.waiter.context);
     }
 
-    /// Calls everybody whose slot has changed or whose time has come; when the next time comes.
+    /// Calls the wakers of changed slots and of due timers; returns the time of the next timer.
     fn wake(&self, client: &Client) -> Option<Instant> {
         let mut called = Vec::new();
         let mut waiting = lock(&self.waiting);
@@ -136,7 +136,7 @@ impl Shared {
     }
 }
 
-/// Ends at its time; see [`Session::sleep`].
+/// Future that ends at its time; see [`Session::sleep`].
 pub struct Sleep {
     session: Session,
     at: Instant,
@@ -186,12 +186,12 @@ impl Session {
         if let Some(reactor) = self.0.reactor.get() {
             return Ok(reactor);
         }
-        // Of two threads that come here at once one has started it in vain; that one is stopped.
+        // Of two threads that come here at once, one starts a reactor in vain; that one is stopped.
         let reactor = Reactor::start(&self.0.client)?;
         Ok(self.0.reactor.get_or_init(|| reactor))
     }
 
-    /// Polls `attempt` until it answers something other than EAGAIN.
+    /// Polls `attempt` until its result is not EAGAIN.
     async fn until<T>(&self, slot: SlotRef, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         poll_fn(|context| {
             for looked_again in [false, true] {
@@ -211,61 +211,61 @@ impl Session {
         .await
     }
 
-    /// As [`connect`](Self::connect).
+    /// Like [`connect`](Self::connect).
     ///
     /// # Errors
-    /// As `connect`.
+    /// The errors of `connect`.
     pub async fn connect_async(&self, remote: SocketAddr) -> io::Result<Stream> {
         let stream = self.start_connect(remote)?;
         self.until(stream.slot, || stream.is_open()).await?;
         Ok(stream)
     }
 
-    /// Ends after `duration`.
+    /// Returns a future that ends after `duration`.
     pub fn sleep(&self, duration: Duration) -> Sleep {
         Sleep { session: self.clone(), at: deadline(duration), number: None }
     }
 }
 
 impl Listener {
-    /// As [`accept`](Self::accept).
+    /// Like [`accept`](Self::accept).
     ///
     /// # Errors
-    /// As `accept`, without EAGAIN.
+    /// The errors of `accept`, except EAGAIN.
     pub async fn accept_async(&self) -> io::Result<(Stream, SocketAddr)> {
         self.session.until(self.slot, || self.try_accept()).await
     }
 }
 
 impl Stream {
-    /// Reads what is there, at least one byte; 0 at the end of the stream.
+    /// Reads the available bytes, at least one; 0 at the end of the stream.
     ///
     /// # Errors
-    /// As a blocking read, without EAGAIN.
+    /// The errors of a blocking read, except EAGAIN.
     pub async fn read_async(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.session.until(self.slot, || self.try_read(&mut [IoSliceMut::new(buffer)])).await
     }
 
-    /// As [`read_chunk`](Self::read_chunk).
+    /// Like [`read_chunk`](Self::read_chunk).
     ///
     /// # Errors
-    /// As `read_chunk`, without EAGAIN.
+    /// The errors of `read_chunk`, except EAGAIN.
     pub async fn read_chunk_async(&self) -> io::Result<Option<Chunk<'_>>> {
         self.session.until(self.slot, || self.try_read_chunk()).await
     }
 
-    /// Writes as much as there is room for, at least one byte.
+    /// Writes as much as there is space for, at least one byte.
     ///
     /// # Errors
-    /// As a blocking write, without EAGAIN.
+    /// The errors of a blocking write, except EAGAIN.
     pub async fn write_async(&self, bytes: &[u8]) -> io::Result<usize> {
         self.session.until(self.slot, || self.try_write(&[IoSlice::new(bytes)])).await
     }
 
-    /// Writes everything. Dropped half-way, it has written a part.
+    /// Writes everything. A future dropped half-way has written a part.
     ///
     /// # Errors
-    /// As `write_async`; how much was written is not told.
+    /// The errors of `write_async`; the number of bytes written is unknown then.
     pub async fn write_all_async(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let count = self.write_async(bytes).await?;
@@ -276,19 +276,19 @@ impl Stream {
 }
 
 impl Datagrams {
-    /// As [`send_to`](Self::send_to).
+    /// Like [`send_to`](Self::send_to).
     ///
     /// # Errors
-    /// As `send_to`, without EAGAIN.
+    /// The errors of `send_to`, except EAGAIN.
     pub async fn send_to_async(&self, bytes: &[u8], peer: SocketAddr) -> io::Result<()> {
         let envelope = Envelope { len: bytes.len(), peer: Some(peer), ..Envelope::default() };
         self.session.until(self.slot, || self.try_send(&envelope, &[IoSlice::new(bytes)])).await
     }
 
-    /// As [`recv_from`](Self::recv_from).
+    /// Like [`recv_from`](Self::recv_from).
     ///
     /// # Errors
-    /// As `recv_from`, without EAGAIN.
+    /// The errors of `recv_from`, except EAGAIN.
     pub async fn recv_from_async(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<SocketAddr>)> {
         let (copied, envelope) = self.session.until(self.slot, || self.try_receive(&mut [IoSliceMut::new(buffer)])).await?;
         Ok((copied, envelope.peer))

@@ -13,12 +13,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, accept_with, bind, get
 use super::session::{Session, error_of, gone};
 use super::stream::Stream;
 
-/// A port that is served. Closing it (drop) resets connections that nobody has accepted.
+/// A served port. Dropping it resets the connections that were not accepted.
 pub struct Listener {
     pub(super) session: Session,
     pub(super) slot: SlotRef,
     local: SocketAddr,
-    /// Holds the port in the kernel, for everybody to see. Who connects to it over another interface is reset.
+    /// Kernel socket that holds the port, visible to the whole machine. Connections to it over the kernel's interfaces
+    /// are reset.
     twin: OwnedFd,
     nonblocking: AtomicBool,
 }
@@ -36,17 +37,17 @@ impl Listener {
         Ok(listener)
     }
 
-    /// The address and port that are served.
+    /// The local address and port.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// Whether [`accept`](Self::accept) fails with EAGAIN instead of waiting.
+    /// Sets whether [`accept`](Self::accept) fails with EAGAIN instead of waiting.
     pub fn set_nonblocking(&self, on: bool) {
         self.nonblocking.store(on, Ordering::Relaxed);
     }
 
-    /// Changes an option of the listener, which its connections inherit.
+    /// Sets an option of the listener, which its connections inherit.
     ///
     /// # Errors
     /// EINVAL, ENOPROTOOPT.
@@ -54,10 +55,10 @@ impl Listener {
         self.session.set_option(self.slot, option, value)
     }
 
-    /// The connection that has waited longest, and its peer.
+    /// Accepts the connection that has waited longest; returns it and its peer.
     ///
     /// # Errors
-    /// EAGAIN when non-blocking and none waits; ECONNRESET when the service has died.
+    /// EAGAIN if non-blocking and none waits; ECONNRESET if the service has died.
     ///
     /// # Blocking
     /// Until there is one.
@@ -85,10 +86,10 @@ impl Listener {
         Err(Errno::AGAIN.into())
     }
 
-    /// Connections over interfaces that are not Ringway's reach the kernel's twin: they are reset.
+    /// Resets connections that reach the kernel socket over the kernel's interfaces.
     fn refuse_strangers(&self) {
         while let Ok(stranger) = accept_with(&self.twin, SocketFlags::CLOEXEC) {
-            // Where it cannot be set, the stranger gets a FIN instead.
+            // If the option cannot be set, the peer gets a FIN instead.
             sockopt::set_socket_linger(&stranger, Some(std::time::Duration::ZERO)).unwrap_or_default();
         }
     }
@@ -100,7 +101,7 @@ impl Drop for Listener {
     }
 }
 
-/// A socket of the kernel that takes the port.
+/// Creates the kernel socket that takes the port.
 pub(super) fn kernel_socket(kind: SocketType, local: SocketAddr) -> io::Result<OwnedFd> {
     let family = if local.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = socket_with(family, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
@@ -111,7 +112,7 @@ pub(super) fn kernel_socket(kind: SocketType, local: SocketAddr) -> io::Result<O
     Ok(socket)
 }
 
-/// `[::]` serves both families.
+/// Returns true for `[::]`, which serves both families.
 pub(super) fn is_wild_ipv6(local: SocketAddr) -> bool {
     local.is_ipv6() && local.ip().is_unspecified()
 }

@@ -1,4 +1,4 @@
-//! Waiting for many: which of the sources that were added can do something now.
+//! Waiting for many: reports which of the added sources are ready.
 //!
 //! Promises: level-triggered, and the cost of a wait follows the sources that have changed, not those that were added.
 
@@ -17,12 +17,12 @@ use super::wait::{Waiter, deadline, lock};
 use super::{Datagrams, Listener};
 use crate::clock;
 
-/// What is waited for. Errors and hang-ups are always told.
+/// Conditions to wait for. Errors and hang-ups are always reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
     /// Bytes, connections, datagrams, or the end of the stream.
     pub readable: bool,
-    /// Room to write.
+    /// Space to write.
     pub writable: bool,
 }
 
@@ -39,22 +39,22 @@ impl Interest {
     }
 }
 
-/// A source that can do something now.
+/// A source that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What the source was added with.
+    /// Token under which the source was added.
     pub token: u64,
-    /// What it can do.
+    /// Operations that it can do.
     pub readiness: Readiness,
 }
 
-/// Something that can be waited for.
+/// An object that can be waited for.
 pub trait Source {
     #[doc(hidden)]
     fn parts(&self) -> Parts;
 }
 
-/// What a [`Poller`] keeps of a source.
+/// State that a [`Poller`] keeps of a source.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Parts {
@@ -90,14 +90,14 @@ pub struct Poller {
     /// Ends a wait of another thread.
     nudge: OwnedFd,
     sources: Mutex<Sources>,
-    /// Somebody has called [`notify`](Poller::notify).
+    /// [`notify`](Poller::notify) was called.
     notified: AtomicBool,
 }
 
 #[derive(Default)]
 struct Sources {
     entries: HashMap<u32, Entry>,
-    /// Slots to look at: they have changed, or could do something when they were looked at last.
+    /// Slots to check: they have changed, or were ready at the last check.
     hot: VecDeque<u32>,
 }
 
@@ -109,7 +109,7 @@ struct Entry {
 }
 
 impl Poller {
-    /// A poller without sources.
+    /// Creates a poller without sources.
     ///
     /// # Errors
     /// The service is gone, or all wait contexts of the session are in use.
@@ -119,7 +119,8 @@ impl Poller {
         Ok(Poller { session: session.clone(), waiter, nudge, sources: Mutex::default(), notified: AtomicBool::new(false) })
     }
 
-    /// Waits for `source` too, which events name `token`. Adding it again changes both. Remove it before it is dropped.
+    /// Adds `source`, which events name by `token`; adding it again replaces both. The caller must remove it before
+    /// dropping it.
     pub fn add(&self, source: &impl Source, token: u64, interest: Interest) {
         let parts = source.parts();
         let mut sources = lock(&self.sources);
@@ -134,7 +135,7 @@ impl Poller {
         self.ring();
     }
 
-    /// No longer waits for `source`.
+    /// Removes `source`.
     pub fn remove(&self, source: &impl Source) {
         let parts = source.parts();
         self.session.client().unwatch(parts.slot, self.waiter.context);
@@ -144,33 +145,33 @@ impl Poller {
         }
     }
 
-    /// Ends a wait that is under way, or the next one.
+    /// Ends a wait in progress, or the next one.
     pub fn notify(&self) {
         self.notified.store(true, Ordering::Release);
         self.ring();
     }
 
     fn ring(&self) {
-        // A counter that is full already rings.
+        // A full counter rings already.
         rustix::io::write(&self.nudge, &1u64.to_ne_bytes()).unwrap_or_default();
     }
 
-    /// Fills `events` (after clearing it) with up to 1024 sources that can do something. None of them: the time has passed,
-    /// or somebody has called [`notify`](Self::notify).
+    /// Fills `events` (after clearing it) with up to 1024 ready sources; with none after `timeout` or
+    /// [`notify`](Self::notify).
     ///
     /// # Errors
-    /// ECONNRESET when the service has died; poll(2)'s.
+    /// ECONNRESET if the service has died; the errors of poll(2).
     ///
     /// # Blocking
-    /// Until something can be done, at most for `timeout`.
+    /// Until a source is ready, at most for `timeout`.
     pub fn wait(&self, events: &mut Vec<Event>, timeout: Option<Duration>) -> io::Result<()> {
         self.wait_for(events, EVENTS_MAX, timeout)
     }
 
-    /// As [`wait`](Self::wait), for up to `max` sources; the others have their turn the next time.
+    /// Like [`wait`](Self::wait), for up to `max` sources; the others come first the next time.
     ///
     /// # Errors
-    /// As `wait`.
+    /// The errors of `wait`.
     pub fn wait_for(&self, events: &mut Vec<Event>, max: usize, timeout: Option<Duration>) -> io::Result<()> {
         events.clear();
         if self.collect(events, max) {
@@ -239,7 +240,7 @@ impl Poller {
                 sources.hot.push_back(index);
             }
         }
-        // Those beyond the limit come first the next time.
+        // Slots beyond the limit come first the next time.
         for _ in 0..sources.hot.len().min(max) {
             let Some(index) = sources.hot.pop_front() else { break };
             let Some(entry) = sources.entries.get_mut(&index) else { continue };
@@ -261,7 +262,7 @@ impl Poller {
     }
 }
 
-/// Sources that one wait looks at.
+/// Most sources that one wait reports.
 const EVENTS_MAX: usize = 1024;
 
 impl AsFd for Poller {

@@ -14,22 +14,22 @@ use super::future::Reactor;
 use super::wait::Waiters;
 use super::{Datagrams, Listener, Stream};
 
-/// An attachment to a service: where sockets come from. Cheap to clone; all clones are one attachment, which ends with the
-/// last of them and of their sockets.
+/// An attachment to a service, which makes sockets. Clones are cheap and share the attachment, which ends with the last
+/// clone and the last of their sockets.
 #[derive(Clone)]
 pub struct Session(pub(super) Arc<Shared>);
 
-/// What all handles of a session share.
+/// State that all handles of a session share.
 pub(super) struct Shared {
     pub(super) client: Arc<Client>,
     pub(super) waiters: Waiters,
     pub(super) reactor: OnceLock<Reactor>,
-    /// Held by the thread whose control request is under way.
+    /// Held by the thread with a control request under way.
     pub(super) control: Mutex<()>,
 }
 
 impl Session {
-    /// Attaches to the service whose socket is at `path`, as an application group of its own.
+    /// Attaches, as an application group of its own, to the service with the socket `path`.
     ///
     /// # Errors
     /// No service answers there, or it refuses.
@@ -42,11 +42,11 @@ impl Session {
         Session::attach_as(path, token)
     }
 
-    /// As [`attach`](Self::attach), as a member of the group `token`: processes of one group share memory, so they can
-    /// harm each other.
+    /// Like [`attach`](Self::attach), as a member of the group `token`. Processes of one group share memory, so they
+    /// can harm each other.
     ///
     /// # Errors
-    /// As `attach`.
+    /// The errors of `attach`.
     pub fn attach_as(path: &Path, token: [u8; 16]) -> io::Result<Session> {
         let client = Client::attach(path, token, 0).map_err(|error| {
             io::Error::new(io::ErrorKind::NotConnected, format!("the service at {}: {error}", path.display()))
@@ -54,18 +54,19 @@ impl Session {
         Ok(Session::over(client))
     }
 
-    /// Attaches to the service that RINGWAY_SOCKET names, as a member of the group that RINGWAY_GROUP names (`ringway run`
-    /// sets both); without that, as a group of its own.
+    /// Attaches to the service named by RINGWAY_SOCKET, as a member of the group named by RINGWAY_GROUP (`ringway run`
+    /// sets both), or without that as a group of its own.
     ///
     /// # Errors
-    /// RINGWAY_SOCKET is not set, RINGWAY_GROUP is not 32 hexadecimal digits, or as `attach`.
+    /// RINGWAY_SOCKET is not set, RINGWAY_GROUP is not 32 hexadecimal digits, or the errors of `attach`.
     pub fn from_environment() -> io::Result<Session> {
         let path = std::env::var_os("RINGWAY_SOCKET").filter(|path| !path.is_empty());
-        let path = path.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "RINGWAY_SOCKET names no service"))?;
+        let path = path.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "RINGWAY_SOCKET is not set"))?;
         let Some(group) = std::env::var_os("RINGWAY_GROUP") else { return Session::attach(Path::new(&path)) };
         let digits = group.to_str().filter(|digits| digits.len() == 32);
         let token = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
-        let token = token.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "RINGWAY_GROUP is no group's token"))?;
+        let token =
+            token.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "RINGWAY_GROUP is not 32 hexadecimal digits"))?;
         Session::attach_as(Path::new(&path), token.to_be_bytes())
     }
 
@@ -74,11 +75,11 @@ impl Session {
         Session(Arc::new(Shared { client, waiters: Waiters::default(), reactor: OnceLock::new(), control: Mutex::new(()) }))
     }
 
-    /// Serves a port on Ringway's interfaces; port 0: one that is free. The kernel's port is taken too. `[::]` serves IPv4
-    /// as well.
+    /// Serves a port on Ringway's interfaces; port 0: a free one. The kernel's port is taken too. `[::]` serves IPv4 as
+    /// well.
     ///
     /// # Errors
-    /// EADDRINUSE, EACCES as bind(2) and listen(2) say; EADDRNOTAVAIL where Ringway serves no such address.
+    /// EADDRINUSE, EACCES as of bind(2) and listen(2); EADDRNOTAVAIL if Ringway does not serve the address.
     pub fn listen(&self, local: SocketAddr, backlog: u32) -> io::Result<Listener> {
         Listener::open(self, local, backlog)
     }
@@ -86,7 +87,7 @@ impl Session {
     /// Opens a connection.
     ///
     /// # Errors
-    /// ECONNREFUSED, ETIMEDOUT and others as connect(2); ENETUNREACH when no interface of Ringway leads there.
+    /// ECONNREFUSED, ETIMEDOUT and others as of connect(2); ENETUNREACH if no interface of Ringway leads there.
     ///
     /// # Blocking
     /// Until the handshake is over.
@@ -96,23 +97,24 @@ impl Session {
         Ok(stream)
     }
 
-    /// Begins to open a connection; it is open when it becomes writable. [`Stream::take_error`] says what went wrong.
+    /// Begins to open a connection; it is open when it becomes writable. [`Stream::take_error`] returns the reason of a
+    /// failure.
     ///
     /// # Errors
-    /// What is known at once: ENETUNREACH, EADDRNOTAVAIL.
+    /// Errors that are known at once: ENETUNREACH, EADDRNOTAVAIL.
     pub fn start_connect(&self, remote: SocketAddr) -> io::Result<Stream> {
         Stream::start(self, remote)
     }
 
-    /// A datagram socket on `local`; port 0: one that is free.
+    /// Opens a datagram socket on `local`; port 0: a free one.
     ///
     /// # Errors
-    /// As bind(2); EADDRNOTAVAIL where Ringway serves no such address.
+    /// The errors of bind(2); EADDRNOTAVAIL if Ringway does not serve the address.
     pub fn bind_datagrams(&self, local: SocketAddr) -> io::Result<Datagrams> {
         Datagrams::open(self, local)
     }
 
-    /// Whether the service still runs.
+    /// Returns true if the service still runs.
     pub fn is_alive(&self) -> bool {
         self.0.client.service_alive()
     }
@@ -121,7 +123,7 @@ impl Session {
         &self.0.client
     }
 
-    /// A slot for a new socket.
+    /// Takes a slot for a new socket.
     pub(super) fn open_slot(&self) -> io::Result<SlotRef> {
         let slot = self.client().open_slot();
         slot.ok_or_else(|| if self.is_alive() { Errno::NFILE.into() } else { gone() })
@@ -132,21 +134,21 @@ impl Session {
         self.client().show(slot, purpose, twin.as_raw_fd()).map_err(|error| io::Error::other(error.to_string()))
     }
 
-    /// Gives a socket up: bytes that were written still go out, unless bytes were not read.
+    /// Closes a socket: written bytes are still sent, unless received bytes are unread.
     pub(super) fn release(&self, slot: SlotRef, linger_s: Option<u16>) {
-        // What another process holds, or a dead service has forgotten, is not closed by us.
+        // Sockets that another process holds, or a dead service has forgotten, stay open.
         if self.client().is_current(slot) && self.client().release(slot.index) {
             self.client().close(slot, linger_s);
         }
     }
 }
 
-/// The service has died.
+/// The error for a dead service.
 pub(super) fn gone() -> io::Error {
     Errno::CONNRESET.into()
 }
 
-/// The errno that a failure is for a socket call of Linux.
+/// The errno of a failure, as of Linux's socket calls.
 pub(super) fn error_of(failure: Failure) -> io::Error {
     let errno = match failure {
         Failure::Refused => Errno::CONNREFUSED,
@@ -164,7 +166,7 @@ pub(super) fn error_of(failure: Failure) -> io::Error {
         Failure::NotConnected => Errno::NOTCONN,
         Failure::ProtocolUnreachable => Errno::NOPROTOOPT,
         Failure::Prohibited => Errno::ACCESS,
-        // As the kernel says what its own chain of output has refused.
+        // The kernel's errno for packets that its own output chain has refused.
         Failure::Guarded => Errno::PERM,
         Failure::MessageTooLong => Errno::MSGSIZE,
     };

@@ -17,12 +17,12 @@ use rustix::io::Errno;
 use super::session::{Session, error_of, gone};
 use super::wait::{deadline, lock};
 
-/// A TCP connection. Dropping it closes it: what was written still goes out, unless received bytes were not read, which
-/// resets it as in the kernel.
+/// A TCP connection. Dropping it closes it: written data is still sent, unless received bytes are unread, which resets
+/// it as in the kernel.
 pub struct Stream {
     pub(super) session: Session,
     pub(super) slot: SlotRef,
-    /// Bytes that were lent and not given back; the slot still counts them as unread.
+    /// Bytes that are lent and not given back; the slot still counts them as unread.
     pub(super) lent: Arc<AtomicU32>,
     nonblocking: AtomicBool,
     timeouts: Mutex<Timeouts>,
@@ -34,22 +34,22 @@ struct Timeouts {
     write: Option<Duration>,
 }
 
-/// Received bytes, in place. Dropping it gives them back, and only then the window opens for as many.
+/// Received bytes, in place. Dropping it gives them back, and only then the window opens by as many.
 pub struct Chunk<'a> {
     lent: Lent<'a>,
     account: Account<'a>,
 }
 
-/// A chunk that has let go of its borrow ([`Chunk::hold`]); its stream takes it back.
+/// A chunk without its borrow ([`Chunk::hold`]); its stream takes it back.
 pub struct Held(Loan);
 
-/// Room for bytes to send, in place. [`commit`](Room::commit) sends what was written; dropping it sends nothing.
+/// Space for bytes to send, in place. [`commit`](Room::commit) sends the written bytes; dropping it sends nothing.
 pub struct Room<'a>(Reserved<'a>);
 
-/// Room that has let go of its borrow ([`Room::hold`]); its stream sends it or takes it back.
+/// A [`Room`] without its borrow ([`Room::hold`]); its stream sends it or takes it back.
 pub struct HeldRoom(Reservation);
 
-/// Counts the bytes of a chunk as lent as long as it lives.
+/// Counts the bytes of a chunk as lent while it lives.
 struct Account<'a>(&'a AtomicU32, u32);
 
 impl Drop for Account<'_> {
@@ -79,7 +79,7 @@ impl Stream {
         self.session.block_on(self.slot, None, self.write_deadline(), || self.is_open())
     }
 
-    /// EAGAIN while the handshake runs.
+    /// Fails with EAGAIN during the handshake.
     pub(super) fn is_open(&self) -> io::Result<()> {
         let client = self.session.client();
         if client.known_dead() {
@@ -93,35 +93,35 @@ impl Stream {
         }
     }
 
-    /// Our end.
+    /// The local address.
     pub fn local_addr(&self) -> SocketAddr {
         self.session.client().slot(self.slot.index).local()
     }
 
-    /// The peer's end.
+    /// The peer's address.
     pub fn peer_addr(&self) -> SocketAddr {
         self.session.client().slot(self.slot.index).remote()
     }
 
-    /// Whether calls fail with EAGAIN instead of waiting.
+    /// Sets whether calls fail with EAGAIN instead of waiting.
     pub fn set_nonblocking(&self, on: bool) {
         self.nonblocking.store(on, Ordering::Relaxed);
     }
 
-    /// After so long a read that waits fails with EAGAIN; `None`: never.
+    /// Sets the time after which a waiting read fails with EAGAIN; `None`: never.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) {
         lock(&self.timeouts).read = timeout;
     }
 
-    /// After so long a write (or connect) that waits fails with EAGAIN; `None`: never.
+    /// Sets the time after which a waiting write (or connect) fails with EAGAIN; `None`: never.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) {
         lock(&self.timeouts).write = timeout;
     }
 
-    /// TCP_NODELAY.
+    /// Sets TCP_NODELAY.
     ///
     /// # Errors
-    /// The connection is over.
+    /// The connection has ended.
     pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
         self.set_option(SocketOption::NoDelay, on.into())
     }
@@ -134,7 +134,7 @@ impl Stream {
         self.session.set_option(self.slot, option, value)
     }
 
-    /// What the stack knows of the connection, as TCP_INFO.
+    /// The stack's information on the connection, as by TCP_INFO.
     ///
     /// # Errors
     /// ENOTCONN.
@@ -142,16 +142,17 @@ impl Stream {
         self.session.info(self.slot)
     }
 
-    /// What went wrong, once, as SO_ERROR.
+    /// Takes the pending error, as by SO_ERROR.
     pub fn take_error(&self) -> Option<io::Error> {
         let client = self.session.client();
         client.is_current(self.slot).then(|| client.slot(self.slot.index).take_error())?.map(error_of)
     }
 
-    /// Received bytes in place, at most 64 KiB; `None` at the end of the stream. Several may be held at once.
+    /// Returns received bytes in place, at most 64 KiB; `None` at the end of the stream. Several chunks may be held at
+    /// once.
     ///
     /// # Errors
-    /// EAGAIN when non-blocking and nothing is there; ECONNRESET and others.
+    /// EAGAIN if non-blocking and nothing is there; ECONNRESET and others.
     ///
     /// # Blocking
     /// Until bytes arrive.
@@ -168,51 +169,51 @@ impl Stream {
         }))
     }
 
-    /// The bytes of a chunk that is held.
+    /// The bytes of a held chunk.
     pub fn bytes<'a>(&'a self, held: &'a Held) -> &'a [u8] {
         self.session.client().lent_bytes(&held.0)
     }
 
-    /// Takes back a chunk that is held. One that is dropped instead stays lost to the session.
+    /// Takes back a held chunk. If it is dropped instead, it stays lost to the session.
     pub fn give_back(&self, held: Held) {
         let count = self.bytes(&held).len() as u32;
         self.session.client().end_loan(held.0);
         self.lent.fetch_sub(count, Ordering::AcqRel);
     }
 
-    /// Room for up to `len` bytes in place, at most 32 KiB; at most 2048 when no large room is left.
+    /// Reserves space for up to `len` bytes in place, at most 32 KiB; at most 2048 if no large chunk is left.
     ///
     /// # Errors
-    /// EAGAIN when non-blocking and there is none; EPIPE and others.
+    /// EAGAIN if non-blocking and there is none; EPIPE and others.
     ///
     /// # Blocking
-    /// Until there is room.
+    /// Until there is space.
     pub fn reserve(&self, len: usize) -> io::Result<Room<'_>> {
         self.wait_to_write(|| self.session.client().reserve(self.slot, len).map_err(send_error)).map(Room)
     }
 
-    /// The bytes of a room that is held.
+    /// The bytes of a held reservation.
     pub fn room_bytes<'a>(&'a self, held: &'a mut HeldRoom) -> &'a mut [u8] {
         self.session.client().reserved_bytes(&mut held.0)
     }
 
-    /// As [`Room::commit`].
+    /// Like [`Room::commit`].
     ///
     /// # Errors
-    /// As [`Room::commit`]; the room is given back.
+    /// The errors of [`Room::commit`]; the reservation is given back.
     ///
     /// # Panics
-    /// As [`Room::commit`].
+    /// The errors of [`Room::commit`].
     pub fn commit(&self, held: HeldRoom, count: usize) -> io::Result<()> {
         self.session.client().commit(held.0, count).map_err(send_error)
     }
 
-    /// Takes back a room that is held. One that is dropped instead stays lost to the session.
+    /// Takes back a held reservation. If it is dropped instead, it stays lost to the session.
     pub fn cancel(&self, held: HeldRoom) {
         self.session.client().cancel(held.0);
     }
 
-    /// No more bytes will be written (a FIN follows those that were), or read.
+    /// Ends writing (a FIN follows the written bytes), reading, or both.
     ///
     /// # Errors
     /// ENOTCONN.
@@ -257,7 +258,7 @@ impl Stream {
     }
 }
 
-/// What can be done now; bytes that are lent are not there to be read again.
+/// The operations that are possible now; lent bytes do not count as readable.
 pub(super) fn readiness(session: &Session, slot: SlotRef, lent: &AtomicU32) -> Readiness {
     let client = session.client();
     let mut readiness = client.readiness(slot);
@@ -272,10 +273,10 @@ pub(super) fn readiness(session: &Session, slot: SlotRef, lent: &AtomicU32) -> R
 }
 
 impl<'a> Chunk<'a> {
-    /// Lets go of the borrow, to be kept beside the stream. Give it back with [`Stream::give_back`].
+    /// Releases the borrow, so that the chunk can be kept beside the stream. Give it back with [`Stream::give_back`].
     pub fn hold(self) -> Held {
         let Chunk { lent, account } = self;
-        // It stays lent.
+        // The bytes stay lent.
         std::mem::forget(account);
         Held(lent.into_loan())
     }
@@ -290,19 +291,19 @@ impl Deref for Chunk<'_> {
 }
 
 impl Room<'_> {
-    /// Lets go of the borrow, to be kept beside the stream. Send it with [`Stream::commit`], or give it back with
-    /// [`Stream::cancel`].
+    /// Releases the borrow, so that the reservation can be kept beside the stream. Send it with [`Stream::commit`], or
+    /// give it back with [`Stream::cancel`].
     pub fn hold(self) -> HeldRoom {
         HeldRoom(self.0.into_reservation())
     }
 
-    /// Sends the first `count` bytes, behind everything that was written before.
+    /// Sends the first `count` bytes, after everything written before.
     ///
     /// # Errors
     /// EPIPE and others; nothing was sent then.
     ///
     /// # Panics
-    /// When `count` is more than there was room for.
+    /// Panics if `count` exceeds the reserved length.
     pub fn commit(self, count: usize) -> io::Result<()> {
         self.0.commit(count).map_err(send_error)
     }

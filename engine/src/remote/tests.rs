@@ -1,4 +1,5 @@
-//! Programs that talk to each other over one service: a worker in a thread of its own, whose only interface leads nowhere.
+//! Programs that talk to each other over one service: a worker in its own thread, with one interface, which leads
+//! nowhere.
 
 mod house;
 mod loops;
@@ -12,7 +13,7 @@ use house::{House, LOCAL};
 
 use super::{Event, Interest, Listener, Poller, Session, SocketOption, Stream};
 
-/// The port of `listener` on the address of the worker.
+/// The port of `listener` at the worker's address.
 fn address(listener: &Listener) -> SocketAddr {
     SocketAddr::new(LOCAL.into(), listener.local_addr().port())
 }
@@ -21,11 +22,11 @@ fn listen(session: &Session) -> Listener {
     session.listen("0.0.0.0:0".parse().expect("an address"), 64).expect("a port is free")
 }
 
-/// A connection: the opener's end and the other.
+/// Opens a connection; returns the opener's end and the other.
 fn pair(house: &House) -> (Stream, Stream) {
     let (server, client) = (house.session(), house.session());
     let listener = listen(&server);
-    let opened = client.connect(address(&listener)).expect("somebody listens");
+    let opened = client.connect(address(&listener)).expect("there is a listener");
     let (accepted, peer) = listener.accept().expect("it came");
     assert_eq!((peer, opened.peer_addr()), (opened.local_addr(), accepted.local_addr()));
     (opened, accepted)
@@ -100,7 +101,7 @@ fn a_program_that_keeps_its_chunks_stops_its_own_peer_only() {
     near.set_nonblocking(true);
     far.set_nonblocking(true);
     let (mut kept, mut idle_rounds) = (Vec::new(), 0);
-    // Until neither end can do anything: what a turn of the worker takes is known by a round trip beside.
+    // Until neither end can do anything; a round trip beside proves an iteration of the worker.
     while idle_rounds < 20 {
         let wrote = (&near).write(&[7; 4096]).is_ok();
         let chunk = far.read_chunk().ok().flatten();
@@ -124,7 +125,7 @@ fn a_poller_tells_what_can_be_done_and_only_that() {
     let mut events = Vec::new();
     poller.wait(&mut events, Some(Duration::ZERO)).expect("the service lives");
     assert_eq!(events, []);
-    let near = client.connect(address(&listener)).expect("somebody listens");
+    let near = client.connect(address(&listener)).expect("there is a listener");
     poller.wait(&mut events, None).expect("the service lives");
     assert!(matches!(events[..], [Event { token: 1, readiness }] if readiness.readable));
     let (far, _) = listener.accept().expect("it was told");
@@ -207,7 +208,7 @@ fn datagrams_and_their_envelopes() {
     assert!(would_block(here.recv_from(&mut buffer)));
     let beside = SocketAddr::new([10, 99, 0, 2].into(), 9);
     there.connect(beside).expect("an interface leads there");
-    there.send(b"to nobody").expect("there is room");
+    there.send(b"refused").expect("there is room");
     assert_eq!(
         there.connect("127.0.0.1:9".parse().expect("an address")).err().map(|e| e.kind()),
         Some(ErrorKind::NetworkUnreachable)
@@ -229,7 +230,7 @@ fn futures_need_no_particular_runtime() {
         }
     };
     let ask = async {
-        let stream = client.connect_async(to).await.expect("somebody listens");
+        let stream = client.connect_async(to).await.expect("there is a listener");
         let bytes = pattern(100_000);
         let mut back = vec![0; bytes.len()];
         let (mut sent, mut got) = (0, 0);

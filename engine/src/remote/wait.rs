@@ -14,14 +14,14 @@ use rustix::io::Errno;
 use super::session::{Session, gone};
 use crate::clock;
 
-/// Of a second.
+/// Nanoseconds in a second.
 const NANOS: u64 = 1_000_000_000;
 
-/// Contexts that no call waits on at present.
+/// Contexts on which no call waits at present.
 #[derive(Default)]
 pub(super) struct Waiters(Mutex<Vec<Waiter>>);
 
-/// A context and the descriptor by which the worker wakes whoever sleeps on it.
+/// A context and the descriptor by which the worker wakes the thread that sleeps on it.
 pub(super) struct Waiter {
     pub(super) context: ContextIndex,
     pub(super) bell: OwnedFd,
@@ -37,7 +37,7 @@ impl Waiter {
         Ok(Waiter { context, bell: bell.fd })
     }
 
-    /// As `open`, with an eventfd by which this program ends the wait too: the bell itself is rung by the service alone.
+    /// Like `open`, with an eventfd by which this program can end the wait; only the service rings the bell itself.
     pub(super) fn open_with_nudge(client: &Client) -> io::Result<(Waiter, OwnedFd)> {
         let nudge = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let waiter = Waiter::open(client)?;
@@ -79,8 +79,8 @@ impl Waiter {
 }
 
 impl Session {
-    /// Tries until `attempt` answers; between two tries the thread sleeps until the slot has changed, or `other` can be
-    /// read. EAGAIN after the deadline.
+    /// Calls `attempt` until its result is not EAGAIN; between two calls the thread sleeps until the slot has changed
+    /// or `other` is readable. Fails with EAGAIN after the deadline.
     pub(super) fn block_on<T>(
         &self,
         slot: SlotRef,
@@ -117,13 +117,14 @@ impl Session {
     }
 }
 
-/// When `timeout` will have passed; centuries are as good as never.
+/// The time at which `timeout` has passed; centuries count as never.
 pub(super) fn deadline(timeout: Duration) -> Instant {
     let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX / 2);
     clock::now() + ringway_shm::Duration::from_nanos(nanos)
 }
 
-/// What is behind these locks is whole after every statement, so a panic of another thread does not matter.
+/// Locks a mutex. The state behind these locks is consistent after every statement, so another thread's panic does no
+/// harm.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

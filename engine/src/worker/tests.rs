@@ -13,7 +13,7 @@ use ringway_stack::{Counter, FastOpenKeys};
 use crate::metrics::Work;
 use harness::{Net, SERVER, pattern, socket};
 
-/// Bytes in both directions arrive as they were written, then the ends, then everything is free again.
+/// Bytes in both directions arrive as written, then the ends of stream; then everything is free again.
 #[test]
 fn bytes_arrive_and_everything_is_given_back() {
     let mut net = Net::new();
@@ -38,7 +38,8 @@ fn bytes_arrive_and_everything_is_given_back() {
     assert!(net.frames_are_all_free(), "a frame was lost");
 }
 
-/// What asks the kernel for ports takes time: one group gets some of it in each turn, and who was first is last next time.
+/// Requests that ask the kernel for ports take time: one group gets some in each iteration, and the first is last next
+/// time.
 #[test]
 fn a_group_that_opens_much_at_once_gets_its_share_of_each_turn() {
     const MANY: usize = 100;
@@ -57,7 +58,7 @@ fn a_group_that_opens_much_at_once_gets_its_share_of_each_turn() {
     });
 }
 
-/// SO_LINGER of zero and exit: the worker hears of the death in the turn in which it would have taken the request.
+/// SO_LINGER of zero and exit: the worker hears of the death in the iteration in which it would have taken the request.
 #[test]
 fn a_reset_that_a_program_asked_for_before_its_end_is_no_fin() {
     for by_group in [true, false] {
@@ -78,8 +79,8 @@ fn a_reset_that_a_program_asked_for_before_its_end_is_no_fin() {
     }
 }
 
-/// Linux sends while it is written. So an answer that was written arrives although the connection is reset in the same
-/// turn, by SO_LINGER of zero or since the request was never read.
+/// Written data is sent although the connection is reset in the same iteration, by SO_LINGER of zero or because the
+/// request was never read. Linux sends it during the write.
 #[test]
 fn what_was_written_goes_before_a_reset() {
     for unread in [false, true] {
@@ -109,7 +110,7 @@ fn what_was_written_goes_before_a_reset() {
     }
 }
 
-/// RFC 7413: the first connection gets a cookie; the second one is open at once, and what is written goes with its SYN.
+/// RFC 7413: the first connection gets a cookie; the second one is open at once, and its data goes with its SYN.
 #[test]
 fn fast_open() {
     let mut net = Net::new();
@@ -139,7 +140,7 @@ fn fast_open() {
     }
 }
 
-/// TCP_FASTOPEN_KEY, before and after `listen`: the keys are the listener's own, and one key takes the place of two.
+/// TCP_FASTOPEN_KEY, before and after `listen`: the keys are the listener's own, and one key replaces two.
 #[test]
 fn fast_open_keys() {
     let mut net = Net::new();
@@ -167,7 +168,7 @@ fn fast_open_keys() {
     assert_eq!(keys(&net), [FastOpenKeys { primary: [3; 16], backup: Some([4; 16]) }]);
 }
 
-/// A refused connection says so.
+/// A refused connection fails with that reason.
 #[test]
 fn nobody_listens() {
     let mut net = Net::new();
@@ -194,7 +195,7 @@ fn other_destinations_are_not_ours() {
     assert_eq!(net.control(1, slot, Operation::Listen { local, backlog: 1, dual_stack: false }), ControlAnswer::NotOurs);
 }
 
-/// A port belongs to the group that asked first, until it closes.
+/// A port belongs to the first group that requested it, until it closes.
 #[test]
 fn two_groups_cannot_have_one_port() {
     let mut net = Net::new();
@@ -208,7 +209,7 @@ fn two_groups_cannot_have_one_port() {
     assert_eq!(net.control(other, slot, operation), ControlAnswer::Done);
 }
 
-/// What a dead process held is closed as the kernel does: FIN where all was read, RST where not.
+/// Sockets of a dead process are closed as the kernel does: FIN if everything was read, otherwise RST.
 #[test]
 fn a_dead_process_closes_its_connections() {
     let mut net = Net::new();
@@ -230,7 +231,7 @@ fn a_dead_process_closes_its_connections() {
     assert_eq!(net.workers[0].attachments.sockets(), 0, "all slots are free again");
 }
 
-/// A region that goes away sends what was written before it goes.
+/// A region that ends first sends the data written to it.
 #[test]
 fn a_detached_region_still_sends_what_was_written() {
     let mut net = Net::new();
@@ -250,7 +251,7 @@ fn a_detached_region_still_sends_what_was_written() {
     assert!(got == bytes, "{} of {} bytes", got.len(), bytes.len());
 }
 
-/// A program that has ended and whose peer reads nothing keeps its memory until another program needs the place; then the
+/// The memory of an ended program with a peer that reads nothing stays until another program needs the space; then the
 /// connection is reset, and the memory is free.
 #[test]
 fn what_ended_programs_have_left_counts_as_their_users() {
@@ -275,7 +276,7 @@ fn what_ended_programs_have_left_counts_as_their_users() {
     assert_eq!(net.workers[1].core.metrics.value(Work::OrphansReset), 1);
 }
 
-/// Linux: tcp_max_orphans. Who closes one more has it reset.
+/// Linux: tcp_max_orphans. A connection that is closed beyond the limit is reset.
 #[test]
 fn orphans_have_a_limit() {
     let mut net = Net::new();
@@ -297,7 +298,7 @@ fn orphans_have_a_limit() {
     assert_eq!(net.ports_in_use(), 0, "each port is given back once");
 }
 
-/// Messages of some KiB are copied by nobody but the programs, either.
+/// Messages of some KiB are copied only by the programs, too.
 #[test]
 fn messages_of_8_kib_go_from_the_memory_of_their_writer_to_that_of_their_reader() {
     let mut net = Net::on(MemoryOptions::offloading());
@@ -315,7 +316,7 @@ fn messages_of_8_kib_go_from_the_memory_of_their_writer_to_that_of_their_reader(
         });
         assert_eq!((sent, lent), (message.len(), 1), "it leaves from where it was written");
         assert_eq!(net.workers[0].attachments.free_rooms(), all - 1, "and has arrived where it is read");
-        assert!(!net.workers[0].attachments.readers_first(), "who has messages is given the processor as always");
+        assert!(!net.workers[0].attachments.readers_first(), "messages do not make the reader run first");
         net.receive_into(0, server, &mut got);
         assert!(got == message);
         net.run_for_ms(100);
@@ -323,8 +324,8 @@ fn messages_of_8_kib_go_from_the_memory_of_their_writer_to_that_of_their_reader(
     }
 }
 
-/// On a link that carries large packets, bytes leave from the chunks that their writer has filled, and are read to the memory of
-/// their reader, who comes late; all chunks come back.
+/// On a link that carries large packets, bytes leave from the chunks that their writer has filled, and are read to the
+/// memory of their slow reader; all chunks come back.
 #[test]
 fn large_packets_go_from_the_memory_of_their_writer_to_that_of_their_reader() {
     let mut net = Net::on(MemoryOptions::offloading());
@@ -349,7 +350,7 @@ fn large_packets_go_from_the_memory_of_their_writer_to_that_of_their_reader() {
     assert!(got == bytes, "{} of {} bytes", got.len(), bytes.len());
     assert!(least < all, "nothing was read to the reader's memory");
     assert!(most > 0, "nothing has left from the writer's memory");
-    assert!(readers_first, "the reader, who comes late, was not given the processor");
+    assert!(readers_first, "the slow reader was not given the processor");
     assert!(!net.workers[0].attachments.readers_first(), "nothing more has come");
     assert!(ahead > 256 << 10, "the only writer may write far ahead, not only {ahead} bytes");
     net.run_for_ms(100);
@@ -360,7 +361,7 @@ fn large_packets_go_from_the_memory_of_their_writer_to_that_of_their_reader() {
     assert!(net.frames_are_all_free());
 }
 
-/// What leaves from where it was written takes no frame: a writer has all of its own chunks, not a share of the frames.
+/// Data sent from the writer's chunks takes no frame: a writer has all of its own chunks, not a share of the frames.
 #[test]
 fn a_writer_may_fill_its_own_chunks() {
     let mut net = Net::on(MemoryOptions::offloading());
@@ -378,7 +379,7 @@ fn a_writer_may_fill_its_own_chunks() {
         assert!(sent > before, "{sent} bytes, and no more");
     }
     let lent = net.workers[1].attachments.lent_chunks();
-    assert!(lent > 64, "only {lent} chunks wait for the peer, who reads nothing");
+    assert!(lent > 64, "only {lent} chunks wait for the peer, which reads nothing");
     net.run_until(|net| {
         net.receive_into(0, server, &mut got);
         got.len() >= bytes.len()
@@ -386,8 +387,8 @@ fn a_writer_may_fill_its_own_chunks() {
     assert!(got == bytes);
 }
 
-/// Forty peers that read nothing hold neither all chunks nor all frames of either end: one more
-/// connection still works both ways.
+/// Forty peers that read nothing hold neither all chunks nor all frames of either end: one more connection still works
+/// both ways.
 #[test]
 fn slow_readers_leave_room_for_others() {
     let mut net = Net::new();
@@ -417,8 +418,8 @@ fn slow_readers_leave_room_for_others() {
     assert!(read.chunks(bytes.len()).next().is_some_and(|first| bytes.starts_with(first)));
 }
 
-/// As many slow readers as there is room for, each of whom is written to as long as that goes, while others come and are
-/// answered, one after the other.
+/// As many slow readers as there is space for are written to as far as possible, while others connect and are answered,
+/// one after the other.
 #[test]
 fn who_never_reads_leaves_a_share_to_those_that_drain() {
     let mut net = Net::new();
@@ -448,7 +449,7 @@ fn who_never_reads_leaves_a_share_to_those_that_drain() {
         net.run_for_ms(10);
     }
     let mut read = Vec::new();
-    // Who reads after all is written to again.
+    // A peer that reads after all gets data again.
     net.run_until(|net| {
         net.receive_into(1, slow[99].0, &mut read);
         net.send_some(0, slow[99].1, &bytes);
@@ -471,7 +472,7 @@ fn an_idle_worker_sleeps_for_ever() {
     assert_eq!(net.apps[1].client.slot(client.index).state(), State::Connected);
 }
 
-/// The end of a stream without bytes, and a reset, are edges for those who wait for edges.
+/// An empty end of stream, and a reset, are edges for edge-triggered waiters.
 #[test]
 fn ends_are_edges() {
     let mut net = Net::new();
@@ -494,7 +495,7 @@ fn ends_are_edges() {
     assert!(reset.0 != before.0 && reset.1 != before.1, "{before:?} {reset:?}");
 }
 
-/// A reset of a connection that both ends have closed: who reads is told of the end, who asks of the reset (Linux, tcp_reset).
+/// A reset of a connection that both ends have closed: a read returns the end, SO_ERROR the reset (Linux, tcp_reset).
 #[test]
 fn a_reset_behind_both_ends() {
     let mut net = Net::new();
@@ -503,7 +504,7 @@ fn a_reset_behind_both_ends() {
     let server = net.accept(0, listener);
     assert_eq!(net.control(1, client, Operation::Shutdown), ControlAnswer::Done);
     net.run_until(|net| net.apps[0].client.slot(server.index).flags().has(Flags::PEER_CLOSED));
-    // More than the other end, which does not read, has room for: the FIN waits behind it.
+    // More than the other end, which does not read, has space for: the FIN waits behind it.
     net.send_some(0, server, &pattern(8_000_000, 1));
     net.run_for_ms(5);
     assert_eq!(net.control(0, server, Operation::Shutdown), ControlAnswer::Done);
@@ -514,7 +515,7 @@ fn a_reset_behind_both_ends() {
     assert_eq!((got.len(), net.apps[0].client.slot(server.index).take_error()), (0, Some(Failure::Reset)));
 }
 
-/// TCP_INFO travels to the application.
+/// TCP_INFO reaches the application.
 #[test]
 fn info_is_answered() {
     let mut net = Net::new();
@@ -528,7 +529,7 @@ fn info_is_answered() {
     assert_eq!((info.state, info.mss), (1, 1448));
 }
 
-/// A group that fires nonsense at its own region harms nobody else, and the worker survives.
+/// A group that writes nonsense into its own region harms no other, and the worker survives.
 #[test]
 fn hostile_requests_harm_only_their_author() {
     for seed in 0..20 {
@@ -546,8 +547,8 @@ fn hostile_requests_harm_only_their_author() {
     }
 }
 
-/// Envelopes that lie about what follows them, on sockets that come and go: the worker goes on, others get their bytes,
-/// and nothing of the author's is left behind.
+/// False envelopes, on sockets that come and go: the worker goes on, others get their bytes, and nothing of the
+/// author's is left behind.
 #[test]
 fn hostile_envelopes_harm_only_their_author() {
     for seed in 0..20 {

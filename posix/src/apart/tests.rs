@@ -1,4 +1,4 @@
-//! What a thread with descriptors of its own has, and what the others keep.
+//! Descriptors of a thread with its own table, and those of the other threads.
 
 use super::*;
 use crate::fallback::Kernel;

@@ -1,4 +1,4 @@
-//! Threads that share a context, and threads that may not take a bell's event, are woken all the same.
+//! Threads that share a context, and threads that may not take a bell's event, are woken too.
 
 use super::*;
 use crate::channel::Taking;
@@ -8,7 +8,7 @@ use ringway_shm::channel::State;
 use std::io::IoSliceMut;
 use std::thread;
 
-/// A waiter as a thread gets it when no context of its own is left.
+/// A waiter as taken by a thread that finds no context of its own.
 fn sharing(posix: &Posix) -> Waiter<'_> {
     let channel = posix.attached().expect("the bench is attached");
     let (context, bell, sleepers) = posix.shared_bell(channel).expect("descriptors are left");

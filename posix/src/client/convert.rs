@@ -1,4 +1,4 @@
-//! The channel's terms in this room's words, and back.
+//! Conversion between the channel's types and this crate's.
 
 use crate::channel::{ControlAnswer, Failure, SocketOption, State, TransferError};
 use ringway_shm::channel as shm;

@@ -4,10 +4,10 @@
 //!   worker 0: first slot --partner--> worker 1: slot --partner--> worker 2: slot
 //!                 ^------------ first ------|------------ first ------'
 //! ```
-//! The chain is in shared memory, so that every process that has the listener finds it. Connections wait at the worker whose
-//! flow they are; who accepts takes the one that waits longest. Promises: the program's reference is the first slot's, also in
-//! events; partners are held, watched, changed and closed with it. Where a worker has no slot left, the listener is the
-//! first worker's alone.
+//! The chain is in shared memory, so that every process that has the listener finds it. Connections wait at the worker
+//! that has their flow; `accept` takes the one that has waited longest. Promises: the program's reference is the first
+//! slot's, also in events; partners are held, watched, changed and closed with it. If a worker has no slot left, the
+//! listener is the first worker's alone.
 
 use super::Attached;
 use super::convert::answer_of;
@@ -18,17 +18,17 @@ use ringway_shm::channel::slot::SlotShared;
 
 /// The slot is the first of a listener that has partners.
 const PARTED: u32 = 1 << 7;
-/// Set in the place of an inode, beside the first slot's number; no inode has it.
+/// Set in place of an inode, beside the first slot's number; no inode has it.
 const PARTNER: u64 = 1 << 63;
 
-/// The first slot of the listener that this one is a partner of.
+/// The first slot of the listener to which this partner belongs.
 pub(super) fn first_of(slot: &SlotShared) -> Option<u32> {
     let inode = slot.inode();
     (inode & PARTNER != 0).then_some(inode as u32)
 }
 
 impl Attached {
-    /// A slot at each worker, for a listener.
+    /// Opens a slot at each worker, for a listener.
     pub(super) fn open_everywhere(&self) -> Option<SocketRef> {
         let first = self.clients[0].open_slot()?;
         let socket = self.socket(0, first);
@@ -53,17 +53,17 @@ impl Attached {
         Some(socket)
     }
 
-    /// The slots of a listener at the other workers; nothing for any other socket.
+    /// The slots of a listener at the other workers; empty for any other socket.
     pub(super) fn partners(&self, socket: SocketRef) -> impl Iterator<Item = (&shm::Client, shm::SlotRef)> {
         self.numbered_partners(socket).map(|(worker, slot)| (&self.clients[worker], slot))
     }
 
-    /// The socket's slot, and its partners.
+    /// The socket's slot and its partners.
     pub(super) fn everywhere(&self, socket: SocketRef) -> impl Iterator<Item = (&shm::Client, shm::SlotRef)> {
         std::iter::once(self.place(socket)).chain(self.partners(socket))
     }
 
-    /// As `everywhere`, with the workers' numbers.
+    /// Like `everywhere`, with the workers' numbers.
     pub(super) fn places(&self, socket: SocketRef) -> impl Iterator<Item = (usize, shm::SlotRef)> {
         let (_, slot) = self.place(socket);
         std::iter::once((self.worker_of(socket), slot)).chain(self.numbered_partners(socket))
@@ -73,14 +73,14 @@ impl Attached {
         let first = if self.clients.len() > 1 { self.current(socket) } else { None };
         let mut before = first.filter(|slot| slot.app_flags() & PARTED != 0);
         self.clients.iter().enumerate().skip(1).map_while(move |(worker, client)| {
-            // Whoever else has the region may have written anything there.
+            // Another process with the region may have written anything there.
             let index = before?.partner().filter(|&index| index < client.slots())?;
             before = Some(client.slot(index));
             Some((worker, shm::SlotRef { index, generation: client.slot(index).generation() }))
         })
     }
 
-    /// The socket that an event about slot `index` of a worker is about.
+    /// The socket of an event about slot `index` of a worker.
     pub(super) fn named(&self, worker: usize, index: u32) -> SocketRef {
         let client = &self.clients[worker];
         let first = if worker == 0 { None } else { first_of(client.slot(index)) };
@@ -91,7 +91,7 @@ impl Attached {
         self.socket(worker, shm::SlotRef { index, generation: client.slot(index).generation() })
     }
 
-    /// The connection that waits longest, at whichever worker: programs may know who has come first.
+    /// Accepts the connection that has waited longest, at any worker: programs may know the order of arrival.
     pub(super) fn accept_anywhere(&self, listener: SocketRef) -> Option<SocketRef> {
         let take = |(worker, slot): (usize, shm::SlotRef)| Some(self.socket(worker, self.clients[worker].accept(slot)?));
         if self.clients.len() == 1 {
@@ -108,7 +108,7 @@ impl Attached {
         first.and_then(|(_, worker, slot)| take((worker, slot))).or_else(|| self.places(listener).find_map(take))
     }
 
-    /// Asks the socket's worker, and a listener's partners the same where the answer of all of them counts.
+    /// Makes a request to the socket's worker, and to a listener's partners if the answer of all of them counts.
     pub(super) fn ask_everywhere(&self, socket: SocketRef, operation: shm::Operation) -> Option<Ticket> {
         let (client, slot) = self.place(socket);
         let first = client.control(slot, operation)?;
@@ -121,13 +121,13 @@ impl Attached {
         Some(ticket)
     }
 
-    /// What the partners say, once all of them do.
+    /// The partners' common answer, once all of them have answered.
     pub(super) fn partners_answer(&self, ticket: &Ticket) -> Option<ControlAnswer> {
         let mut answer = ControlAnswer::Done;
         for (client, partner) in self.clients.iter().skip(1).zip(ticket.partners) {
             let Some(partner) = partner else { break };
             match client.completed(partner, &mut [])? {
-                // The port is the first worker's alone, as the first one knows.
+                // The port is the first worker's alone, as the first worker knows.
                 shm::ControlResult::Answer(shm::ControlAnswer::Failed(shm::Failure::InUse)) => {}
                 shm::ControlResult::Answer(shm::ControlAnswer::Done) | shm::ControlResult::Bytes(_) => {}
                 shm::ControlResult::Answer(other) => answer = answer_of(other),

@@ -1,10 +1,10 @@
-//! What a worker, played by the test, writes into a slot, and what the program sees of it.
+//! A slot written by a worker, played by the test, and the program's view of it.
 use crate::channel::{Channel, Failure, Place, State};
 use crate::client::Attached;
 use crate::mock::two_workers;
 use ringway_shm::channel as shm;
 
-/// A failed attempt is over with its failure: nobody sees the one and a socket that still connects.
+/// A failed attempt ends with its failure: no view has the failure and a socket that still connects.
 #[test]
 fn an_attempt_is_over_as_soon_as_its_failure_is_told() {
     let house = two_workers();

@@ -1,17 +1,18 @@
-//! At which worker a connection is opened: they take turns, and a busy one gives most of its turns to the least busy.
+//! Choice of the worker for a connection: round-robin, but a busy worker passes most of its share to the least busy
+//! one.
 //!
-//! So the connections of a program that come after a long flow are served elsewhere, and those of all workers' equals are
-//! spread evenly. Not every turn is given: what many programs hear at the same time would make them all go to the same worker
-//! at once.
+//! So connections that a program opens after a long flow are served elsewhere, and connections among equally busy
+//! workers are spread evenly. A busy worker keeps a part of its share: many programs read the same load at the same
+//! time and would otherwise all choose the same worker.
 
-/// Who is busy for a smaller part of his time, thousandths, keeps his turns.
+/// A worker below this load, in thousandths, keeps its share.
 const BUSY: u32 = 300;
-/// Who is busier than the least busy one by less than this part of what he is keeps his turns.
+/// Keep the round-robin choice unless it is more than a third busier than the least busy worker.
 const DIFFERENCE: u32 = 3;
-/// One in so many turns is kept.
+/// A busy worker keeps one in this many of its connections.
 const KEPT: u32 = 4;
 
-/// The worker of turn number `turn`, of `workers` whose business is told in thousandths.
+/// The worker of connection number `turn`, of `workers` with loads in thousandths.
 pub(super) fn choose(turn: u32, workers: u32, busy: impl Fn(u32) -> u32) -> u32 {
     let next = turn % workers;
     let own = busy(next);

@@ -5,7 +5,7 @@ use ringway_shm::channel::{Failure, Flags, State as SlotState};
 use super::*;
 use crate::mock::Bench;
 
-/// A socket whose connect in the background has succeeded; nobody has told the program.
+/// A socket after a successful connect in the background, unknown to the program.
 fn connected_in_the_background() -> (Bench, Fd, SocketRef) {
     let bench = Bench::new();
     let (fd, socket) = bench.socket(SlotState::Connected);

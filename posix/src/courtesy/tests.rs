@@ -5,17 +5,18 @@ use crate::mock::TestKernel;
 
 const LIMIT: Duration = Duration::from_micros(20);
 
-/// One attempt that finds something at the `hit`-th look (0: at none); whether it found it, and how often it looked.
+/// One attempt that finds an event at look number `hit` (0: never); returns whether it found it, and the number of
+/// looks.
 fn attempt(courtesy: &Courtesy, hit: u32) -> (bool, u32) {
     attempt_of(courtesy, hit, Duration::from_micros(1))
 }
 
-/// As `attempt`, on a machine where giving way takes so long.
+/// Like `attempt`, on a machine where each yield takes so long.
 fn attempt_of(courtesy: &Courtesy, hit: u32, takes: Duration) -> (bool, u32) {
     let kernel = TestKernel::default();
     kernel.courtesy_takes.store(takes.as_nanos(), Ordering::Relaxed);
     let mut looks = 0;
-    // The first look comes before giving way.
+    // The first look comes before the first yield.
     let found = courtesy.give_way(&kernel, LIMIT, || {
         looks += 1;
         if looks == hit + 1 && hit > 0 { Look::Found } else { Look::Nothing }
@@ -23,14 +24,14 @@ fn attempt_of(courtesy: &Courtesy, hit: u32, takes: Duration) -> (bool, u32) {
     (found, looks.saturating_sub(1))
 }
 
-/// What comes at the first look is found, and ends the attempt.
+/// An event at the first look is found, and ends the attempt.
 #[test]
 fn giving_way_ends_when_something_has_come() {
     let courtesy = Courtesy::default();
     assert_eq!(attempt(&courtesy, 1), (true, 1));
 }
 
-/// Attempts end, and when they bring nothing the waits after them sleep at once; later it is tried again.
+/// Attempts are bounded; after failures waits sleep at once; later yielding is tried again.
 #[test]
 fn in_vain_is_bounded_and_remembered() {
     let courtesy = Courtesy::default();
@@ -61,7 +62,7 @@ fn every_second_time_is_worth_it() {
     }
 }
 
-/// What a look finds after a stranger's slice is found, but does not speak for giving way.
+/// An event after another task's slice is found, but does not count for yielding.
 #[test]
 fn late_is_as_good_as_in_vain() {
     let courtesy = Courtesy::default();
@@ -71,7 +72,7 @@ fn late_is_as_good_as_in_vain() {
     assert_eq!(attempt(&courtesy, 1), (false, 0), "the next wait sleeps at once");
 }
 
-/// How often of `count` times the processor was given away, where that takes so long.
+/// Number of yields in `count` attempts, if each yield takes so long.
 fn once_each(courtesy: &Courtesy, count: u32, takes: Duration) -> u64 {
     let kernel = TestKernel::default();
     kernel.courtesy_takes.store(takes.as_nanos(), Ordering::Relaxed);
@@ -79,7 +80,7 @@ fn once_each(courtesy: &Courtesy, count: u32, takes: Duration) -> u64 {
     kernel.now().since(Instant::ZERO).as_nanos() / takes.as_nanos()
 }
 
-/// A worker that sends what was written takes some time, and is given it each time; a stranger's slices end that for a while.
+/// A worker that sends takes some time, and is yielded to each time; slices of other tasks end that for a while.
 #[test]
 fn giving_way_once_ends_where_a_stranger_takes_slices() {
     let courtesy = Courtesy::default();
@@ -90,7 +91,7 @@ fn giving_way_once_ends_where_a_stranger_takes_slices() {
     assert_eq!(once_each(&courtesy, JUDGED, Duration::from_micros(100)), 0, "the filter may kill");
 }
 
-/// Where system calls are filtered nobody gives way: the filter may kill for it.
+/// With filtered system calls no thread yields: the filter may kill for it.
 #[test]
 fn a_filtered_process_sleeps_at_once() {
     let courtesy = Courtesy::default();
@@ -100,7 +101,7 @@ fn a_filtered_process_sleeps_at_once() {
     }
 }
 
-/// The service's word is shared memory: nobody waits longer for it than the bound, and not at all when it says zero.
+/// The service's limit is in shared memory: no thread yields longer than the bound, and none if the limit is zero.
 #[test]
 fn what_the_service_says_is_bounded() {
     let kernel = TestKernel::default();
@@ -115,7 +116,7 @@ fn what_the_service_says_is_bounded() {
     assert!(!courtesy.give_way(&kernel, Duration::ZERO, || Look::Found));
 }
 
-/// While the service sleeps nobody gives way for it, and that says nothing of other times.
+/// While the service sleeps no thread yields for it, and that does not count as a failure.
 #[test]
 fn nobody_waits_for_a_service_that_sleeps() {
     let kernel = TestKernel::default();
@@ -133,7 +134,7 @@ fn nobody_waits_for_a_service_that_sleeps() {
     assert_eq!(attempt(&courtesy, 1), (true, 1), "no failure was counted");
 }
 
-/// A service that takes what it was given and goes to sleep was given way to in vain: the next waits sleep at once.
+/// Yielding to a service that goes to sleep is a failure: the next waits sleep at once.
 #[test]
 fn a_service_that_goes_to_sleep_speaks_against_giving_way() {
     let kernel = TestKernel::default();

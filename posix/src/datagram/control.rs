@@ -5,7 +5,7 @@ use crate::errno::{Answer, Errno};
 use ringway_shm::Duration;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IP_PKTINFO is wanted; so for the others.
+/// IP_PKTINFO is wanted; likewise for the others.
 pub(crate) const PACKET_INFO: u32 = 1;
 /// IP_RECVTOS
 pub(crate) const TYPE_OF_SERVICE: u32 = 2;
@@ -35,10 +35,10 @@ pub(crate) const ANY_STAMP: u32 = STAMP | STAMP_NANOS | STAMP_NEW | STAMP_NANOS_
 pub(crate) const SO_TIMESTAMP_NEW: i32 = 63;
 pub(crate) const SO_TIMESTAMPNS_NEW: i32 = 64;
 const SO_TIMESTAMPING_NEW: i32 = 65;
-/// Of `::ffff:0.0.0.0/96` (RFC 4291 §2.5.5.2).
+/// The prefix `::ffff:0.0.0.0/96` (RFC 4291 §2.5.5.2).
 const MAPPED_PREFIX: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
-/// Whose control data a send understands; Linux passes over that of other levels.
+/// Kind of send, which decides the levels of control data that it accepts; Linux skips the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sends {
     /// An AF_INET socket.
@@ -49,10 +49,10 @@ pub(crate) enum Sends {
     Ipv6,
 }
 
-/// What the control data of one send asks for.
+/// Applies the control data of one send.
 ///
 /// # Errors
-/// EINVAL: a header or a value that Linux refuses, too.
+/// EINVAL: a header or a value that Linux refuses too.
 pub(crate) fn apply(envelope: &mut Envelope, control: &[u8], sends: Sends) -> Answer<()> {
     let mut rest = control;
     while let Some(header) = rest.first_chunk::<HEADER>() {
@@ -145,8 +145,8 @@ fn byte(number: i32, least: u8) -> Answer<u8> {
     u8::try_from(number).ok().filter(|&byte| byte >= least).ok_or(Errno::INVAL)
 }
 
-/// The control data of a received datagram, in the kernel's order; `wanted`: what the program has asked for, `came`: when it
-/// was received, since 1970.
+/// The control data of a received datagram, in the kernel's order; `wanted`: the requested kinds, `came`: the arrival,
+/// since 1970.
 pub(crate) fn describe(envelope: &Envelope, wanted: u32, came: Duration, inet6: bool) -> Vec<u8> {
     let mut control = Vec::new();
     put_stamp(&mut control, wanted, came);
@@ -185,7 +185,8 @@ pub(crate) fn describe(envelope: &Envelope, wanted: u32, came: Duration, inet6: 
     control
 }
 
-/// net/socket.c, __sock_recv_timestamp: one of them, though SO_TIMESTAMP_NEW reads as set beside SO_TIMESTAMPNS_NEW.
+/// Writes one time stamp, even if SO_TIMESTAMP_NEW reads as set beside SO_TIMESTAMPNS_NEW (net/socket.c,
+/// __sock_recv_timestamp).
 fn put_stamp(control: &mut Vec<u8>, wanted: u32, came: Duration) {
     let kinds = [
         (STAMP_NANOS_NEW, SO_TIMESTAMPNS_NEW),
@@ -207,7 +208,7 @@ pub(crate) fn stamp(time: Duration, nanos: bool) -> [u8; 16] {
     bytes
 }
 
-/// What of the control data goes into `room` bytes, and whether something is missing. As Linux does it (net/core/scm.c,
+/// Cuts the control data to `room` bytes; also returns whether something is missing. Like Linux (net/core/scm.c,
 /// put_cmsg): the first value that does not fit is cut, a header that does not fit is left out, padding may be missing.
 pub(crate) fn cut(mut control: Vec<u8>, room: usize) -> (Vec<u8>, bool) {
     let (mut at, mut cut) = (0, false);

@@ -1,8 +1,8 @@
-//! Datagrams in pieces (udp(7), UDP_CORK; send(2), MSG_MORE): what several calls send leaves as one datagram.
+//! Datagrams in pieces (udp(7), UDP_CORK; send(2), MSG_MORE): the data of several calls leaves as one datagram.
 //!
-//! The pieces wait here, in the process that has written them, at most one datagram of a socket; the last one takes them
-//! along. Promises: the first piece alone says to whom and how, as in Linux; a datagram that grows too long is lost whole.
-//! Does not do: pieces of several processes that share the socket in one datagram.
+//! The pieces wait here, in the process that has written them, at most one datagram of a socket; the last piece sends
+//! them. Promises: the first piece alone determines destination and options, as in Linux; a datagram that grows too
+//! long is lost whole. Does not do: joining pieces of several processes that share the socket.
 
 use crate::Posix;
 use crate::address::{Parsed, parse};
@@ -16,7 +16,7 @@ use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-/// A datagram that is not complete.
+/// An incomplete datagram.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     pub(super) envelope: Envelope,
@@ -24,18 +24,18 @@ pub(crate) struct Unfinished {
     is_ipv4: bool,
 }
 
-/// The place where one socket's unfinished datagram waits.
+/// One socket's incomplete datagram.
 pub(crate) type Waiting = Mutex<Option<Unfinished>>;
 
-/// What has become of a piece.
+/// Result of adding a piece.
 pub(super) enum Added {
-    /// No datagram is begun: this is none of its pieces.
+    /// No datagram is begun: the data is no piece.
     Nothing,
-    /// More is to follow.
+    /// More pieces follow.
     Kept,
-    /// It was the last one.
+    /// It was the last piece.
     Complete(Unfinished),
-    /// It does not belong to the datagram, which is as it was or (EMSGSIZE) lost.
+    /// It does not belong to the datagram, which is unchanged or (EMSGSIZE) lost.
     Refused(Errno),
 }
 
@@ -45,12 +45,12 @@ pub(super) struct Piece<'a> {
     /// The `sockaddr` that came with it.
     pub(super) to: Option<&'a [u8]>,
     pub(super) bytes: &'a [IoSlice<'a>],
-    /// It is not the last one.
+    /// It is not the last piece.
     pub(super) more: bool,
 }
 
 impl Posix {
-    /// Begins a datagram that is sent to `remote` once its last piece is there.
+    /// Begins a datagram that is sent to `remote` after its last piece.
     pub(super) fn begin_datagram(
         &self,
         description: &Description,
@@ -64,8 +64,8 @@ impl Posix {
         Ok(())
     }
 
-    /// Adds a piece to the datagram that is begun, if one is. Whom it is addressed to says nothing any more; an AF_INET6
-    /// socket looks at the address all the same (net/ipv6/udp.c, udpv6_sendmsg).
+    /// Adds a piece to the begun datagram, if any. Its address is ignored, except that an AF_INET6 socket checks it
+    /// (net/ipv6/udp.c, udpv6_sendmsg).
     pub(super) fn add_piece(&self, description: &Description, piece: Piece<'_>) -> Added {
         if !description.is(Flag::PIECES) {
             return Added::Nothing;
@@ -95,7 +95,7 @@ impl Posix {
         Added::Complete(unfinished)
     }
 
-    /// The last piece found no room: the datagram waits for it again.
+    /// Removes the last piece, which found no space: the datagram waits for it again.
     pub(super) fn take_piece_back(&self, description: &Description, mut unfinished: Unfinished, len: usize) {
         unfinished.bytes.truncate(unfinished.bytes.len().saturating_sub(len));
         if let Ok(mut waiting) = self.waiting(description) {
@@ -104,7 +104,8 @@ impl Posix {
         }
     }
 
-    /// UDP_CORK was taken off: what waits leaves. As in Linux nobody hears what becomes of it: it is a datagram.
+    /// Sends the waiting datagram after UDP_CORK was cleared. Its result is not reported, as in Linux: it is a
+    /// datagram.
     pub(crate) fn uncork(&self, fd: Fd, socket: SocketRef) {
         let description = self.descriptions.of(socket);
         description.unmark(Flag::KERNELS_PIECES);
@@ -115,8 +116,8 @@ impl Posix {
         }
     }
 
-    /// Threads hold the place for a copy's time. One that this very thread has interrupted, in a signal handler, and one that
-    /// another thread held while this process was forked, never let go.
+    /// Locks the incomplete datagram, which threads hold for the time of a copy. EAGAIN if it is never released: a
+    /// signal handler has interrupted its own thread, or another thread held it during a fork of this process.
     fn waiting<'a>(&self, description: &'a Description) -> Result<MutexGuard<'a, Option<Unfinished>>, Errno> {
         for _ in 0..PATIENCE {
             match description.pieces.try_lock() {
@@ -129,7 +130,7 @@ impl Posix {
     }
 }
 
-/// Whether an AF_INET6 socket takes a piece with this address behind the first one.
+/// Returns true if an AF_INET6 socket accepts a piece with this address after the first one.
 fn may_follow(to: Option<&[u8]>, is_ipv4: bool) -> bool {
     match to.map(parse) {
         None => true,
@@ -142,7 +143,7 @@ fn joined(bytes: &[IoSlice<'_>]) -> Vec<u8> {
     bytes.iter().flat_map(|piece| piece.iter().copied()).collect()
 }
 
-/// How often another thread is let go first.
+/// Number of yields to the thread that holds the lock.
 const PATIENCE: u32 = 10_000;
 
 #[cfg(test)]

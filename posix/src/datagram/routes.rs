@@ -1,7 +1,7 @@
-//! Which destinations are the stack's: asked of the worker, and remembered for a moment, since routes may change.
+//! Datagram destinations that are the stack's: the worker's answers, kept for a short time because routes may change.
 //!
-//! Promises: what the stack would send from another address, or through another interface, than the program has asked for
-//! (IP_PKTINFO) is not the stack's; the kernel sends it, or says why not.
+//! Promises: a datagram that the stack would send from another address, or through another interface, than requested
+//! (IP_PKTINFO) is not the stack's; the kernel sends it, or returns the error.
 
 use crate::Posix;
 use crate::channel::{Channel, ControlAnswer, Request};
@@ -11,13 +11,13 @@ use ringway_shm::{Duration, Instant};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
 
-/// Where a datagram shall go.
+/// Route of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     pub(crate) remote: IpAddr,
-    /// From this address.
+    /// Requested source address.
     pub(crate) source: Option<IpAddr>,
-    /// Through the interface of this number; 0: any.
+    /// Requested interface number; 0: any.
     pub(crate) interface: u32,
 }
 
@@ -27,7 +27,7 @@ impl From<IpAddr> for Way {
     }
 }
 
-/// What is known of some ways, and until when.
+/// Answers about some routes, with their end of life.
 #[derive(Default)]
 pub(crate) struct Routes {
     entries: Mutex<Vec<(Way, bool, Instant)>>,
@@ -40,7 +40,7 @@ impl Routes {
     }
 
     pub(super) fn note(&self, way: Way, ours: bool, until: Instant) {
-        // Another thread is at it, or this is a signal handler: whoever comes next asks again.
+        // Another thread is busy here, or this is a signal handler: the next caller asks again.
         let Ok(mut entries) = self.entries.try_lock() else { return };
         entries.retain(|(known, ..)| *known != way);
         if entries.len() == ROUTES_MAX {
@@ -51,7 +51,8 @@ impl Routes {
 }
 
 impl Posix {
-    /// Does an interface of the stack lead there in this way? Asks through `socket`, or through one that is made for it.
+    /// Returns true if an interface of the stack leads there in this way. Asks through `socket`, or through a temporary
+    /// one.
     pub(super) fn leads(&self, channel: &dyn Channel, socket: Option<SocketRef>, remote: SocketAddr, way: Way) -> bool {
         let now = self.kernel.now();
         if let Some(known) = self.routes.look_up(way, now) {
@@ -73,7 +74,7 @@ impl Posix {
 }
 
 const ROUTES_MAX: usize = 64;
-/// So long a route may have changed without senders knowing.
+/// Time for which senders may not know of a changed route.
 const ROUTE_LIFE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]

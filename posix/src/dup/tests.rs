@@ -1,4 +1,4 @@
-//! How many descriptors a socket has, and what happens when the last one goes.
+//! The number of a socket's descriptors, and the end of the last one.
 
 use super::*;
 use crate::channel::Channel;

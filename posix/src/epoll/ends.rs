@@ -1,4 +1,4 @@
-//! The two descriptors in a kernel instance by which a wait there ends for sockets of the stack.
+//! The two descriptors in a kernel epoll instance that end a wait there for sockets of the stack.
 
 use libc::epoll_event;
 
@@ -7,7 +7,7 @@ use crate::Posix;
 use crate::errno::Answer;
 use crate::fallback::Fd;
 
-/// What ends a wait in the kernel, beside the program's own descriptors.
+/// Descriptors that end a wait in the kernel, besides the program's own.
 #[derive(Clone, Copy)]
 pub(super) struct Ends {
     /// The service rings it.

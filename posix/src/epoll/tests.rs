@@ -38,7 +38,7 @@ impl Bench {
         let before = self.kernel.now();
         let count = self.posix.epoll_wait(epoll, &mut events, timeout, None).expect("the instance is known")?;
         let slept_through = timeout == LONG && self.kernel.now().since(before) >= Duration::from_secs(30);
-        assert!(!slept_through, "nobody woke the waiter, it found {count} events when its time was over");
+        assert!(!slept_through, "the waiter was not woken, it found {count} events when its time was over");
         Ok(events[..count].iter().map(|event| (event.u64 as Fd, event.events)).collect())
     }
 
@@ -255,7 +255,7 @@ fn the_death_of_the_service_wakes_every_wait() {
     assert_eq!((told[0].0, told[0].1 & (IN | HUP | ERR)), (fd, IN | HUP | ERR));
 }
 
-/// The first epoll_ctl after the death was answered with ENOSPC: there was no wait context to be had.
+/// The first epoll_ctl after the death was answered with ENOSPC: no wait context was available.
 #[test]
 fn a_socket_of_a_dead_service_is_watched_and_has_hung_up() {
     let mut bench = Bench::new();
@@ -370,7 +370,7 @@ fn a_storm_of_events_loses_none() {
     });
 }
 
-/// A writer far ahead of the stack lets the worker send, unless another socket has something for the program.
+/// A writer far ahead of the stack yields to the worker, unless another socket has an event for the program.
 #[test]
 fn who_writes_much_gives_way_unless_others_have_news() {
     let bench = Bench::new();

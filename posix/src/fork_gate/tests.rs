@@ -1,4 +1,4 @@
-//! What fork sees of threads that change two things together.
+//! Fork's view of threads that change two things together.
 
 use super::*;
 use std::sync::atomic::AtomicBool;

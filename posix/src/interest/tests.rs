@@ -1,4 +1,4 @@
-//! Level, edge and one-shot report what epoll(7) says, each edge once.
+//! Level, edge and one-shot follow epoll(7), each edge once.
 use super::*;
 
 const IN: u32 = libc::EPOLLIN as u32;
@@ -25,7 +25,7 @@ fn level_reports_as_long_as_it_holds() {
     assert_eq!(harvest(&mut list, state(IN | OUT, 1, 0)), [(IN, 50)]);
     assert_eq!(harvest(&mut list, state(IN, 1, 0)), [(IN, 50)]);
     assert_eq!(harvest(&mut list, state(0, 1, 0)), []);
-    assert_eq!(harvest(&mut list, state(IN, 2, 0)), [], "nobody marked it");
+    assert_eq!(harvest(&mut list, state(IN, 2, 0)), [], "it was not marked");
     list.mark(0);
     assert_eq!(harvest(&mut list, state(IN, 2, 0)), [(IN, 50)]);
 }

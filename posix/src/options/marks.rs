@@ -1,10 +1,10 @@
-//! Which kernel sockets have an option for which they must stay the kernel's.
+//! Kernel sockets with an option for which they must stay the kernel's.
 //!
-//! Promises: a mark belongs to the socket, not to a number: it is found by the kernel's cookie (SO_COOKIE), which no other
-//! socket ever has, so it holds for duplicates and in a child, and goes with its socket. No lock, no allocation but the first:
-//! any thread, any signal handler. Does not do: pass marks on to the program that exec or SCM_RIGHTS gives the socket to; that one
-//! asks the kernel for what can be read (`table::readable`). The oldest of more than `MARKS` marks is forgotten; its socket has been
-//! connected or listens by then.
+//! Promises: a mark belongs to the socket, not to a number. It is found by the kernel's cookie (SO_COOKIE), which no
+//! other socket ever has, so it holds for duplicates and in a child, and ends with its socket. No lock, one allocation:
+//! any thread and any signal handler may use it. Does not do: passing marks to a program that gets the socket by exec
+//! or SCM_RIGHTS; that program asks the kernel for readable options (`table::readable`). Beyond `MARKS` marks the
+//! oldest is forgotten; its socket is connected or listens by then.
 
 use super::table::{self, Known};
 use super::{congestion_of, is_congestion};
@@ -14,11 +14,11 @@ use crate::options::table::Rule;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// A cookie in the upper 48 bits, what is marked in the lower 16; zero: free.
+/// A cookie in the upper 48 bits, an option's code in the lower 16; zero: free.
 #[derive(Default)]
 pub(crate) struct Marks {
     words: OnceLock<Box<[AtomicU64]>>,
-    /// How many were ever made.
+    /// Number of marks ever made.
     made: AtomicUsize,
 }
 
@@ -45,12 +45,12 @@ impl Marks {
     fn unset(&self, cookie: u64, code: u16) {
         let word = word(cookie, code);
         for known in self.words() {
-            // Another word there is another's.
+            // A different word is another mark.
             known.compare_exchange(word, 0, Ordering::Relaxed, Ordering::Relaxed).ok();
         }
     }
 
-    /// What the socket is marked with.
+    /// Codes with which the socket is marked.
     fn of(&self, cookie: u64) -> impl Iterator<Item = u16> {
         let known = self.words().iter().map(|known| known.load(Ordering::Acquire));
         known.filter(move |word| *word != 0 && word >> 16 == cookie).map(|word| word as u16)
@@ -58,7 +58,7 @@ impl Marks {
 }
 
 impl Posix {
-    /// The program has set this option on a kernel socket.
+    /// Updates the marks after the program has set this option on a kernel socket.
     pub(crate) fn mark_option(&self, fd: Fd, level: i32, name: i32, value: &[u8]) {
         let Some(option) = table::find(level, name) else { return };
         let is_kernels = |rule| matches!(rule, Rule::Kernels { .. });
@@ -83,19 +83,20 @@ impl Posix {
         }
     }
 
-    /// The socket comes from another program, which may have set what this one has not seen.
+    /// Marks a socket from another program, which may have set options unknown to this one.
     pub(crate) fn mark_stranger(&self, fd: Fd) {
         if let Some(cookie) = self.cookie(fd) {
             self.marks.set(cookie, STRANGER);
         }
     }
 
-    /// Does it come from another program?
+    /// Returns true for a socket from another program.
     pub(crate) fn is_stranger(&self, fd: Fd) -> bool {
         !self.marks.is_empty() && self.cookie(fd).is_some_and(|cookie| self.marks.of(cookie).any(|code| code == STRANGER))
     }
 
-    /// The option for which the kernel must keep the socket, if it has one. `rule`: of a stream, or of a datagram socket.
+    /// The option, if any, for which the kernel must keep the socket. `rule`: that of a stream, or of a datagram
+    /// socket.
     pub(crate) fn kernels_option(&self, fd: Fd, rule: fn(Known) -> Rule) -> Option<&'static str> {
         if self.marks.is_empty() {
             return None;
@@ -122,10 +123,10 @@ impl Posix {
         table::readable().find(is_set).map(|(_, _, option)| option.name())
     }
 
-    /// Names the option where the line that says what becomes of the socket names its address.
+    /// Logs the option, for log lines about the socket that contain only its address.
     pub(crate) fn say_option(&self, name: &str) {
         if self.settings.log_fallback {
-            self.kernel.say(&format!("ringway: an option that the kernel serves: {name}"));
+            self.kernel.say(&format!("ringway: option served by the kernel: {name}"));
         }
     }
 
@@ -136,7 +137,7 @@ impl Posix {
     }
 }
 
-/// One socket's program chooses for all that share its port.
+/// Returns true for options by which one socket's program decides for its whole reuseport group.
 fn is_group_program(level: i32, name: i32) -> bool {
     level == libc::SOL_SOCKET && matches!(name, libc::SO_ATTACH_REUSEPORT_CBPF | libc::SO_ATTACH_REUSEPORT_EBPF)
 }
@@ -151,11 +152,11 @@ fn word(cookie: u64, code: u16) -> u64 {
 
 /// asm-generic/socket.h
 const SO_COOKIE: i32 = 57;
-/// A kernel counts sockets from one.
+/// The kernel counts sockets from one.
 const COOKIE_MASK: u64 = (1 << 48) - 1;
-/// No socket has this cookie: all that share a port with others (SO_REUSEPORT), since one of this process has a program.
+/// Cookie of no socket: stands for all sockets in reuseport groups, because one of this process has a program.
 const ALL_GROUPS: u64 = 0;
 /// No option has this code.
 const STRANGER: u16 = 0xfffe;
-/// As many marks a process remembers.
+/// Maximum number of marks of a process.
 const MARKS: usize = 16_384;

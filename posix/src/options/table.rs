@@ -1,28 +1,28 @@
-//! Every option of SOL_SOCKET, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP and IPPROTO_UDP that Linux 6.18 has, and what becomes of it.
+//! All options of SOL_SOCKET, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP and IPPROTO_UDP in Linux 6.18, and their treatment.
 //!
-//! Promises: an option does what it says, or the socket is the kernel's, or it does nothing to a socket of this kind on Linux
-//! either. What is not listed is the kernel's too. docs/posix-deviations.md shows this table; a test holds the two together.
-//! Does not do: say how an option is served; that is in `options` and `datagram_options`.
+//! Promises: an option has its effect, or the socket is the kernel's, or the option has no effect on such a socket on
+//! Linux either. Unlisted options are the kernel's too. docs/posix-deviations.md shows this table; a test compares the
+//! two. Does not do: serving options; that is in `options` and `datagram_options`.
 
 use crate::errno::Errno;
 use Rule::{NoEffect, Served};
 
-/// What becomes of an option.
+/// Treatment of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rule {
-    /// The stack or this library acts on it; or what it is about (a bind, multicast) is done by the kernel's socket underneath.
+    /// The stack or this library acts on it, or the kernel's socket underneath does (a bind, multicast).
     Served,
-    /// A socket on which it was set before `connect`, `listen` or the first datagram is the kernel's. On a stream of the stack
-    /// it is this error; a datagram socket goes back to the kernel.
+    /// A socket on which it was set before `connect`, `listen` or the first datagram is the kernel's. A stream of the
+    /// stack returns this error; a datagram socket goes back to the kernel.
     Kernels { errno: i32, undo: Undo },
-    /// It means nothing for such a socket: the kernel's answer, and no more.
+    /// It has no effect on such a socket: only the kernel's result counts.
     NoEffect,
 }
 
-/// Whether a program can take an option back.
+/// Possibility to take an option back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Undo {
-    /// A value of zeros, or none at all, is as if it had never been set.
+    /// A value of zeros, or an empty one, means that it was never set.
     ByZero,
     /// There is no such value, or zero is a value like others.
     Never,
@@ -33,27 +33,27 @@ type Row = (i32, &'static str, Rule, Rule);
 
 const OFF: Rule = Rule::Kernels { errno: libc::ENOPROTOOPT, undo: Undo::ByZero };
 const KEPT: Rule = Rule::Kernels { errno: libc::ENOPROTOOPT, undo: Undo::Never };
-/// As for a program without the capability that it takes.
+/// Error as for a program without the required capability.
 const PRIVILEGED: Rule = Rule::Kernels { errno: libc::EPERM, undo: Undo::ByZero };
-/// As for sockets whose protocol lacks it.
+/// Error as for sockets of a protocol that lacks it.
 const UNSUPPORTED: Rule = Rule::Kernels { errno: libc::EOPNOTSUPP, undo: Undo::ByZero };
-/// What is in no table.
-const UNKNOWN: Row = (0, "an option that is not known", KEPT, KEPT);
+/// Row of unlisted options.
+const UNKNOWN: Row = (0, "unknown option", KEPT, KEPT);
 
-/// The place of an option in the table; what is in no table has one too.
+/// Index of an option in the table; unlisted options have one too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Known(u16);
 
 impl Known {
-    /// What is in no table.
+    /// Index of unlisted options.
     const NOWHERE: Known = Known(0xffff);
 
-    /// Fits into sixteen bits and is never zero.
+    /// The index in sixteen bits; never zero.
     pub(crate) fn code(self) -> u16 {
         self.0
     }
 
-    /// The other way round.
+    /// The option of a code.
     pub(crate) fn of_code(code: u16) -> Known {
         Known(code)
     }
@@ -63,17 +63,17 @@ impl Known {
         LEVELS.get(level).and_then(|level| level.2.get(place)).unwrap_or(&UNKNOWN)
     }
 
-    /// Its name in the headers.
+    /// The option's name in the headers.
     pub(crate) fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// What becomes of it on a TCP socket.
+    /// Treatment on a TCP socket.
     pub(crate) fn stream(self) -> Rule {
         self.row().2
     }
 
-    /// What becomes of it on a UDP socket.
+    /// Treatment on a UDP socket.
     pub(crate) fn datagram(self) -> Rule {
         self.row().3
     }
@@ -86,7 +86,7 @@ pub(crate) fn find(level: i32, number: i32) -> Option<Known> {
     Some(place.map_or(Known::NOWHERE, |place| Known(((index as u16 + 1) << 8) | place as u16)))
 }
 
-/// Those of which a kernel socket tells whether they are set: level, number, option.
+/// Options that a kernel socket returns: level, number, option.
 pub(crate) fn readable() -> impl Iterator<Item = (i32, i32, Known)> {
     let of = |rule| matches!(rule, Rule::Kernels { undo: Undo::ByZero, .. });
     let all = LEVELS.iter().flat_map(|level| level.2.iter().map(|row| (level.0, row)));
@@ -95,7 +95,7 @@ pub(crate) fn readable() -> impl Iterator<Item = (i32, i32, Known)> {
 }
 
 impl Rule {
-    /// The error on a stream of the stack; `None`: this value is as good as none, or the rule is another.
+    /// The error on a stream of the stack; `None`: this value counts as unset, or the rule is another.
     pub(crate) fn refusal(self, value: &[u8]) -> Option<Errno> {
         match self {
             Rule::Kernels { errno, .. } if self.claims(value) => Some(Errno(errno)),
@@ -103,7 +103,7 @@ impl Rule {
         }
     }
 
-    /// Does this value make the socket the kernel's?
+    /// Returns true if this value makes the socket the kernel's.
     pub(crate) fn claims(self, value: &[u8]) -> bool {
         match self {
             Rule::Kernels { undo: Undo::ByZero, .. } => value.iter().any(|&byte| byte != 0),

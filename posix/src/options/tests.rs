@@ -113,7 +113,7 @@ fn congestion_control_goes_by_name() {
     assert_eq!(&name[..5], b"reno\0");
 }
 
-/// net/ipv4/tcp.c: times that are kept as retransmissions, a clamp with a least value, the patience of an orphan.
+/// net/ipv4/tcp.c: times stored as retransmissions, a clamp with a least value, the FIN-WAIT-2 time of an orphan.
 #[test]
 fn numbers_read_back_as_linux_keeps_them() {
     let (bench, fd, socket) = connected();
@@ -131,7 +131,7 @@ fn numbers_read_back_as_linux_keeps_them() {
     assert_eq!(told[0], Operation::SetOption { option: Wire::FinTimeout, value: 120 });
 }
 
-/// A mark is one socket's, and a value that means "off" takes it back.
+/// A mark belongs to one socket, and a value that means "off" clears it.
 #[test]
 fn a_guarding_option_keeps_its_socket_with_the_kernel() {
     let bench = Bench::new();
@@ -143,7 +143,7 @@ fn a_guarding_option_keeps_its_socket_with_the_kernel() {
     bench.posix.note_option(8, libc::IPPROTO_TCP, 9_999, &1_i32.to_ne_bytes());
     bench.posix.note_option(9, libc::IPPROTO_TCP, libc::TCP_CONGESTION, b"vegas");
     let found = [5, 6, 7, 8, 9].map(kept);
-    let unknown = Some("an option that is not known");
+    let unknown = Some("unknown option");
     assert_eq!(found, [Some("IP_MINTTL"), Some("SO_ATTACH_BPF"), None, unknown, Some("TCP_CONGESTION")]);
     bench.posix.note_option(5, libc::IPPROTO_IP, libc::IP_MINTTL, &0_i32.to_ne_bytes());
     bench.posix.note_option(6, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &0_i32.to_ne_bytes());
@@ -151,7 +151,7 @@ fn a_guarding_option_keeps_its_socket_with_the_kernel() {
     assert_eq!([5, 6, 9].map(kept), [None, Some("SO_ATTACH_BPF"), None], "descriptor 0 is a program like others");
 }
 
-/// What the stack lacks is refused on its sockets, counted, and as an error that a program may know.
+/// Options that the stack lacks are refused on its sockets and counted, with an error that programs may know.
 #[test]
 fn a_guarding_option_that_comes_too_late_is_refused() {
     let (bench, fd, socket) = connected();

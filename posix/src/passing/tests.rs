@@ -1,4 +1,4 @@
-//! What stays in flight.
+//! Descriptors in flight.
 
 use super::*;
 use crate::fallback::Kernel;
@@ -10,7 +10,7 @@ fn a_message_that_was_not_sent_takes_nothing_with_it() {
     let bench = Bench::new();
     let (fd, _) = bench.socket(State::Connected);
     let mut passage = Passage::default();
-    // More than can be noted: the rest is kept.
+    // More than can be recorded: the rest is kept.
     (0..200).for_each(|_| bench.posix.before_passing(fd, &mut passage));
     assert!(!passage.noted.is_empty() && !passage.kept.is_empty());
     assert_eq!(passage.noted.len() + passage.kept.len(), 200);
@@ -27,7 +27,7 @@ fn a_connection_that_is_passed_on_and_closed_stays_open() {
     assert_eq!(bench.posix.close(fd), Some(Ok(())));
     assert_eq!(bench.requests(), []);
     let channel = bench.posix.attached().expect("it is attached");
-    // The receiver: of another process, were it not for the test.
+    // The receiver, normally another process.
     channel.hold(socket);
     channel.arrive(socket);
     assert!(channel.release(socket), "none is in flight");
@@ -41,7 +41,7 @@ fn a_connection_whose_message_is_never_received_ends_with_the_message() {
     for (fd, _) in sockets {
         bench.posix.before_passing(fd, &mut passage);
     }
-    // The second message lives on somewhere: so does its kernel socket.
+    // The second message still exists somewhere, and with it its kernel socket.
     let message = bench.kernel.duplicate(sockets[1].0, 0, true).expect("numbers are free");
     let look = || {
         bench.posix.flights.looked.store(0, Ordering::Relaxed);

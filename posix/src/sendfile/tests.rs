@@ -4,7 +4,7 @@ use super::*;
 use crate::mock::Bench;
 use ringway_shm::channel::State;
 
-/// The mock reads every file as bytes that count up, `FILE` of them.
+/// The mock reads every file as `FILE` counting bytes.
 const FILE: usize = 1500;
 
 #[test]
@@ -29,7 +29,7 @@ fn the_offset_moves_by_what_was_queued() {
     assert_eq!(bench.posix.sendfile(socket, 0, Some(&mut offset), 5000), Ok(0));
 }
 
-/// A peer that opens its window byte by byte does not make the program send byte by byte.
+/// If a peer opens its window byte by byte, the program still does not send byte by byte.
 #[test]
 fn a_little_room_is_no_room() {
     let bench = Bench::new();
@@ -49,7 +49,7 @@ fn a_little_room_is_no_room() {
     assert_eq!(offset, 1000);
 }
 
-/// What another thread of the peer's would see: every byte once, in order, over many chunks and refusals.
+/// The peer's view: every byte once, in order, over many chunks and refusals.
 #[test]
 fn a_file_arrives_byte_by_byte_as_it_is() {
     const LEN: usize = 100_000;

@@ -1,4 +1,4 @@
-//! Which connection has which kernel socket.
+//! The kernel sockets of connections.
 
 use super::*;
 use crate::fallback::Kernel;
@@ -7,7 +7,7 @@ use ringway_shm::Instant;
 use ringway_shm::channel;
 
 impl Bench {
-    /// A connection of `listener` comes, and is accepted.
+    /// Lets a connection of `listener` arrive, and accepts it.
     fn accepted(&self, (fd, listener): (Fd, SocketRef)) -> Fd {
         self.turn(|worker| {
             let child = worker.allocate_slot().expect("a slot is free");
@@ -52,7 +52,7 @@ fn the_kernel_socket_of_a_connection_that_has_ended_serves_the_next_one() {
     assert_eq!(bench.identity(bench.accepted(listener)), inode);
 }
 
-/// How something else comes to know the kernel socket.
+/// Way in which the kernel socket becomes known elsewhere.
 type See = fn(&Bench, Fd, SocketRef);
 
 #[test]
@@ -76,7 +76,7 @@ fn what_others_may_know_serves_no_other_connection() {
         let bench = Bench::new();
         let listener = bench.socket(channel::State::Listening);
         let first = bench.accepted(listener);
-        // Open beside it, so that the number of the inode is not used again.
+        // Kept open, so that the number of the inode is not reused.
         let (inode, kept) = (bench.identity(first), bench.kernel.duplicate(first, 0, true).expect("numbers are free"));
         see(&bench, first, bench.posix.table.socket(first).expect("ours"));
         bench.close(first);

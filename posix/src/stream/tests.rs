@@ -62,7 +62,7 @@ fn a_vector_is_filled_piece_after_piece() {
     assert_eq!((&first, &third), (b"ab", b"cdef"));
 }
 
-/// SO_RCVLOWAT: poll(2) and a read that may wait look for as many bytes; who may not wait gets what is there.
+/// SO_RCVLOWAT: poll(2) and a blocking read wait for so many bytes; a non-blocking one gets what is there.
 #[test]
 fn low_water() {
     let bench = Bench::new();
@@ -142,7 +142,7 @@ fn who_has_shut_down_and_writes_is_told_of_a_reset_first() {
     assert_eq!(bench.sent(socket, 1, quietly), Err(Errno::PIPE));
 }
 
-/// A reset behind the end of the stream: reading goes on to say the end, and leaves the error to those who write or ask.
+/// A reset after the end of the stream: reads go on returning the end; writes and SO_ERROR get the error.
 #[test]
 fn behind_the_end_a_reset_is_a_broken_pipe() {
     let (bench, socket) = connected();
@@ -156,7 +156,7 @@ fn behind_the_end_a_reset_is_a_broken_pipe() {
     assert_eq!(bench.sent(socket, 1, Send { no_signal: true, ..Send::default() }), Err(Errno::PIPE));
 }
 
-/// The same when both ends had closed: it is not a pipe that is broken.
+/// The same after both ends had closed: the error is not EPIPE.
 #[test]
 fn behind_both_ends_a_reset_is_told_to_who_asks() {
     let (bench, socket) = connected();
@@ -177,7 +177,7 @@ fn a_write_that_finds_no_room_is_short_then_told_to_come_again() {
     assert_eq!(bench.sent(socket, 1, how), Err(Errno::AGAIN));
 }
 
-/// The worker may send when large writes have gone far ahead of it; small ones, and other sockets that have news, go on.
+/// Large writes far ahead of the worker yield to it; small ones, and writes while other sockets have events, go on.
 #[test]
 fn a_writer_far_ahead_gives_way() {
     let (bench, socket) = connected();
@@ -255,7 +255,8 @@ fn at_mark(bench: &Bench, socket: SocketRef) -> bool {
     bench.posix.ioctl(socket, 0x8905, 0) == Some(Ok(Control::Number(1)))
 }
 
-/// RFC 9293 MUST-32, MUST-33: POLLPRI, SIOCATMARK and SIOCINQ tell a program of urgent data, which MSG_OOB fetches once.
+/// RFC 9293 MUST-32, MUST-33: POLLPRI, SIOCATMARK and SIOCINQ tell a program of urgent data, which MSG_OOB fetches
+/// once.
 #[test]
 fn urgent_data_out_of_line() {
     let (bench, socket) = connected();
@@ -281,7 +282,7 @@ fn urgent_data_out_of_line() {
     assert!(!at_mark(&bench, socket));
 }
 
-/// SO_OOBINLINE: reading stops once, the byte is one of the others.
+/// SO_OOBINLINE: reading stops once, then the byte is one of the others.
 #[test]
 fn urgent_data_in_line() {
     let (bench, socket) = connected();
@@ -294,7 +295,7 @@ fn urgent_data_in_line() {
     assert_eq!(bench.received(socket, 10, plain()), Ok(b"!de".to_vec()));
 }
 
-/// A byte that nobody can read but MSG_OOB does not make the socket readable.
+/// A byte that only MSG_OOB can read does not make the socket readable.
 #[test]
 fn a_lone_urgent_byte() {
     let (bench, socket) = connected();
@@ -306,7 +307,7 @@ fn a_lone_urgent_byte() {
     assert_eq!(bench.received(socket, 1, Receive::from_flags(libc::MSG_OOB)), Err(Errno::INVAL), "it was stepped over");
 }
 
-/// The worker is told where the urgent data ends before it sees the bytes.
+/// The worker learns where the urgent data ends before it sees the bytes.
 #[test]
 fn urgent_data_is_sent() {
     let (bench, socket) = connected();

@@ -1,4 +1,4 @@
-//! What may be the kernel's in strict mode.
+//! Traffic that may be the kernel's in strict mode.
 
 use super::*;
 use crate::Settings;

@@ -4,7 +4,8 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// Offsets from Linux's header: rtt at 68, cwnd at 80, total_retrans at 100, bytes_acked at 120, snd_wnd at 228, the rest below.
+/// Offsets from Linux's header: rtt at 68, cwnd at 80, total_retrans at 100, bytes_acked at 120, snd_wnd at 228, others
+/// below.
 #[test]
 fn fields_stand_where_linux_has_them() {
     let info = InfoRecord {

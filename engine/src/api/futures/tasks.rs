@@ -1,7 +1,7 @@
 //! A small executor: tasks of one thread that are polled when they were woken.
 //!
-//! Promises: a task is polled once per wake however often it is woken; a wake from another thread ends the sleep of this
-//! one; nobody is polled twice before everybody who was woken had a turn. Does not do: fairness beyond that.
+//! Promises: a task is polled once for any number of wakes; a wake from another thread ends the sleep of this one; no
+//! task is polled twice before every woken task was polled once. Does not do: fairness beyond that.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -18,7 +18,7 @@ use crate::command::WorkerHandle;
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// What wakers reach from any thread.
+/// State that wakers reach from any thread.
 struct Woken {
     /// Numbers of tasks to poll.
     queue: Mutex<Vec<usize>>,
@@ -43,7 +43,7 @@ impl Woken {
 /// The waker of one task.
 struct TaskWaker {
     number: usize,
-    /// It stands in the queue.
+    /// The task is in the queue.
     queued: AtomicBool,
     woken: Arc<Woken>,
 }
@@ -60,9 +60,9 @@ impl Wake for TaskWaker {
     }
 }
 
-/// One place for a task.
+/// Slot of one task.
 struct Place {
-    /// `None` while it is polled, and after its end.
+    /// `None` while the task is polled, and after its end.
     task: Option<Task>,
     waker: Arc<TaskWaker>,
 }
@@ -71,7 +71,7 @@ struct Place {
 pub(super) struct Tasks {
     places: RefCell<Vec<Option<Place>>>,
     free: RefCell<Vec<usize>>,
-    /// Scratch: the tasks of this round.
+    /// Scratch: tasks of this round.
     round: RefCell<Vec<usize>>,
     woken: Arc<Woken>,
 }
@@ -96,7 +96,8 @@ impl Tasks {
         self.woken.push(number);
     }
 
-    /// Polls the tasks that were woken so far; returns whether the one of `block_on` was among them.
+    /// Polls the tasks that were woken so far; returns whether there were any, and whether that of `block_on` was among
+    /// them.
     fn run(&self) -> (bool, bool) {
         let mut round = self.round.take();
         std::mem::swap(&mut round, &mut self.woken.queue.lock().unwrap_or_else(PoisonError::into_inner));
@@ -109,7 +110,7 @@ impl Tasks {
     }
 
     fn poll(&self, number: usize) {
-        // A waker may outlive its task, and the place may have another by now: that one is polled once too often.
+        // A waker may outlive its task, and the slot may have another by now: that one gets a spurious poll.
         let taken = self.places.borrow_mut().get_mut(number).and_then(Option::as_mut).and_then(|place| {
             place.waker.queued.store(false, Ordering::SeqCst);
             Some((place.task.take()?, place.waker.clone()))
@@ -124,25 +125,25 @@ impl Tasks {
             place.task = Some(task);
             return;
         }
-        // What the task held may spawn, or ask for the places, when it is dropped.
+        // The task's fields may spawn, or borrow the slots, when they are dropped.
         drop(places);
         drop(task);
     }
 }
 
-/// The result of a task that was spawned. Dropping it lets the task go on.
+/// The result of a spawned task. Dropping it does not stop the task.
 pub struct JoinHandle<T> {
     state: Rc<RefCell<Joined<T>>>,
 }
 
-/// What a task and its handle share.
+/// State that a task and its handle share.
 struct Joined<T> {
     output: Option<T>,
     waiting: Option<Waker>,
 }
 
 impl<T> JoinHandle<T> {
-    /// The result, if the task has ended and nobody has taken it.
+    /// The result, if the task has ended and the result was not taken yet.
     pub fn take(&self) -> Option<T> {
         self.state.borrow_mut().output.take()
     }
@@ -183,7 +184,7 @@ impl Runtime {
         JoinHandle { state }
     }
 
-    /// Polls the spawned tasks that were woken; for whoever drives the turns himself. Returns whether there were any.
+    /// Polls the spawned tasks that were woken; for a caller that runs the iterations. Returns true if there were any.
     pub fn run_woken(&self) -> bool {
         self.shared.tasks.run().0
     }
@@ -194,10 +195,10 @@ impl Runtime {
     /// The system refused to wait.
     ///
     /// # Panics
-    /// When called inside a task of the same runtime.
+    /// Panics if called inside a task of the same runtime.
     ///
     /// # Blocking
-    /// That is its purpose; it sleeps when nobody has anything to do.
+    /// Until `future` ends; the thread sleeps while no task is ready.
     pub fn block_on<F: Future>(&self, future: F) -> io::Result<F::Output> {
         let tasks = &self.shared.tasks;
         let waker = tasks.waker(0);
@@ -220,7 +221,7 @@ impl Runtime {
         }
     }
 
-    /// As `wait`, and a wake from another thread ends it.
+    /// Like `wait`; a wake from another thread ends it.
     fn wait_unless_woken(&self) -> io::Result<()> {
         let woken = &self.shared.tasks.woken;
         woken.asleep.store(true, Ordering::SeqCst);
@@ -231,8 +232,8 @@ impl Runtime {
         Ok(())
     }
 
-    /// Drops all spawned tasks, and with them their sockets. Tasks hold the runtime that holds them: without this, those that
-    /// have not ended stay as long as the program.
+    /// Drops all spawned tasks, and with them their sockets. Tasks hold the runtime that holds them: without this call,
+    /// unfinished ones live as long as the program.
     pub fn cancel_all(&self) {
         let places = std::mem::replace(&mut *self.shared.tasks.places.borrow_mut(), vec![None]);
         self.shared.tasks.free.borrow_mut().clear();

@@ -20,7 +20,7 @@ pub struct TcpListener {
     listener: api::TcpListener,
 }
 
-/// A connection; dropping it closes it: what was written is still sent.
+/// A connection; dropping it closes it: written data is still sent.
 pub struct TcpStream {
     runtime: Runtime,
     stream: api::TcpStream,
@@ -36,7 +36,7 @@ impl TcpListener {
         Ok(TcpListener { runtime: runtime.clone(), listener })
     }
 
-    /// As `bind`, with a backlog, and options that accepted connections begin with.
+    /// Like `bind`, with a backlog, and initial options of accepted connections.
     ///
     /// # Errors
     /// [`ListenError`]
@@ -50,7 +50,7 @@ impl TcpListener {
         Ok(TcpListener { runtime: runtime.clone(), listener })
     }
 
-    /// The next connection. Dropping the future loses none.
+    /// Accepts the next connection. Dropping the future loses none.
     ///
     /// # Errors
     /// [`AcceptError::NotOpen`]
@@ -72,18 +72,18 @@ impl Drop for TcpListener {
 }
 
 impl TcpStream {
-    /// Connects. Dropping the future gives the attempt up.
+    /// Connects. Dropping the future gives up the attempt.
     ///
     /// # Errors
-    /// What `std::net::TcpStream::connect` would say.
+    /// The errors of `std::net::TcpStream::connect`.
     pub async fn connect(runtime: &Runtime, remote: SocketAddr) -> io::Result<TcpStream> {
         TcpStream::connect_with(runtime, None, remote, TcpOptions::default()).await
     }
 
-    /// As `connect`, from a local address (a part of which may be unspecified), with options.
+    /// Like `connect`, from a local address (parts of which may be unspecified), with options.
     ///
     /// # Errors
-    /// What `std::net::TcpStream::connect` would say.
+    /// The errors of `std::net::TcpStream::connect`.
     pub async fn connect_with(
         runtime: &Runtime,
         local: Option<SocketAddr>,
@@ -102,34 +102,35 @@ impl TcpStream {
         }
     }
 
-    /// Copies what has arrived into `buffer`; zero: the peer has sent everything. Dropping the future takes nothing.
+    /// Copies received bytes into `buffer`; zero: the peer has sent everything. Dropping the future takes nothing.
     ///
     /// # Errors
-    /// [`ReadError`], but for `WouldBlock`.
+    /// [`ReadError`], except `WouldBlock`.
     pub async fn read(&self, buffer: &mut [u8]) -> Result<usize, ReadError> {
         self.reading(|net| self.stream.read(net, buffer)).await
     }
 
-    /// The next bytes that have arrived, in place. `None`: the peer has sent everything. Dropping the future takes nothing.
+    /// Returns the next received bytes in place. `None`: the peer has sent everything. Dropping the future takes
+    /// nothing.
     ///
     /// # Errors
-    /// [`ReadError`], but for `WouldBlock`.
+    /// [`ReadError`], except `WouldBlock`.
     pub async fn read_chunk(&self) -> Result<Option<Chunk>, ReadError> {
         self.reading(|net| self.stream.read_chunk(net)).await
     }
 
-    /// Copies as much of `bytes` as there is room for. Dropping the future sends nothing.
+    /// Copies as much of `bytes` as there is space for. Dropping the future sends nothing.
     ///
     /// # Errors
-    /// [`WriteError`], but for `WouldBlock`.
+    /// [`WriteError`], except `WouldBlock`.
     pub async fn write(&self, bytes: &[u8]) -> Result<usize, WriteError> {
         self.writing(|net| self.stream.write(net, bytes)).await
     }
 
-    /// Copies all of `bytes`. Dropping the future leaves it open how many were sent: do not, if that matters.
+    /// Copies all of `bytes`. If the future is dropped, it is unknown how many were sent.
     ///
     /// # Errors
-    /// [`WriteError`], but for `WouldBlock`.
+    /// [`WriteError`], except `WouldBlock`.
     pub async fn write_all(&self, bytes: &[u8]) -> Result<(), WriteError> {
         let mut sent = 0;
         while sent < bytes.len() {
@@ -138,11 +139,11 @@ impl TcpStream {
         Ok(())
     }
 
-    /// Sends all of `content` without a copy; see [`api::TcpStream::write_content`]. Dropping the future leaves it open how many
-    /// bytes were sent.
+    /// Sends all of `content` without a copy; see [`api::TcpStream::write_content`]. After dropping the future it is
+    /// unknown how many bytes were sent.
     ///
     /// # Errors
-    /// [`WriteError`], but for `WouldBlock`.
+    /// [`WriteError`], except `WouldBlock`.
     pub async fn write_content(&self, content: &Content) -> Result<(), WriteError> {
         let mut sent = 0;
         while sent < content.len() {
@@ -151,43 +152,44 @@ impl TcpStream {
         Ok(())
     }
 
-    /// Room to write up to `len` bytes in place; see [`api::TcpStream::reserve`]. Dropping the future takes nothing.
+    /// Reserves space for up to `len` bytes in place; see [`api::TcpStream::reserve`]. Dropping the future takes
+    /// nothing.
     ///
     /// # Errors
-    /// [`WriteError`], but for `WouldBlock`.
+    /// [`WriteError`], except `WouldBlock`.
     pub async fn reserve(&self, len: usize) -> Result<Reservation, WriteError> {
         self.writing(|net| self.stream.reserve(net, len)).await
     }
 
-    /// Sends the first `len` bytes of a reservation. Dropping the future drops the reservation, if it was not yet sent.
+    /// Sends the first `len` bytes of a reservation. Dropping the future before that drops the reservation.
     ///
     /// # Errors
-    /// [`WriteError`], but for `WouldBlock`.
+    /// [`WriteError`], except `WouldBlock`.
     pub async fn commit(&self, reservation: Reservation, len: usize) -> Result<(), WriteError> {
         let mut item = Some(reservation);
         self.writing(|net| again(&mut item, |reservation| self.stream.commit(net, reservation, len))).await
     }
 
-    /// Sends a chunk on without copying it. Dropping the future drops the chunk, if it was not yet sent.
+    /// Sends a chunk on without copying it. Dropping the future before that drops the chunk.
     ///
     /// # Errors
-    /// [`WriteError`], but for `WouldBlock`.
+    /// [`WriteError`], except `WouldBlock`.
     pub async fn write_chunk(&self, chunk: Chunk) -> Result<(), WriteError> {
         let mut item = Some(chunk);
         self.writing(|net| again(&mut item, |chunk| self.stream.write_chunk(net, chunk))).await
     }
 
-    /// Sends FIN after what was written; reading goes on.
+    /// Sends FIN after the written data; reading goes on.
     pub fn shutdown_write(&self) {
         self.runtime.with(|net| self.stream.shutdown_write(net));
     }
 
-    /// Gives the connection up with RST.
+    /// Resets the connection with RST.
     pub fn abort(self) {
         self.runtime.with(|net| self.stream.abort(net));
     }
 
-    /// The handle below, for all that needs no waiting: addresses, options, counters. It is closed with this.
+    /// The underlying handle, for calls that need no waiting: addresses, options, counters. It closes with this.
     pub fn handle(&self) -> api::TcpStream {
         self.stream
     }
@@ -211,7 +213,8 @@ impl Drop for TcpStream {
 }
 
 impl Runtime {
-    /// Waits until `act` has an answer; it is tried at once, and again after each news of that half of the socket.
+    /// Waits until `act` returns an answer; calls it at once, and again after each news of that direction of the
+    /// socket.
     pub(super) async fn ready<T>(&self, index: usize, direction: Direction, mut act: impl FnMut(&mut Net) -> Option<T>) -> T {
         poll_fn(|context| match self.with(&mut act) {
             Some(answer) => Poll::Ready(answer),
@@ -224,7 +227,7 @@ impl Runtime {
     }
 }
 
-/// Tries to send what is in `item`; what is refused stays there.
+/// Tries to send `item`; if refused, the item stays there.
 fn again<T>(item: &mut Option<T>, send: impl FnOnce(T) -> Result<(), Rejected<T>>) -> Result<(), WriteError> {
     let sent = item.take().map_or(Ok(()), send);
     sent.map_err(|rejected| {

@@ -10,7 +10,7 @@ use ringway_shm::Duration;
 use super::Runtime;
 use crate::api::TimerId;
 
-/// Who sleeps, by the token of his timer.
+/// Sleeping tasks by the token of their timer.
 #[derive(Debug, Default)]
 pub(super) struct Sleepers {
     places: Vec<Place>,
@@ -19,7 +19,7 @@ pub(super) struct Sleepers {
 
 #[derive(Debug, Default)]
 struct Place {
-    /// How often the place was used before: a timer that fires late means nobody else.
+    /// Number of earlier uses, so that a late timer does not wake another task.
     generation: u32,
     fired: bool,
     waker: Option<Waker>,
@@ -47,7 +47,7 @@ impl Sleepers {
         }
     }
 
-    /// A timer has fired: who is to be woken.
+    /// Takes the waker for a timer that has fired.
     pub(super) fn fire(&mut self, token: u64) -> Option<Waker> {
         let place = self.place(token)?;
         place.fired = true;
@@ -55,21 +55,21 @@ impl Sleepers {
     }
 }
 
-/// Ends when its time has passed. Dropping it stops its timer.
+/// A future that ends after a duration. Dropping it stops its timer.
 pub struct Sleep {
     runtime: Runtime,
     duration: Duration,
-    /// Its token and its timer, since it was polled first.
+    /// Its token and its timer, after the first poll.
     started: Option<(u64, TimerId)>,
 }
 
 impl Runtime {
-    /// A future that ends `duration` after it was first waited for.
+    /// Returns a future that ends `duration` after its first poll.
     pub fn sleep(&self, duration: Duration) -> Sleep {
         Sleep { runtime: self.clone(), duration, started: None }
     }
 
-    /// `future`, but for no longer than `limit`; then it is dropped.
+    /// Runs `future` for at most `limit`; then drops it.
     pub fn timeout<F: Future>(&self, limit: Duration, future: F) -> Timeout<F> {
         Timeout { future: Box::pin(future), sleep: self.sleep(limit) }
     }
@@ -110,13 +110,13 @@ pub struct Timeout<F> {
     sleep: Sleep,
 }
 
-/// The limit came first.
+/// The limit has passed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the time has passed")
+        f.write_str("the time limit has passed")
     }
 }
 

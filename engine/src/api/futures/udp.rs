@@ -20,7 +20,7 @@ impl UdpSocket {
         UdpSocket::bind_with(runtime, local, UdpOptions::default())
     }
 
-    /// As `bind`, with options.
+    /// Like `bind`, with options.
     ///
     /// # Errors
     /// [`BindError`]
@@ -29,18 +29,18 @@ impl UdpSocket {
         Ok(UdpSocket { runtime: runtime.clone(), socket })
     }
 
-    /// Copies the next datagram into `buffer`; what does not fit is lost. Dropping the future takes none.
+    /// Copies the next datagram into `buffer`; bytes that do not fit are lost. Dropping the future takes none.
     ///
     /// # Errors
-    /// [`ReadError`], but for `WouldBlock`.
+    /// [`ReadError`], except `WouldBlock`.
     pub async fn recv_from(&self, buffer: &mut [u8]) -> Result<(usize, SocketAddr), ReadError> {
         self.reading(|net| self.socket.recv_from(net, buffer)).await
     }
 
-    /// The next datagram, in place. Dropping the future takes none.
+    /// Returns the next datagram in place. Dropping the future takes none.
     ///
     /// # Errors
-    /// [`ReadError`], but for `WouldBlock`.
+    /// [`ReadError`], except `WouldBlock`.
     pub async fn recv_chunk(&self) -> Result<Datagram, ReadError> {
         self.reading(|net| self.socket.recv_chunk(net)).await
     }
@@ -48,7 +48,7 @@ impl UdpSocket {
     /// Sends a copy of `bytes` to `to`. Dropping the future sends nothing.
     ///
     /// # Errors
-    /// [`UdpSendError`], but for `WouldBlock`.
+    /// [`UdpSendError`], except `WouldBlock`.
     pub async fn send_to(&self, bytes: &[u8], to: SocketAddr) -> Result<usize, UdpSendError> {
         let send = |net: &mut Net| {
             Some(self.socket.send_to(net, bytes, to)).filter(|answer| !matches!(answer, Err(UdpSendError::WouldBlock)))
@@ -56,7 +56,7 @@ impl UdpSocket {
         self.runtime.ready(self.socket.index(), Direction::Write, send).await
     }
 
-    /// The handle below, for all that needs no waiting. It is closed with this.
+    /// The underlying handle, for calls that need no waiting. It closes with this.
     pub fn handle(&self) -> api::UdpSocket {
         self.socket
     }

@@ -61,8 +61,8 @@ async fn echo(stream: TcpStream) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Ten clients with a megabyte each and a server with a task per connection: everything comes back, nothing is copied by the
-/// server, and all tasks end.
+/// Ten clients with a megabyte each and a server with a task per connection: everything comes back, the server copies
+/// nothing, and all tasks end.
 #[test]
 fn tasks_serve_many_connections() {
     let mut hosts = Hosts::new();
@@ -71,7 +71,7 @@ fn tasks_serve_many_connections() {
     let spawner = server.clone();
     server.spawn_local(async move {
         while let Ok(stream) = listener.accept().await {
-            spawner.spawn_local(async move { echo(stream).await.expect("nobody resets") });
+            spawner.spawn_local(async move { echo(stream).await.expect("no reset") });
         }
     });
     let finished = Rc::new(Cell::new(0));
@@ -88,7 +88,7 @@ fn tasks_serve_many_connections() {
             });
             let (mut got, mut buffer) = (Vec::new(), vec![0; 10_000]);
             loop {
-                match stream.read(&mut buffer).await.expect("nobody resets") {
+                match stream.read(&mut buffer).await.expect("no reset") {
                     0 => break,
                     count => got.extend_from_slice(&buffer[..count]),
                 }
@@ -130,7 +130,7 @@ fn failures_end_futures() {
     assert_eq!(answer, Some(Err(ReadError::Failed(SocketError::Reset))));
 }
 
-/// A read, an accept and a sleep that are given up after a limit have taken nothing: what comes later is all there.
+/// A read, an accept and a sleep that time out have taken nothing: all later data is there.
 #[test]
 fn futures_that_are_dropped_lose_nothing() {
     let mut hosts = Hosts::new();
@@ -144,7 +144,7 @@ fn futures_that_are_dropped_lose_nothing() {
         let (mut tries, mut got, mut buffer) = (0, Vec::new(), [0; 3]);
         while got.len() < 6 {
             match runtime.timeout(ms(2), stream.read(&mut buffer)).await {
-                Ok(count) => got.extend_from_slice(&buffer[..count.expect("nobody resets")]),
+                Ok(count) => got.extend_from_slice(&buffer[..count.expect("no reset")]),
                 Err(Elapsed) => tries += 1,
             }
         }
@@ -172,7 +172,7 @@ fn futures_that_are_dropped_lose_nothing() {
     assert_eq!(due, None, "the timers of the futures that were dropped are stopped");
 }
 
-/// Dropping a connecting future gives the attempt up; dropping a stream closes it.
+/// Dropping a connecting future gives up the attempt; dropping a stream closes it.
 #[test]
 fn dropping_closes() {
     let mut hosts = Hosts::new();
@@ -236,7 +236,7 @@ fn datagrams_can_be_awaited() {
     assert_eq!(got.as_deref(), Some(&b"anybody?"[..]));
 }
 
-/// An executor that knows nothing of Ringway: it polls one future whenever its flag was raised.
+/// An executor that knows nothing of Ringway: it polls one future each time its flag was raised.
 struct Foreign {
     raised: Arc<Flag>,
     future: RefCell<Pin<Box<dyn Future<Output = Vec<u8>>>>>,
@@ -256,7 +256,7 @@ fn futures_work_in_another_executor() {
     let mut hosts = Hosts::new();
     let [server, client] = hosts.runtimes.clone();
     let listener = TcpListener::bind(&server, address(SERVER, 7)).expect("free");
-    server.spawn_local(async move { echo(listener.accept().await.expect("one comes")).await.expect("nobody resets") });
+    server.spawn_local(async move { echo(listener.accept().await.expect("one comes")).await.expect("no reset") });
     let foreign = Foreign {
         raised: Arc::new(Flag(AtomicBool::new(true))),
         future: RefCell::new(Box::pin(async move {
@@ -264,7 +264,7 @@ fn futures_work_in_another_executor() {
             stream.write_all(b"hello").await.expect("it is open");
             stream.shutdown_write();
             let mut got = Vec::new();
-            while let Some(chunk) = stream.read_chunk().await.expect("nobody resets") {
+            while let Some(chunk) = stream.read_chunk().await.expect("no reset") {
                 got.extend_from_slice(&chunk);
             }
             got
@@ -285,7 +285,7 @@ fn futures_work_in_another_executor() {
     assert!(polls <= 5, "polled {polls} times");
 }
 
-/// `block_on` sleeps until a waker is used on another thread, and polls nobody who was not woken.
+/// `block_on` sleeps until a waker is used on another thread, and polls only woken tasks.
 #[test]
 fn a_wake_from_another_thread_ends_the_sleep() {
     let [net, _] = Pair::new().nets;

@@ -1,4 +1,4 @@
-//! Two programs, a wire between them, and time that goes on only when a test says so.
+//! Two programs, a wire between them, and time that only a test advances.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ pub(super) const CLIENT: usize = 1;
 pub(super) struct Pair {
     pub(super) now: Instant,
     pub(super) nets: [Net; 2],
-    /// What each has been told and no test has looked at.
+    /// Events of each program that no test has looked at.
     pub(super) events: [Vec<Event>; 2],
 }
 
@@ -35,7 +35,7 @@ impl Pair {
         Pair::with(MemoryOptions::default(), Impairments::default(), 8_192)
     }
 
-    /// A wire of that kind, bad in both directions as `impairment` says, and so many frames of each class at each end.
+    /// A pair on a wire of that kind, impaired in both directions, with so many frames of each class at each end.
     pub(super) fn with(wire: MemoryOptions, impairment: Impairments, frames: u32) -> Pair {
         let now = Instant::from_millis(1_000);
         let mut nets = [1, 2].map(|seed| Net::new_at(now, config(seed, frames)).expect("memory"));
@@ -51,7 +51,7 @@ impl Pair {
         Pair { now, nets, events: [Vec::new(), Vec::new()] }
     }
 
-    /// One turn of both; then a little time, or, when nothing happened, as much as it takes until something does.
+    /// Runs one iteration of both; then advances time a little or, if nothing happened, to the next event.
     pub(super) fn step(&mut self) {
         let mut worked = false;
         for (net, events) in self.nets.iter_mut().zip(&mut self.events) {
@@ -66,7 +66,7 @@ impl Pair {
     /// Steps until `done`.
     ///
     /// # Panics
-    /// When it takes too long.
+    /// Panics if it takes too long.
     pub(super) fn run_until(&mut self, mut done: impl FnMut(&mut Pair) -> bool) {
         for _ in 0..1_000_000 {
             if done(self) {
@@ -86,7 +86,7 @@ impl Pair {
 
     /// A connection: the client's handle, the server's.
     pub(super) fn connection(&mut self, port: u16) -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind(&mut self.nets[SERVER], address(SERVER, port)).expect("nobody has the port");
+        let listener = TcpListener::bind(&mut self.nets[SERVER], address(SERVER, port)).expect("the port is free");
         let client = TcpStream::connect(&mut self.nets[CLIENT], address(SERVER, port)).expect("there is a route");
         let mut server = None;
         self.run_until(|pair| {
@@ -97,7 +97,7 @@ impl Pair {
         (client, server.expect("run_until waited for it"))
     }
 
-    /// Whether everything was given back.
+    /// Returns true if all frames were given back.
     pub(super) fn frames_are_all_free(&self) -> bool {
         self.nets.iter().all(|net| {
             let arena = net.arena();
@@ -106,7 +106,7 @@ impl Pair {
         })
     }
 
-    /// What an end was told of a stream, put together; forgets it.
+    /// Takes an end's merged events of a stream.
     pub(super) fn news(&mut self, host: usize, stream: TcpStream) -> Ready {
         let mut all = Ready::default();
         self.events[host].retain(|event| match event {
@@ -126,7 +126,7 @@ impl Pair {
         all
     }
 
-    /// Reads all that is there, by copying.
+    /// Reads, by copying, everything that has arrived.
     pub(super) fn drain(&mut self, host: usize, stream: TcpStream, into: &mut Vec<u8>) {
         let mut buffer = [0; 4096];
         while let Ok(count) = stream.read(&mut self.nets[host], &mut buffer) {

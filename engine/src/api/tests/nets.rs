@@ -49,8 +49,8 @@ impl Sides {
     }
 }
 
-/// Every worker of the client opens connections, with ports that make them its own; the worker of the server with the same
-/// number accepts them, since both sides divide the groups alike; and bytes go both ways.
+/// Every worker of the client opens connections from ports that make them its own. The server's worker of the same
+/// number accepts them, because both sides divide the groups alike; bytes go both ways.
 #[test]
 fn connections_are_the_workers_that_open_and_accept_them() {
     const WORKERS: usize = 3;
@@ -86,7 +86,7 @@ fn connections_are_the_workers_that_open_and_accept_them() {
     }
 }
 
-/// A port that the caller names is taken where its flow belongs, and refused elsewhere; a stray segment is left alone.
+/// A port that the caller names is accepted by the flow's worker and refused by others; a stray segment is ignored.
 #[test]
 fn a_named_port_is_one_workers() {
     let mut sides = Sides::new(2);
@@ -105,7 +105,7 @@ fn a_named_port_is_one_workers() {
     assert!((4..=16).contains(&accepted.len()), "about half: {accepted:?}");
 }
 
-/// Everyone opens a connection and sends something; the servers close without reading, then the clients.
+/// Each worker opens a connection and sends data; the servers close without reading, then the clients.
 fn round(sides: &mut Sides) -> Vec<[u32; 2]> {
     let listeners: Vec<TcpListener> =
         sides.servers.iter_mut().map(|net| TcpListener::bind(net, address(0, PORT)).expect("free")).collect();
@@ -127,7 +127,8 @@ fn round(sides: &mut Sides) -> Vec<[u32; 2]> {
     sides.servers.iter().chain(&sides.clients).map(free).collect()
 }
 
-/// When all is closed, no worker keeps a frame but those that its links have had ready since their first packet.
+/// After all sockets are closed, no worker keeps a frame except those that its links hold ready since their first
+/// packet.
 #[test]
 fn nothing_is_left_behind() {
     let mut sides = Sides::new(2);

@@ -18,7 +18,7 @@ impl Random {
     }
 }
 
-/// What one application holds. Handles stay in it after they are closed: stale ones are tried too.
+/// Handles of one application. They stay in it after they are closed: stale ones are tried too.
 struct Application {
     listener: TcpListener,
     socket: UdpSocket,
@@ -104,7 +104,7 @@ impl Application {
     }
 }
 
-/// Two applications do anything in any order over a bad wire, with few frames; when they give up, every frame is free.
+/// Two applications act at random over a bad wire, with few frames; when they give up, every frame is free.
 #[test]
 fn whatever_applications_do_no_frame_is_lost() {
     for seed in 1..=12 {

@@ -1,4 +1,4 @@
-//! Connections between two programs: what each call answers, and what is told.
+//! Connections between two programs: the result of each call, and the events.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -7,7 +7,7 @@ use ringway_shm::Duration;
 use super::harness::{CLIENT, Pair, SERVER, address, pattern};
 use crate::api::{AcceptError, Event, ListenError, ReadError, SocketError, TcpListener, TcpOptions, TcpStream, WriteError};
 
-/// Open, say something both ways, close: every step is told, and nothing is left.
+/// Open, exchange data, close: each step has its event, and nothing is left.
 #[test]
 fn a_connection_from_open_to_close() {
     let mut pair = Pair::new();
@@ -53,7 +53,7 @@ fn a_connection_from_open_to_close() {
     assert!(pair.frames_are_all_free());
 }
 
-/// A refused and a reset connection are told with their reason; what had arrived before can still be read.
+/// A refused and a reset connection are reported with their reason; data that had arrived before can still be read.
 #[test]
 fn failures_are_told_with_their_reason() {
     let mut pair = Pair::new();
@@ -83,7 +83,7 @@ fn failures_are_told_with_their_reason() {
     assert!(pair.frames_are_all_free());
 }
 
-/// Closing with something unread resets the connection, also when a read has taken part of it (RFC 2525 §2.17).
+/// Closing with unread data resets the connection, also if a read has taken part of it (RFC 2525 §2.17).
 #[test]
 fn closing_with_unread_bytes_resets() {
     let mut pair = Pair::new();
@@ -96,7 +96,7 @@ fn closing_with_unread_bytes_resets() {
     assert_eq!(client.error(&mut pair.nets[CLIENT]), Some(SocketError::Reset));
 }
 
-/// A megabyte each way through buffers of odd sizes arrives as it was, by plain and by vectored calls.
+/// A megabyte each way through buffers of odd sizes arrives unchanged, by plain and by vectored calls.
 #[test]
 fn streams_by_copying_arrive_whole() {
     let mut pair = Pair::new();
@@ -123,7 +123,7 @@ fn streams_by_copying_arrive_whole() {
     assert_eq!(copied, [1 << 20; 2], "each byte once at each end");
 }
 
-/// A socket is named once per turn however much comes; only sockets with news are named at all.
+/// A socket is named once per iteration, however much arrives; only sockets with news are named.
 #[test]
 fn a_turn_names_each_active_socket_once() {
     let mut pair = Pair::new();
@@ -141,7 +141,7 @@ fn a_turn_names_each_active_socket_once() {
     let mut told: Vec<_> = pair.events[SERVER].iter().map(|event| format!("{event:?}")).collect();
     told.dedup();
     assert_eq!(told.len(), 10, "{told:?}");
-    // Nobody has read, and nothing new comes: nothing is told, until somebody asks.
+    // Nothing is read, and nothing new comes: there is no event until the program asks.
     pair.run_for(Duration::from_millis(10));
     pair.events = [Vec::new(), Vec::new()];
     pair.run_for(Duration::from_millis(10));
@@ -152,7 +152,7 @@ fn a_turn_names_each_active_socket_once() {
     assert!(pair.news(SERVER, server).readable);
 }
 
-/// A handle of a closed socket never means the one that has its place now.
+/// A handle of a closed socket never names the socket that has its index now.
 #[test]
 fn stale_handles_are_refused() {
     let mut pair = Pair::new();
@@ -171,7 +171,7 @@ fn stale_handles_are_refused() {
     assert!(server.readiness(&mut pair.nets[SERVER]).readable, "it has seen the end of the first");
 }
 
-/// What waits at each end can be asked for, and the urgent byte is told and found.
+/// Unread and unacknowledged bytes are counted, and the urgent byte is reported and found.
 #[test]
 fn queues_and_urgent_data_can_be_asked_for() {
     let mut pair = Pair::new();
@@ -189,7 +189,7 @@ fn queues_and_urgent_data_can_be_asked_for() {
     assert_eq!(server.unread(net), 3, "what a read has left of a frame counts");
 }
 
-/// `run` hands out events until somebody stops it, here or on another thread.
+/// `run` hands out events until it is stopped, here or on another thread.
 #[test]
 fn a_run_ends_when_it_is_stopped() {
     let [mut net, mut other] = Pair::new().nets;

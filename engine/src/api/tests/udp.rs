@@ -6,10 +6,11 @@ use super::harness::{CLIENT, Pair, SERVER, address, pattern};
 use crate::api::{BindError, Event, ReadError, UdpSendError, UdpSocket};
 
 fn bound(pair: &mut Pair, host: usize, port: u16) -> UdpSocket {
-    UdpSocket::bind(&mut pair.nets[host], address(host, port)).expect("nobody has the port")
+    UdpSocket::bind(&mut pair.nets[host], address(host, port)).expect("the port is free")
 }
 
-/// Datagrams cross by copy and in place, both ways, each whole, with their sender's address; what is in place is not copied.
+/// Datagrams cross by copy and in place, both ways, each whole, with their source address; those in place are not
+/// copied.
 #[test]
 fn datagrams_cross_by_copy_and_in_place() {
     let mut pair = Pair::new();
@@ -55,7 +56,7 @@ fn datagrams_cross_by_copy_and_in_place() {
     assert!(pair.frames_are_all_free());
 }
 
-/// Whoever keeps datagrams receives no more in the end, and leaves frames to others.
+/// An application that keeps datagrams finally receives no more, and leaves frames to others.
 #[test]
 fn kept_datagrams_leave_frames_to_others() {
     let mut pair = Pair::with(Default::default(), Default::default(), 1_024);

@@ -1,4 +1,4 @@
-//! Payload stays in its frames: proved by the counter, under loss, and with applications that keep what they are lent.
+//! Payload stays in its frames: proved by the counter, under loss, and with applications that keep their chunks.
 
 use ringway_device::impair::Impairments;
 use ringway_device::memory::MemoryOptions;
@@ -31,7 +31,7 @@ fn lossy() -> Impairments {
 }
 
 /// Under loss and reordering, bytes written in place, echoed by forwarding and read in place are never copied, and
-/// retransmissions carry what was committed.
+/// retransmissions carry the committed bytes.
 #[test]
 fn an_echo_under_loss_copies_nothing() {
     let wires =
@@ -61,8 +61,8 @@ fn an_echo_under_loss_copies_nothing() {
     }
 }
 
-/// Content that is filled once goes out many times, on links of every kind and under loss, and nobody copies it: what is sent
-/// again is what it was.
+/// Content that is filled once is sent many times, on links of every kind and under loss, without a copy, and
+/// retransmitted unchanged.
 #[test]
 fn content_is_sent_many_times_without_a_copy() {
     let wires =
@@ -96,11 +96,11 @@ fn content_is_sent_many_times_without_a_copy() {
         server.close(&mut pair.nets[SERVER]);
         pair.run_for(Duration::from_secs(70));
         assert!(pair.frames_are_all_free(), "nothing has leaked");
-        assert_eq!(content.references(), 1, "nobody refers to it any more");
+        assert_eq!(content.references(), 1, "no other reference is left");
     }
 }
 
-/// Content of a connection that is reset while it waits is let go; a stale handle sends none of it.
+/// Content of a connection that is reset while it waits is released; a stale handle sends none of it.
 #[test]
 fn content_is_let_go_with_its_connection() {
     let mut pair = Pair::new();
@@ -119,7 +119,7 @@ fn content_is_let_go_with_its_connection() {
     assert!(pair.frames_are_all_free());
 }
 
-/// Sends back what has come, as it has come; what finds no room waits in `held`.
+/// Sends received chunks back in place; a chunk without space waits in `held`.
 fn echo(net: &mut Net, stream: TcpStream, held: &mut Option<Chunk>) {
     while let Some(chunk) = held.take().or_else(|| stream.read_chunk(net).ok().flatten()) {
         if let Err(rejected) = stream.write_chunk(net, chunk) {
@@ -130,8 +130,8 @@ fn echo(net: &mut Net, stream: TcpStream, held: &mut Option<Chunk>) {
     }
 }
 
-/// An application that keeps its chunks closes its own window: the sender stops, other connections go on, and when the
-/// chunks come back everything goes on.
+/// An application that keeps its chunks closes its own window: the sender stops, other connections go on, and all goes
+/// on when the chunks come back.
 #[test]
 fn kept_chunks_close_their_own_window_only() {
     let mut pair = Pair::with(MemoryOptions::default(), Impairments::default(), 2_048);
@@ -179,7 +179,7 @@ fn kept_chunks_close_their_own_window_only() {
     assert!(pair.frames_are_all_free());
 }
 
-/// A chunk outlives its connection and its worker; what it shows does not change.
+/// A chunk outlives its connection and its worker; its bytes do not change.
 #[test]
 fn a_chunk_outlives_its_connection() {
     let mut pair = Pair::new();
@@ -200,8 +200,8 @@ fn a_chunk_outlives_its_connection() {
     assert_eq!(&chunk[..], b"keepsake");
 }
 
-/// A chunk may be cut into parts; each gives its own bytes back, and parts that are sent on are copied, since they share a
-/// frame.
+/// A chunk may be split; each part gives back its own bytes, and parts that are sent on are copied, because they share
+/// a frame.
 #[test]
 fn a_chunk_can_be_cut() {
     let mut pair = Pair::new();
@@ -223,7 +223,7 @@ fn a_chunk_can_be_cut() {
     });
 }
 
-/// In front of a message that is written in place there is room for its headers, so that it leaves in the frame that holds it.
+/// A message written in place has headroom for its headers, so that it leaves in its own frame.
 #[test]
 fn reservations_have_room_for_headers() {
     let mut pair = Pair::new();
@@ -238,7 +238,7 @@ fn reservations_have_room_for_headers() {
     }
 }
 
-/// A reservation that is dropped sends nothing; one of a connection that is gone comes back.
+/// A dropped reservation sends nothing; one of a closed connection comes back.
 #[test]
 fn reservations_can_be_given_up() {
     let mut pair = Pair::new();
@@ -257,8 +257,7 @@ fn reservations_can_be_given_up() {
     assert!(pair.frames_are_all_free());
 }
 
-/// A program that ends a `Net` with connections in the middle of something gets its memory back: only what it still holds
-/// itself is out.
+/// A program that drops a `Net` with open connections gets its memory back, except what it still holds itself.
 #[test]
 fn a_net_that_ends_gives_its_frames_back() {
     let mut pair = Pair::new();
@@ -276,7 +275,7 @@ fn a_net_that_ends_gives_its_frames_back() {
     assert_eq!(out(&arenas[SERVER], Class::Large), 0);
 }
 
-/// A program may have several workers: what one has lent or reserved, another takes as a copy, and each gets its own back.
+/// A program may have several workers: one copies chunks and reservations of another, and each gets its own back.
 #[test]
 fn frames_of_another_worker_are_copied() {
     let (mut one, mut other) = (Pair::new(), Pair::new());
@@ -312,7 +311,7 @@ fn frames_of_another_worker_are_copied() {
     }
 }
 
-/// Who finds no frame to write into is told when there are some; of a socket that was closed meanwhile nothing is told.
+/// A socket that finds no frame to write into is told when there are some; a socket closed meanwhile is not.
 #[test]
 fn whoever_lacks_frames_is_told_when_there_are_some() {
     let mut pair = Pair::with(MemoryOptions::default(), Impairments::default(), 64);

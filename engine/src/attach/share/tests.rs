@@ -15,7 +15,7 @@ fn writers_go_far_ahead_while_bulk_chunks_are_free() {
     assert_eq!(most_ahead(0, 0), SEND_LIMIT);
 }
 
-/// What the program has asked for is not exceeded.
+/// The program's own limit is not exceeded.
 #[test]
 fn the_program_may_want_less() {
     let options = TcpOptions { send_buffer_bytes: 64 << 10, ..TcpOptions::default() };
@@ -24,7 +24,7 @@ fn the_program_may_want_less() {
     assert_eq!(send_limit(&options, SEND_LIMIT_ALONE), 32 << 10);
 }
 
-/// Who reads nothing does not take the last quarter from those that do.
+/// A socket that reads nothing does not take the last quarter from those that do.
 #[test]
 fn the_last_chunks_are_for_who_has_nothing_unread() {
     assert_eq!(unread_limit(4096, 4096), UNREAD_MAX);
@@ -35,7 +35,7 @@ fn the_last_chunks_are_for_who_has_nothing_unread() {
     }
 }
 
-/// One writer may have most of the bulk chunks; when few are left, none more, and not all of the others.
+/// One writer may have most of the bulk chunks; when few are left, none more, and only some of the large ones.
 #[test]
 fn the_last_send_chunks_are_for_who_holds_none() {
     let shape = Shape { slots: 256, tx_large: 512, tx_bulk: 128, ..Shape::default() };

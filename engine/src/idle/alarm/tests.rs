@@ -1,6 +1,6 @@
 use super::*;
 
-/// Sleeps that begin every `period` and are to end `ahead` later: how often the kernel was asked. The alarm is never late.
+/// Number of kernel settings for sleeps that begin every `period` and must end `ahead` later. The alarm is never late.
 fn settings(count: u32, period: Duration, ahead: Duration) -> u32 {
     let mut alarm = Alarm::new().expect("a timerfd");
     let (mut now, mut settings) = (Instant::from_millis(1), 0);
@@ -18,19 +18,20 @@ fn settings(count: u32, period: Duration, ahead: Duration) -> u32 {
     settings
 }
 
-/// Deadlines that move on with each packet are no reason to ask the kernel: it is asked when the one that it knows has passed.
+/// The kernel is not asked for deadlines that move with each packet, only when the one that it knows has passed.
 #[test]
 fn a_deadline_that_moves_on_is_left_while_sleeps_come_often() {
     assert_eq!(settings(1_000, Duration::from_micros(80), Duration::from_millis(8)), 10);
 }
 
-/// Who sleeps long would be woken for nothing about as often as for something.
+/// A worker that sleeps long would be woken for nothing about as often as for something.
 #[test]
 fn a_deadline_that_moves_on_is_followed_while_sleeps_are_long() {
     assert_eq!(settings(100, Duration::from_millis(5), Duration::from_millis(10)), 100);
 }
 
-/// What is seconds ahead is ended when nothing is waited for any more, however often sleeps come: rest is without wake-ups.
+/// An alarm seconds ahead is cancelled when nothing is waited for any more, however frequent sleeps are: rest is
+/// without wake-ups.
 #[test]
 fn a_late_alarm_is_not_left() {
     let mut alarm = Alarm::new().expect("a timerfd");
@@ -43,7 +44,7 @@ fn a_late_alarm_is_not_left() {
     assert_eq!(alarm.set_for, Some(at(302)));
 }
 
-/// A deadline that is nearer than the alarm counts at once; none at all ends it, for who sleeps long.
+/// A deadline nearer than the alarm counts at once; no deadline cancels the alarm of a worker that sleeps long.
 #[test]
 fn nearer_deadlines_and_the_end_of_all_are_followed() {
     let mut alarm = Alarm::new().expect("a timerfd");

@@ -6,7 +6,7 @@ fn after(costs: impl IntoIterator<Item = u64>) -> Duration {
     cost.spin_limit()
 }
 
-/// The first measurements are not trusted alone; then the limit is twice the median.
+/// The first measurements are not trusted alone; after them the limit is twice the median.
 #[test]
 fn a_spin_lasts_twice_the_median() {
     assert_eq!(after([]), LIMIT_AT_FIRST);
@@ -14,7 +14,7 @@ fn a_spin_lasts_twice_the_median() {
     assert_eq!(after([30, 22, 26]), Duration::from_micros(52));
 }
 
-/// A processor that others had for a slice now and then, and a clock that was set back, are outweighed.
+/// Occasional slices of other tasks and a clock that was set back are outweighed.
 #[test]
 fn wrong_measurements_are_outweighed() {
     let cost = |number: u64| match number % 5 {
@@ -25,14 +25,14 @@ fn wrong_measurements_are_outweighed() {
     assert_eq!(after((0..200).map(cost)), Duration::from_micros(44));
 }
 
-/// Whatever is measured, the limit stays within its bounds.
+/// The limit stays within its bounds, whatever is measured.
 #[test]
 fn the_limit_is_bounded() {
     assert_eq!(after([0; KEPT]), COST_MIN.times(2));
     assert_eq!(after([1_000_000_000; KEPT]), COST_MAX.times(2));
 }
 
-/// A machine whose wake-ups become faster is believed after half of what is kept.
+/// When a machine's wake-ups become faster, half of the kept measurements suffice to follow.
 #[test]
 fn the_limit_follows_the_machine() {
     let mut cost = WakeupCost::default();

@@ -1,4 +1,4 @@
-//! A worker, a broker that says yes to everybody, and a minimal executor.
+//! A worker, a broker that accepts every program, and a minimal executor.
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr};
@@ -51,7 +51,7 @@ impl Host for NoHost {
     fn forked(&mut self, _: RegionId, _: u32, _: u32) {}
 }
 
-/// A service; it ends when this is dropped.
+/// A service; dropping it ends it.
 pub(super) struct House {
     path: PathBuf,
     stop: Arc<OwnedFd>,
@@ -89,12 +89,12 @@ impl House {
         House { path, stop, handle, broker: Some(broker), worker: Some(worker) }
     }
 
-    /// A program of its own.
+    /// Attaches a program as a group of its own.
     pub(super) fn session(&self) -> Session {
         Session::attach(&self.path).expect("the broker says yes")
     }
 
-    /// The service ends.
+    /// Ends the service.
     pub(super) fn end(&self) {
         rustix::io::write(&*self.stop, &1u64.to_ne_bytes()).expect("it counts");
     }
@@ -103,7 +103,7 @@ impl House {
 impl Drop for House {
     fn drop(&mut self) {
         self.end();
-        // First the broker: a program that has just gone may be on its way out of the worker's books.
+        // The broker first: a program that has just gone may still be leaving the worker.
         self.broker.take().into_iter().for_each(|thread| thread.join().expect("no panic"));
         self.handle.stop().expect("it runs");
         self.worker.take().into_iter().for_each(|thread| thread.join().expect("no panic"));
@@ -144,7 +144,7 @@ fn serve(listener: &ControlListener, stop: &OwnedFd, worker: &WorkerHandle) {
     }
 }
 
-/// Answers one message; `false`: there will be no more.
+/// Answers one message; returns false after the last.
 fn attend(member: &mut Member, worker: &WorkerHandle) -> bool {
     match member.control.receive() {
         Ok(ClientMessage::Hello { token, .. }) => {
@@ -181,7 +181,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Drives a future on this thread.
+/// Runs a future on this thread.
 pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));

@@ -1,24 +1,24 @@
-//! A worker that is one of several hands flow groups over, and goes on with the connections that it has.
+//! One of several workers hands flow groups over, and goes on with its open connections.
 
 use ringway_shm::channel::{ControlAnswer, Flags, Operation, SlotRef};
 use ringway_shm::{Duration, FlowGroup, GroupSet};
 
 use super::harness::{Asked, Net, Recorder, pattern, socket};
 
-/// Everything that was asked for since the last time.
+/// Takes the requests since the last call.
 fn asked(others: &Recorder) -> Vec<Asked> {
     std::mem::take(&mut others.others().asked)
 }
 
-/// More than the time between two looks passes, at the end of which there is work again.
+/// Lets more than the time between two looks pass, with work at the end.
 fn work_after_a_while(net: &mut Net, from: (usize, SlotRef), to: (usize, SlotRef)) {
     net.run_for_ms(150);
     let bytes = pattern(10, 3);
     assert_eq!(net.exchange(from, to, &bytes, &bytes).1, bytes);
 }
 
-/// The open connection is kept, the one that comes late too, and before it is answered; both go on. When they have ended,
-/// after TIME-WAIT, they are forgotten.
+/// The open connection is kept, and a late one too, before it is answered; both go on. When they have ended, after
+/// TIME-WAIT, they are forgotten.
 #[test]
 fn connections_stay_where_they_are_when_their_groups_go() {
     let others = Recorder::default();
@@ -41,7 +41,7 @@ fn connections_stay_where_they_are_when_their_groups_go() {
         net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::PEER_CLOSED));
         net.close(1, client);
     }
-    // Nobody who comes later is kept: the groups' packets do not come here any more.
+    // Later connections are not kept: the groups' packets no longer come here.
     net.run_for_ms(70_000);
     let (client, server) = (net.connect(1, 80), net.accept(0, listener));
     work_after_a_while(&mut net, (1, client), (0, server));
@@ -51,8 +51,8 @@ fn connections_stay_where_they_are_when_their_groups_go() {
     assert!(forgotten.contains(&Asked::Forget(late)));
 }
 
-/// Connections that the program has opened come to this worker by their port, whoever has the group; they need no keeping. A
-/// second hand-over does not keep twice who is kept already.
+/// Connections that the program has opened come to this worker by their port, whichever worker has the group, and need
+/// no keeping. A second hand-over does not keep a connection twice.
 #[test]
 fn only_who_came_to_a_common_listener_is_kept_and_once() {
     let others = Recorder::default();
@@ -75,7 +75,7 @@ fn only_who_came_to_a_common_listener_is_kept_and_once() {
     }
 }
 
-/// Where there is no room for the connections that would have to be kept nothing moves, and nobody who comes is kept.
+/// Without space for the connections that would have to be kept, no group moves, and no late connection is kept.
 #[test]
 fn a_hand_over_that_finds_no_room_changes_nothing() {
     let others = Recorder::default();
@@ -92,8 +92,8 @@ fn a_hand_over_that_finds_no_room_changes_nothing() {
     assert_eq!(asked(&others), []);
 }
 
-/// A worker says how busy it is, to the others and to its programs: the whole time when each turn finds work for long enough,
-/// hardly at all when it sleeps meanwhile.
+/// A worker publishes its load to the others and to its programs: fully busy if each iteration finds work for long
+/// enough, hardly at all if it sleeps in between.
 #[test]
 fn a_worker_tells_how_busy_it_is() {
     let others = Recorder::default();

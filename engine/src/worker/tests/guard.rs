@@ -32,7 +32,7 @@ fn a_listener_that_is_guarded_is_the_kernels_until_it_is_not() {
     net.guard(0, &[80]);
     assert_eq!(net.ports_in_use(), 1, "packets go to the kernel");
     net.run_for_ms(10);
-    // It ends without a word to its peer.
+    // It ends without a packet to its peer.
     assert_eq!(net.apps[0].client.slot(server.index).error(), Some(Failure::TimedOut));
     assert_eq!(net.apps[1].client.slot(client.index).error(), None);
     net.guard(0, &[81]);
@@ -62,7 +62,7 @@ fn an_open_connection_that_is_guarded_times_out_without_a_packet() {
     assert_eq!(net.apps[1].client.slot(client.index).error(), Some(Failure::TimedOut));
     assert_eq!(net.apps[0].client.slot(server.index).error(), None);
     assert_eq!(net.ports_in_use(), 1, "the server's");
-    // Nobody has it any more, but it has not ended.
+    // No application has it any more, but it has not ended.
     net.guard(1, &[]);
     let client = net.connect(1, 80);
     net.accept(0, listener);

@@ -1,4 +1,4 @@
-//! Two workers, a wire, applications; time goes on only when a test says so.
+//! Two workers, a wire, applications, and time that only a test advances.
 
 use std::collections::BTreeSet;
 use std::io::{IoSlice, IoSliceMut};
@@ -52,7 +52,7 @@ impl Random {
     }
 }
 
-/// Gives ports one after the other and counts those that are steered.
+/// Gives ports one after the other and counts the steered ones.
 struct CountingPorts {
     next: u16,
     owned: Arc<AtomicUsize>,
@@ -63,7 +63,7 @@ struct CountingPorts {
 /// Ports that the host's firewall forbids: to serve, and to connect to.
 type Guarded = Arc<Mutex<BTreeSet<u16>>>;
 
-/// What a worker that is not alone has asked for.
+/// Requests of a worker that is one of several.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Asked {
     HandOver(GroupSet, usize),
@@ -71,16 +71,16 @@ pub(super) enum Asked {
     Forget(Flow),
 }
 
-/// Stands for the other workers.
+/// Mock of the other workers.
 #[derive(Clone, Default)]
 pub(super) struct Recorder(Arc<Mutex<Others>>);
 
 pub(super) struct Others {
-    /// What the next `weigh` says.
+    /// Answer of the next `weigh`.
     pub(super) better_off: GroupSet,
-    /// Whether `hand_over` and `keep` find no room.
+    /// True if `hand_over` and `keep` find no space.
     pub(super) full: bool,
-    /// What `weigh` was told last.
+    /// Load reported by the last `weigh`.
     pub(super) busy: f64,
     pub(super) asked: Vec<Asked>,
 }
@@ -93,7 +93,7 @@ impl Default for Others {
 
 impl Recorder {
     pub(super) fn others(&self) -> MutexGuard<'_, Others> {
-        self.0.lock().expect("nobody panics while holding it")
+        self.0.lock().expect("no panic while it is held")
     }
 
     fn ask(&mut self, asked: Asked) -> std::io::Result<()> {
@@ -140,7 +140,7 @@ impl Ports for CountingPorts {
         self.owned.fetch_sub(1, Ordering::Relaxed);
     }
     fn may_serve(&mut self, _: Transport, _: IpAddr, port: u16) -> bool {
-        !self.guarded.lock().expect("nobody panics while holding it").contains(&port)
+        !self.guarded.lock().expect("no panic while it is held").contains(&port)
     }
     fn may_connect(&mut self, _: SocketAddr, peer: SocketAddr) -> bool {
         self.may_serve(Transport::Tcp, peer.ip(), peer.port())
@@ -184,7 +184,7 @@ impl Net {
         Net::with(options, None)
     }
 
-    /// The same, where the first worker is one of several: `others` stands for them.
+    /// The same, with the first worker as one of several: `others` is their mock.
     pub(super) fn divided(others: &Recorder) -> Net {
         Net::with(MemoryOptions::default(), Some(others))
     }
@@ -210,7 +210,7 @@ impl Net {
         net
     }
 
-    /// One more application group at a worker; returns its number.
+    /// Attaches one more application group to a worker; returns its number.
     pub(super) fn attach(&mut self, worker: usize, token: [u8; 16]) -> usize {
         let owner = RegionRequest { token, uid: 0, pid: std::process::id(), program: "test".into(), rights: Rights::Trusted };
         let target = &mut self.workers[worker];
@@ -234,13 +234,13 @@ impl Net {
         self.apps.len() - 1
     }
 
-    /// From now on the host's firewall forbids these ports, and a worker hears of it.
+    /// Makes the host's firewall forbid these ports, and tells a worker.
     pub(super) fn guard(&mut self, worker: usize, ports: &[u16]) {
-        *self.guarded.lock().expect("nobody panics while holding it") = ports.iter().copied().collect();
+        *self.guarded.lock().expect("no panic while it is held") = ports.iter().copied().collect();
         self.workers[worker].follow_rules();
     }
 
-    /// One turn of both workers, then a little time.
+    /// Runs one iteration of both workers, then advances time a little.
     fn step(&mut self) {
         for worker in &mut self.workers {
             worker.turn(self.now);
@@ -251,7 +251,7 @@ impl Net {
     /// Steps until `done`; time jumps when nothing happens.
     ///
     /// # Panics
-    /// When nothing is left to happen, or too much happens.
+    /// Panics if no event is left, or it takes too long.
     pub(super) fn run_until(&mut self, mut done: impl FnMut(&mut Net) -> bool) {
         for _ in 0..2_000_000 {
             if done(self) {
@@ -317,7 +317,7 @@ impl Net {
         slot
     }
 
-    /// As `listen`, for a program that listens at every worker.
+    /// Like `listen`, for a program that listens at every worker.
     pub(super) fn listen_everywhere(&mut self, app: usize, port: u16) -> SlotRef {
         let slot = self.open(app);
         let every_worker = Operation::SetOption { option: SocketOption::EveryWorker, value: 1 };
@@ -364,7 +364,7 @@ impl Net {
         sent
     }
 
-    /// Writes what there is room for.
+    /// Writes what there is space for.
     pub(super) fn send_some(&mut self, app: usize, slot: SlotRef, bytes: &[u8]) {
         match self.apps[app].client.send(slot, &[IoSlice::new(bytes)]) {
             Ok(_) | Err(ringway_shm::channel::SendError::WouldBlock) => {}
@@ -372,7 +372,7 @@ impl Net {
         }
     }
 
-    /// Reads all that is there.
+    /// Reads everything available.
     pub(super) fn receive_into(&mut self, app: usize, slot: SlotRef, bytes: &mut Vec<u8>) {
         let mut buffer = [0; 10_000];
         while let Ok(count) = self.apps[app].client.receive(slot, &mut [IoSliceMut::new(&mut buffer)]) {
@@ -435,7 +435,7 @@ impl Net {
         })
     }
 
-    /// Messages that are none, or others than they say, on a datagram socket; now and then another one in its slot.
+    /// Sends false messages on a datagram socket; now and then another socket takes its slot.
     pub(super) fn fire_lying_messages(&mut self, app: usize, seed: u64, count: usize) {
         let mut random = Random(seed);
         let socket_of_datagrams = |net: &mut Net, port: u16| {
@@ -447,7 +447,7 @@ impl Net {
         let mut slot = socket_of_datagrams(self, 1_000);
         for number in 0..count {
             let message = lying_message(&mut random);
-            // The stream's call writes what it is given: nothing checks the envelope on this side.
+            // The stream's call is used because it does not check the envelope.
             self.apps[app].client.send(slot, &[IoSlice::new(&message)]).ok();
             let word = random.next();
             if word & 3 == 0 {
@@ -461,7 +461,7 @@ impl Net {
         self.step();
     }
 
-    /// Requests of every kind about slots of every kind, in any order.
+    /// Fires requests of every kind about slots of every kind, in any order.
     pub(super) fn fire_nonsense(&mut self, app: usize, seed: u64, count: usize) {
         let mut random = Random(seed);
         for _ in 0..count {
@@ -482,7 +482,7 @@ impl Net {
     }
 }
 
-/// An envelope and what follows it, each of which may be true or not.
+/// An envelope and its payload, each true or false.
 fn lying_message(random: &mut Random) -> Vec<u8> {
     let word = random.next();
     let payload = vec![word as u8; (word >> 8) as usize % 4_000];
@@ -491,9 +491,9 @@ fn lying_message(random: &mut Random) -> Vec<u8> {
     let mut bytes = envelope.encode();
     let lie = random.next();
     match word % 4 {
-        // A length that is not that of what follows.
+        // A length other than the payload's.
         0 => bytes[..4].copy_from_slice(&(lie as u32 >> (lie >> 59)).to_le_bytes()),
-        // A segment size, flags, addresses that mean nothing.
+        // Invalid segment size, flags or addresses.
         1 => bytes[4 + lie as usize % (bytes.len() - 4)] = (lie >> 32) as u8,
         2 => bytes.iter_mut().for_each(|byte| *byte = random.next() as u8),
         _ => {}

@@ -1,4 +1,4 @@
-//! Two workers that the test plays: what a program sees of a listener that has a slot at each.
+//! Two workers played by the test: a program's view of a listener with a slot at each.
 use crate::channel::{Channel, ControlAnswer, Place, Request, Sleepers, State, Taking};
 use crate::client::Attached;
 use crate::mock::two_workers;
@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 
 const LOCAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 80);
 
-/// Carries out what was asked, each request with `answer`; returns it.
+/// Carries out the requests, each with `answer`; returns them.
 fn serve(worker: &mut Attachment, answer: ringway_shm::channel::ControlAnswer) -> Vec<Operation> {
     let mut seen = Vec::new();
     while let Some(request) = worker.next_request() {
@@ -24,7 +24,7 @@ fn serve(worker: &mut Attachment, answer: ringway_shm::channel::ControlAnswer) -
     seen
 }
 
-/// A connection with `bytes` waits at a worker's listener.
+/// Lets a connection with `bytes` wait at a worker's listener.
 fn arrive(worker: &mut Attachment, listener: u32, bytes: &[u8], now: Instant) {
     let child = worker.allocate_slot().expect("a slot is free").index;
     worker.set_state(child, ringway_shm::channel::State::Connected);
@@ -45,7 +45,7 @@ fn a_listener_is_one_socket_with_a_slot_at_each_worker() {
     let channel = Attached::new(house.clients());
     let listener = channel.open(Place::Every).expect("slots are free");
     let request = Request::Listen { local: LOCAL, backlog: 5, dual_stack: false };
-    let ticket = channel.request(listener, request).expect("nobody else asks");
+    let ticket = channel.request(listener, request).expect("no other request is in progress");
     let (mut first, mut second) = house.workers();
     let done = ringway_shm::channel::ControlAnswer::Done;
     let asked = serve(&mut first, done);
@@ -54,10 +54,10 @@ fn a_listener_is_one_socket_with_a_slot_at_each_worker() {
     assert_eq!(channel.answer(ticket, &mut []), None, "the other worker has not answered");
     assert_eq!(serve(&mut second, done), asked);
     assert_eq!(channel.answer(ticket, &mut []), Some(ControlAnswer::Done));
-    // Its slot is the first that was taken of either region.
+    // It has the first slot of either region.
     let slot = listener.index >> 1;
     let edges = channel.view(listener).expect("current").receive_sequence;
-    // The clock's microseconds are over a word's end between the second and the third.
+    // The clock's microseconds wrap between the second and the third.
     let at = |micros: u64| Instant::from_micros((1 << 32) - 2 + micros);
     arrive(&mut second, slot, b"first", at(0));
     arrive(&mut first, slot, b"second", at(1));
@@ -85,7 +85,7 @@ fn a_listener_is_one_socket_with_a_slot_at_each_worker() {
     }
 }
 
-/// An option is set when all workers of the listener have it; a connection has one worker, and nobody waits for it.
+/// An option is set once all workers of the listener have it; a connection has one worker, and no call waits for it.
 #[test]
 fn options_of_a_listener_are_awaited_at_each_worker() {
     let house = two_workers();
@@ -94,11 +94,11 @@ fn options_of_a_listener_are_awaited_at_each_worker() {
     assert!(channel.is_served_by_several(listener) && !channel.is_served_by_several(connection));
     let (mut first, mut second) = house.workers();
     channel.set_fast_open_keys(listener, [7; 16], None);
-    let ticket = channel.request(listener, Request::Settle).expect("nobody else asks");
+    let ticket = channel.request(listener, Request::Settle).expect("no other request is in progress");
     let done = ringway_shm::channel::ControlAnswer::Done;
     let is_key = |operation: &Operation| matches!(operation, Operation::FastOpenKey { .. });
     for worker in [&mut first, &mut second] {
-        assert_eq!(channel.answer(ticket, &mut []), None, "somebody has not done it");
+        assert_eq!(channel.answer(ticket, &mut []), None, "one worker has not done it");
         let asked = serve(worker, done);
         assert!(asked.len() >= 2 && is_key(&asked[asked.len() - 2]), "{asked:?}");
     }
@@ -113,7 +113,7 @@ fn a_worker_that_cannot_listen_spoils_it_but_a_port_of_the_first_alone_does_not(
         let channel = Attached::new(house.clients());
         let listener = channel.open(Place::Every).expect("slots are free");
         let request = Request::Listen { local: LOCAL, backlog: 5, dual_stack: false };
-        let ticket = channel.request(listener, request).expect("nobody else asks");
+        let ticket = channel.request(listener, request).expect("no other request is in progress");
         let (mut first, mut second) = house.workers();
         serve(&mut first, Answer::Done);
         serve(&mut second, Answer::Failed(refusal));

@@ -1,4 +1,4 @@
-//! Ancillary data as a C program lays it out.
+//! Ancillary data in the layout of a C program.
 
 use super::*;
 use crate::fallback::Kernel;
@@ -51,7 +51,7 @@ fn one(level: i32, kind: i32, value: &[u8]) -> Vec<u8> {
     control
 }
 
-/// Each way of sending passes over the levels of others; a value has exactly its type's length.
+/// Each kind of send skips the levels of the others; a value has exactly its type's length.
 #[test]
 fn control_data_of_other_levels_changes_nothing() {
     let (ttl, hops) = (one(0, libc::IP_TTL, &[9, 0, 0, 0]), one(41, libc::IPV6_HOPLIMIT, &[9, 0, 0, 0]));
@@ -63,7 +63,7 @@ fn control_data_of_other_levels_changes_nothing() {
         [(Sends::Ipv4, Some(9), None), (Sends::Mapped, Some(9), None), (Sends::Ipv6, None, Some(9))]
     {
         assert_eq!((asked(&ttl, sends), asked(&hops, sends)), (Ok(from_ttl), Ok(from_hops)), "{sends:?}");
-        assert_eq!(asked(&one(99, 1, b"any"), sends), Ok(None), "{sends:?}: a level that nobody knows");
+        assert_eq!(asked(&one(99, 1, b"any"), sends), Ok(None), "{sends:?}: an unknown level");
         assert_eq!(asked(&one(libc::SOL_SOCKET, 9_999, b"any"), sends), Err(Errno::INVAL), "{sends:?}: a kind of a known one");
         assert_eq!(asked(&one(libc::SOL_UDP, libc::UDP_SEGMENT, &[1, 2, 3]), sends), Err(Errno::INVAL), "{sends:?}: a length");
     }
@@ -80,7 +80,7 @@ fn an_ipv4_mapped_peer_wants_an_ipv4_mapped_source() {
     }
 }
 
-/// net/socket.c, __sock_recv_timestamp: in front of all else, in the form that was asked for.
+/// net/socket.c, __sock_recv_timestamp: before all other values, in the requested form.
 #[test]
 fn stamps_have_the_form_that_was_asked_for() {
     let came = Duration::from_nanos(1_000_000_000_123_456_789);

@@ -1,4 +1,4 @@
-//! A program's sends, and the messages that the worker finds in the channel.
+//! A program's sends, and the resulting messages in the channel.
 
 use super::*;
 use crate::address::SocketName;
@@ -7,7 +7,7 @@ use ringway_shm::channel::State;
 use ringway_shm::channel::datagram::ENVELOPE;
 use ringway_shm::{Duration, Instant};
 
-/// A program with one datagram socket whose peers the stack reaches.
+/// A program with one datagram socket; the stack reaches its peers.
 struct Program {
     bench: Bench,
     fd: Fd,
@@ -45,7 +45,7 @@ impl Program {
         Some(sent.map_err(|error| error.0))
     }
 
-    /// The messages that have reached the worker: to whom, and what.
+    /// Messages that have reached the worker: destination and payload.
     fn messages(&self) -> Vec<(Option<SocketAddr>, Vec<u8>)> {
         self.bench.turn(|worker| {
             while worker.next_request().is_some() {}
@@ -70,7 +70,7 @@ fn pieces_leave_with_the_last_one_in_both_families() {
         let program = program(flags);
         assert_eq!(program.send(Some(peer), b"one ", MORE), Some(Ok(4)));
         assert_eq!(program.send(Some(peer), b"", MORE), Some(Ok(0)));
-        assert_eq!(program.send(None, b"two ", MORE), Some(Ok(4)), "nobody needs to be named again");
+        assert_eq!(program.send(None, b"two ", MORE), Some(Ok(4)), "no address is needed again");
         assert_eq!(program.messages(), []);
         assert_eq!(program.send(Some(peer), b"three", LAST), Some(Ok(5)));
         assert_eq!(program.send(Some(peer), b"next", LAST), Some(Ok(4)));

@@ -1,4 +1,4 @@
-//! What is asked once of the worker, and when again.
+//! Questions that the worker is asked once, and when they are asked again.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The table against docs/posix-deviations.md, and against the headers of this machine.
+//! Compares the table with docs/posix-deviations.md and with the headers of this machine.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ fn word(rule: Rule, refused: fn(&str) -> String) -> String {
     }
 }
 
-/// The table as the document shows it: what is treated alike stands together.
+/// The table in the document's form: options with equal treatment share a row.
 fn rendered() -> String {
     let mut out = String::from("| level | TCP | UDP | options |\n|---|---|---|---|\n");
     for (_, level, rows) in LEVELS {
@@ -47,7 +47,7 @@ fn the_document_shows_this_table() {
     assert_eq!(shown, rendered(), "run: UPDATE_OPTIONS=1 cargo test -p ringway-posix table");
 }
 
-/// The numbers that a header of this machine gives names.
+/// The names that a header of this machine gives to numbers.
 fn defined(header: &str) -> BTreeMap<String, i32> {
     let text = std::fs::read_to_string(Path::new("/usr/include").join(header)).unwrap_or_default();
     let words = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
