@@ -2,8 +2,8 @@
 //!
 //! Before `listen` or `connect` decides, options are the kernel's: `note_option` only records *which* were ever set,
 //! and at the decision they are read back from the kernel socket (`copy_kernel_options`). Afterwards the kernel checks
-//! each option (the descriptor is a kernel TCP socket), the description stores it, and the stack gets it if it acts on
-//! it. Options that the stack lacks make the socket the kernel's, or are refused (`table`, `marks`).
+//! each option (the descriptor is a kernel TCP socket), the description stores it, and the stack gets what it acts on. Options
+//! that the stack lacks make the socket the kernel's, or are refused (`table`, `marks`).
 
 pub(crate) mod marks;
 pub(crate) mod table;
@@ -573,8 +573,7 @@ fn is_checked_by_us(level: i32, name: i32) -> bool {
     level == libc::IPPROTO_TCP && name == libc::TCP_WINDOW_CLAMP
 }
 
-/// Returns true for switches that servers set for every message and that accept any number: the kernel need not check
-/// them.
+/// Returns true for switches that servers set for every message and that accept any number: the kernel checks nothing.
 fn takes_any_number(level: i32, name: i32) -> bool {
     level == libc::IPPROTO_TCP && matches!(name, libc::TCP_NODELAY | libc::TCP_CORK | libc::TCP_QUICKACK)
 }
