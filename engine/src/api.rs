@@ -34,6 +34,7 @@
 //! ([`Net::copied_bytes`]). Handles are small copies of a number; one that is stale is refused, never another socket. Does
 //! not do: sharing a socket with another thread or process. Several threads with one address, a `Net` each: [`Nets`]. The text for users is docs/native-api.md.
 
+mod ahead;
 mod chunk;
 mod error;
 pub mod futures;
