@@ -35,6 +35,7 @@
 //! socket. Does not do: sharing a socket with another thread or process; for several threads with one address, a `Net`
 //! each, see [`Nets`]. The text for users is docs/native-api.md.
 
+mod ahead;
 mod chunk;
 mod error;
 pub mod futures;

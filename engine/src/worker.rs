@@ -350,6 +350,7 @@ impl Worker {
         if !self.more && self.core.reset_departing() {
             self.more = self.interfaces.transmit(self.core.now, &mut self.core.stack, self.capture.as_mut());
         }
+        self.native.transmitted();
     }
 
     /// Sends what code on this thread has written since the last iteration. Its answers carry ACKs, so they go before

@@ -81,6 +81,7 @@ impl Posix {
         match self.attachment.attach.attach(self.internal_floor()) {
             Ok(channel) => {
                 self.protect(&channel.descriptors());
+                self.waits.cells();
                 Some(channel)
             }
             Err(reason) => {

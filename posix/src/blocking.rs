@@ -20,11 +20,13 @@ use crate::fallback::{Fd, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
 use ringway_shm::{Duration, Instant};
 use std::os::fd::IntoRawFd;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// The process's wait contexts.
 pub(crate) struct WaitPool {
-    cells: Box<[Cell]>,
+    /// Made when the process attaches: every program makes the pool at its start, and most never wait here.
+    cells: OnceLock<Box<[Cell]>>,
     /// Cells from this one on were never used.
     end: AtomicU32,
     /// The cell that was put back last; the next search begins there.
@@ -35,7 +37,7 @@ pub(crate) struct WaitPool {
     confined: AtomicBool,
 }
 
-struct Cell {
+pub(crate) struct Cell {
     state: AtomicU32,
     context: AtomicU32,
     bell: AtomicI32,
@@ -44,6 +46,10 @@ struct Cell {
 }
 
 impl Cell {
+    fn new() -> Cell {
+        Cell { state: AtomicU32::new(EMPTY), context: AtomicU32::new(0), bell: AtomicI32::new(-1), sleepers: AtomicU32::new(0) }
+    }
+
     fn is_for_confined(&self) -> bool {
         self.sleepers.load(Ordering::Relaxed) == Sleepers::Confined as u32
     }
@@ -51,19 +57,18 @@ impl Cell {
 
 impl WaitPool {
     pub(crate) fn new() -> WaitPool {
-        let cell = || Cell {
-            state: AtomicU32::new(EMPTY),
-            context: AtomicU32::new(0),
-            bell: AtomicI32::new(-1),
-            sleepers: AtomicU32::new(0),
-        };
         WaitPool {
-            cells: (0..CELLS).map(|_| cell()).collect(),
+            cells: OnceLock::new(),
             end: AtomicU32::new(0),
             last: AtomicU32::new(0),
             shared: AtomicU64::new(0),
             confined: AtomicBool::new(false),
         }
+    }
+
+    /// All cells. The attachment asks first, so that no signal handler has to allocate them.
+    pub(crate) fn cells(&self) -> &[Cell] {
+        self.cells.get_or_init(|| (0..CELLS).map(|_| Cell::new()).collect())
     }
 
     pub(crate) fn is_confined(&self) -> bool {
@@ -72,8 +77,9 @@ impl WaitPool {
 
     fn claim(&self, from: u32) -> Option<usize> {
         let confined = self.confined.load(Ordering::Relaxed);
+        let cells = self.cells();
         let fits = |number: &usize| {
-            let cell = &self.cells[*number];
+            let cell = &cells[*number];
             cell.state.load(Ordering::Relaxed) == from
                 && (from == EMPTY || !confined || cell.is_for_confined())
                 && cell.state.compare_exchange(from, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -88,7 +94,7 @@ impl WaitPool {
     }
 
     fn used(&self) -> &[Cell] {
-        &self.cells[..self.end.load(Ordering::Acquire) as usize]
+        &self.cells()[..self.end.load(Ordering::Acquire) as usize]
     }
 }
 
@@ -170,7 +176,7 @@ impl Drop for Waiter<'_> {
             self.channel.disarm(self.context);
         }
         self.posix.waits.last.store(self.cell as u32, Ordering::Relaxed);
-        self.posix.waits.cells[self.cell].state.store(FREE, Ordering::Release);
+        self.posix.waits.cells()[self.cell].state.store(FREE, Ordering::Release);
     }
 }
 
@@ -180,7 +186,7 @@ impl Posix {
     pub fn waiter(&self) -> Option<Waiter<'_>> {
         let channel = self.attached()?;
         let waiter = |cell: usize| {
-            let held = &self.waits.cells[cell];
+            let held = &self.waits.cells()[cell];
             let context = Context(held.context.load(Ordering::Relaxed) as u16);
             let sleepers = match held.sleepers.load(Ordering::Relaxed) {
                 sleepers if sleepers == Sleepers::One as u32 => Sleepers::One,
@@ -193,7 +199,7 @@ impl Posix {
             return Some(waiter(cell));
         }
         let cell = self.waits.claim(EMPTY)?;
-        let held = &self.waits.cells[cell];
+        let held = &self.waits.cells()[cell];
         let confined = self.waits.confined.load(Ordering::Relaxed);
         let sleepers = if confined { Sleepers::Confined } else { Sleepers::One };
         let own = self.new_context(channel, sleepers).map(|(context, bell)| (context, bell, sleepers));

@@ -49,27 +49,28 @@ impl Environment {
     /// # Safety
     /// As for `complete`; `kept` outlives the answer.
     pub(crate) unsafe fn with(kept: &[CString], given: Strings) -> Environment {
-        let mut strings = Vec::new();
+        let mut program_count = 0;
         // SAFETY: the caller's promise: everything up to the null entry is there.
-        while !given.is_null() && unsafe { !(*given.add(strings.len())).is_null() } {
-            // SAFETY: as above.
-            strings.push(unsafe { *given.add(strings.len()) });
+        while !given.is_null() && unsafe { !(*given.add(program_count)).is_null() } {
+            program_count += 1;
         }
-        let program_count = strings.len();
-        for ours in kept {
+        let programs: &[*const c_char] = match program_count {
+            0 => &[],
+            // SAFETY: as above.
+            _ => unsafe { std::slice::from_raw_parts(given, program_count) },
+        };
+        let lacks = |ours: &&CString| {
             let name_len = ours.to_bytes().iter().position(|byte| *byte == b'=').expect("made as NAME=value") + 1;
             let name = &ours.to_bytes()[..name_len];
-            let has = |string: &*const c_char| {
-                // SAFETY: an entry of the program's array is a C string.
-                unsafe { CStr::from_ptr(*string) }.to_bytes().starts_with(name)
-            };
-            if !strings[..program_count].iter().any(has) {
-                strings.push(ours.as_ptr());
-            }
-        }
-        if strings.len() == program_count {
+            // SAFETY: an entry of the program's array is a C string.
+            !programs.iter().any(|string| unsafe { CStr::from_ptr(*string) }.to_bytes().starts_with(name))
+        };
+        // Most programs pass on what they have: no memory is taken then, which may be a child of fork with a copy of all it touches.
+        if !kept.iter().any(|ours| lacks(&ours)) {
             return Environment::Given(given);
         }
+        let mut strings = programs.to_vec();
+        strings.extend(kept.iter().filter(lacks).map(|ours| ours.as_ptr()));
         strings.push(std::ptr::null());
         Environment::Extended(strings)
     }

@@ -34,6 +34,8 @@ mod shim;
 mod signals;
 mod sockets;
 mod stdio;
+#[cfg(all(target_arch = "x86_64", not(test)))]
+mod unwind;
 
 pub(crate) use c::set_errno;
 

@@ -121,17 +121,25 @@ static SAID: AtomicPtr<[AtomicU64; NAMES_MAX]> = AtomicPtr::new(std::ptr::null_m
 /// More names than this are not said.
 const NAMES_MAX: usize = 64;
 
-/// Before the first fork: what is said once is said once for all children.
+/// Before the first fork: what is said once is said once for all children. A program that never forks makes none.
 pub(crate) fn prepare() {
+    if !SAID.load(Ordering::Acquire).is_null() {
+        return;
+    }
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
     // SAFETY: new memory, of zeros, at an address of the kernel's choice.
     let page = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<[AtomicU64; NAMES_MAX]>(), access, kind, -1, 0) };
-    if page != libc::MAP_FAILED {
-        SAID.store(page.cast(), Ordering::Release);
+    if page == libc::MAP_FAILED {
+        return;
+    }
+    if SAID.compare_exchange(std::ptr::null_mut(), page.cast(), Ordering::AcqRel, Ordering::Acquire).is_err() {
+        // SAFETY: mapped above; another thread was faster, and nobody knows of this one.
+        unsafe { libc::munmap(page, size_of::<[AtomicU64; NAMES_MAX]>()) };
     }
 }
 
 fn say_once(name: &[u8]) {
+    prepare();
     // SAFETY: null, or what `prepare` has mapped, which is never unmapped; zeros are atomics.
     let Some(said) = (unsafe { SAID.load(Ordering::Acquire).as_ref() }) else { return };
     // FNV-1a; never 0, which is a free place.

@@ -28,7 +28,13 @@ pub(crate) fn find(cache: &AtomicUsize, name: &'static [u8]) -> usize {
 
 // The crate's one macro: a hundred functions that differ only in name and signature.
 macro_rules! real {
-    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) -> $answer:ty;)*) => {$(
+    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) -> $answer:ty;)*) => {
+        /// What was looked up, by name; 0: not yet.
+        #[allow(non_upper_case_globals, reason = "libc's names")]
+        mod addresses {
+            $(pub(super) static $name: super::AtomicUsize = super::AtomicUsize::new(0);)*
+        }
+        $(
         /// The next definition of the libc function of this name; same contract as there.
         #[inline]
         pub(crate) unsafe fn $name($($argument: $kind),*) -> $answer {
@@ -36,8 +42,7 @@ macro_rules! real {
             if let Some(answer) = crate::fake::call(stringify!($name), &[$($argument as usize),*]) {
                 return answer as $answer;
             }
-            static ADDRESS: AtomicUsize = AtomicUsize::new(0);
-            let address = find(&ADDRESS, concat!(stringify!($name), "\0").as_bytes());
+            let address = find(&addresses::$name, concat!(stringify!($name), "\0").as_bytes());
             if address == 0 {
                 crate::set_errno(libc::ENOSYS);
                 return -1 as _;
@@ -47,7 +52,19 @@ macro_rules! real {
             // SAFETY: the caller keeps the contract of the libc function.
             unsafe { function($($argument),*) }
         }
-    )*};
+        )*
+    };
+}
+
+/// Before a fork: looks up what the child calls until it has started another program. Else each child looks up the same again, and
+/// loses what it found.
+pub(crate) fn find_for_children() {
+    find(&addresses::execve, b"execve\0");
+    find(&addresses::execvpe, b"execvpe\0");
+    find(&addresses::pread, b"pread\0");
+    find(&addresses::openat, b"openat\0");
+    find(&addresses::close, b"close\0");
+    find(&addresses::dup2, b"dup2\0");
 }
 
 real! {

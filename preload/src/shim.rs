@@ -45,7 +45,6 @@ extern "C" fn load() {
         log_fallback: std::env::var("RINGWAY_LOG").is_ok_and(|value| value.split(',').any(|word| word == "fallback")),
     };
     let posix = Box::leak(Box::new(Posix::new(Box::new(LibcKernel), attach, settings)));
-    crate::reach::prepare();
     SHIM.store(posix, Ordering::Release);
     // SAFETY: the three handlers are plain functions that live as long as the library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
@@ -55,6 +54,10 @@ extern "C" fn load() {
 
 unsafe extern "C" fn prepare() {
     if let Some(posix) = posix() {
+        if !posix.is_quiet() {
+            crate::reach::prepare();
+        }
+        crate::real::find_for_children();
         posix.before_fork();
     }
 }

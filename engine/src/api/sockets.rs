@@ -10,6 +10,7 @@ use std::rc::Rc;
 use ringway_shm::{Arena, Burst, Class, Duration, Instant};
 use ringway_stack::{Event, SocketError, SocketId};
 
+use super::ahead::Ahead;
 use super::chunk::{Credit, Returns};
 use super::timers::Timers;
 use crate::core::Core;
@@ -65,7 +66,7 @@ pub(crate) struct Entry {
     generation: u32,
     pub(crate) kind: Kind,
     news: News,
-    /// Bits [`LISTED`], [`STARVED`].
+    /// Bits [`LISTED`], [`STARVED`], [`AHEAD`].
     marks: u8,
     pub(crate) error: Option<SocketError>,
     /// Frames in chunks that the application holds.
@@ -78,6 +79,8 @@ const _: () = assert!(size_of::<Entry>() == 20, "there is one for each connectio
 const LISTED: u8 = 1;
 /// In [`Entry::marks`]: the socket was refused frames and is to be told when some are free.
 const STARVED: u8 = 2;
+/// In [`Entry::marks`]: its copies went too far ahead, and it wants to hear when a transmission is over.
+const AHEAD: u8 = 4;
 
 /// All native sockets of a worker, and the application's timers.
 pub(crate) struct Sockets {
@@ -94,6 +97,7 @@ pub(crate) struct Sockets {
     pub(crate) datagram: Burst,
     starved: Vec<u32>,
     feed_at: Option<Instant>,
+    pub(super) ahead: Ahead,
 }
 
 impl Sockets {
@@ -109,6 +113,7 @@ impl Sockets {
             datagram: Burst::default(),
             starved: Vec::new(),
             feed_at: None,
+            ahead: Ahead::default(),
         }
     }
 
@@ -293,6 +298,35 @@ impl Sockets {
             }
         } else if !self.starved.is_empty() {
             self.feed_at = Some(core.now + FEED_INTERVAL);
+        }
+    }
+
+    /// Notes that a write has copied less than it wanted, so that other sockets' copies leave before they are cold. The socket
+    /// is told after the next transmission.
+    #[cold]
+    pub(super) fn wait_for_transmission(&mut self, index: u32) {
+        let entry = &mut self.entries[index as usize];
+        if entry.marks & AHEAD == 0 {
+            entry.marks |= AHEAD;
+            self.ahead.wait(index);
+        }
+        self.touched = true;
+    }
+
+    /// Notes that a transmission is over: what could leave has left.
+    #[inline]
+    pub(crate) fn transmitted(&mut self) {
+        if self.ahead.is_used() {
+            self.tell_waiting();
+        }
+    }
+
+    #[inline(never)]
+    fn tell_waiting(&mut self) {
+        self.ahead.start_again();
+        while let Some(index) = self.ahead.next_waiting() {
+            self.entries[index as usize].marks &= !AHEAD;
+            self.note(index, News::READY);
         }
     }
 

@@ -202,10 +202,16 @@ impl TcpStream {
     pub fn write_vectored(self, net: &mut Net, buffers: &[IoSlice<'_>]) -> Result<usize, WriteError> {
         let (sockets, core) = net.parts();
         let entry = sockets.entry(self.0, Kind::Stream).ok_or(WriteError::NotOpen)?;
-        let wanted = buffers.iter().map(|buffer| buffer.len()).sum();
+        let (socket, failed) = (entry.socket, entry.error);
+        let len: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+        let wanted = sockets.ahead.allows(self.0.index, len);
+        if wanted == 0 && len > 0 {
+            sockets.wait_for_transmission(self.0.index);
+            return Err(WriteError::WouldBlock);
+        }
         let mut rest = buffers.iter().map(|buffer| &**buffer);
         let mut from: &[u8] = &[];
-        let sent = core.stack.send_with(entry.socket, wanted, &mut |mut piece: &mut [u8]| {
+        let sent = core.stack.send_with(socket, wanted, &mut |mut piece: &mut [u8]| {
             while !piece.is_empty() {
                 if from.is_empty() {
                     from = rest.next().expect("the stack asks for no more than there is");
@@ -218,8 +224,12 @@ impl TcpStream {
                 piece = later;
             }
         });
-        let count = sent.map_err(|error| write_error(error, entry.error))?;
+        let count = sent.map_err(|error| write_error(error, failed))?;
         sockets.copied += count as u64;
+        sockets.ahead.note(self.0.index, count);
+        if count == wanted && wanted < len {
+            sockets.wait_for_transmission(self.0.index);
+        }
         sockets.touched |= count > 0;
         Ok(count)
     }

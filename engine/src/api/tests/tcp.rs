@@ -5,6 +5,7 @@ use std::io::{IoSlice, IoSliceMut};
 use ringway_shm::Duration;
 
 use super::harness::{CLIENT, Pair, SERVER, address, pattern};
+use crate::api::ahead::TURN_BYTES;
 use crate::api::{AcceptError, Event, ListenError, ReadError, SocketError, TcpListener, TcpOptions, TcpStream, WriteError};
 
 /// Open, exchange data, close: each step has its event, and nothing is left.
@@ -205,4 +206,31 @@ fn a_run_ends_when_it_is_stopped() {
     let stopping = std::thread::spawn(move || handle.stop());
     other.run(|_, event| panic!("{event:?}")).expect("a wait");
     assert_eq!(stopping.join().ok(), Some(Ok(())));
+}
+
+/// Large writes of many sockets copy no more between two transmissions than the cache keeps; each hears when it may go on, and
+/// everything arrives. One that writes alone takes what its buffer holds.
+#[test]
+fn large_writes_of_many_sockets_go_ahead_together_by_a_bounded_amount() {
+    const EACH: usize = 600 << 10;
+    let mut pair = Pair::new();
+    let ends: Vec<_> = (0..4).map(|port| pair.connection(80 + port)).collect();
+    for (client, _) in &ends {
+        let options = TcpOptions { send_buffer_bytes: EACH as u32, ..TcpOptions::default() };
+        client.set_options(&mut pair.nets[CLIENT], options);
+    }
+    let bytes = pattern(EACH, 11);
+    let mut sent: Vec<_> = ends.iter().map(|(client, _)| client.write(&mut pair.nets[CLIENT], &bytes).unwrap_or(0)).collect();
+    assert_eq!(sent, [EACH, TURN_BYTES - EACH, 0, 0], "the first found nobody before it");
+    let mut got = vec![Vec::new(); ends.len()];
+    pair.run_until(|pair| {
+        for (place, (client, server)) in ends.iter().enumerate() {
+            if pair.news(CLIENT, *client).writable && sent[place] < EACH {
+                sent[place] += client.write(&mut pair.nets[CLIENT], &bytes[sent[place]..]).unwrap_or(0);
+            }
+            pair.drain(SERVER, *server, &mut got[place]);
+        }
+        got.iter().all(|got| got.len() == EACH)
+    });
+    assert!(got.iter().all(|got| *got == bytes));
 }
