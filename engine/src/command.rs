@@ -18,6 +18,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::attach::{Maker, NewRegion};
 use crate::claim::{Claim, Rights};
+use crate::quota::{Quota, UsageSource};
 
 /// The worker has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +97,8 @@ pub(crate) enum Command {
     Revoke(RegionId, SlotRef),
     RulesChanged,
     Settle(Reply<()>),
-    QuotaHit,
+    QuotaHit(Quota, u32),
+    ShowUsage(UsageSource),
     ProcessGone(RegionId, u32),
     DetachRegion(RegionId),
     Finish(Duration),
@@ -233,12 +235,20 @@ impl WorkerHandle {
         self.tell(Command::RulesChanged)
     }
 
+    /// From now on the statistics tell what `source` knows of quotas too.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn show_usage(&self, source: UsageSource) -> Result<(), Gone> {
+        self.tell(Command::ShowUsage(source))
+    }
+
     /// Counts that a user or group was refused what it has enough of.
     ///
     /// # Errors
     /// The worker is gone.
-    pub fn quota_hit(&self) -> Result<(), Gone> {
-        self.tell(Command::QuotaHit)
+    pub fn quota_hit(&self, quota: Quota, holder: u32) -> Result<(), Gone> {
+        self.tell(Command::QuotaHit(quota, holder))
     }
 
     /// Returns when everything that was told before is done.

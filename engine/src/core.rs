@@ -10,6 +10,7 @@ use ringway_stack::{SocketId, Stack, TcpConfig, TcpOptions};
 use crate::command::RegionId;
 use crate::metrics::{Metrics, Work};
 use crate::port_table::PortTable;
+use crate::quota::Quota;
 
 /// Bytes that are queued at a time.
 const PIECE: usize = 64 << 10;
@@ -144,11 +145,17 @@ impl Core {
         self.orphans_max = most;
     }
 
+    /// Connections that no application has any more: how many there are, and may be.
+    pub(crate) fn orphans(&self) -> (usize, u32) {
+        (self.orphans.len(), self.orphans_max)
+    }
+
     /// An application of the group `region` closes a connection that lives on until its peer has everything; its port is given
     /// back when it ends. Where there are too many of those it is reset, as by Linux (tcp_max_orphans).
     pub(crate) fn orphan(&mut self, id: SocketId, region: u32, port: Option<(IpAddr, u16)>) {
         if self.orphans.len() >= self.orphans_max as usize {
             self.metrics.add(Work::OrphansReset, 1);
+            self.metrics.hit(Quota::Orphans, 0);
             self.stack.abort(self.now, id);
             if let Some((ip, port)) = port {
                 self.release_port(ip, port, Ending::Reset);
