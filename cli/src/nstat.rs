@@ -85,7 +85,7 @@ fn print(arguments: &Arguments, rows: &[(&str, u64)]) -> io::Result<()> {
         return if arguments.pretty { writeln!(out, "{whole:#}") } else { writeln!(out, "{whole}") };
     }
     writeln!(out, "#ringway")?;
-    rows.iter().try_for_each(|(name, value)| writeln!(out, "{name:<32}{value:<16}0.0"))
+    rows.iter().try_for_each(|(name, value)| writeln!(out, "{name:<31} {value:<16}0.0"))
 }
 
 /// Sums of the counters of all these services, in the order of the first.

@@ -18,6 +18,7 @@ use crate::services::{self, Service};
 
 mod detail;
 mod filter;
+mod quota;
 mod table;
 
 use filter::Filter;
@@ -55,7 +56,7 @@ pub(crate) struct Arguments {
     /// Show user, slot and service
     #[arg(short, long)]
     extended: bool,
-    /// Show only totals
+    /// Show only totals, and the quota use of users and application groups
     #[arg(short, long)]
     summary: bool,
     /// Show only IPv4
@@ -100,7 +101,13 @@ fn show(arguments: &Arguments) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let unlisted = Unlisted::of(&services);
     if arguments.summary {
-        return summary(&mut out, &sockets, &unlisted);
+        let told: Vec<quota::Told> = services.iter().map(quota::Told::by).collect();
+        let totals = Totals::of(&sockets, &unlisted);
+        if arguments.json {
+            return writeln!(out, "{}", json!({ "totals": totals.json(), "quotas": quota::json(&told) }));
+        }
+        totals.print(&mut out)?;
+        return quota::text(&mut out, &told);
     }
     let mut sockets: Vec<Shown<'_>> = sockets.into_iter().filter(|shown| filter.wants(&shown.socket)).collect();
     sockets.sort_by_key(|shown| (shown.socket.state != LISTEN, shown.socket.local.port, shown.socket.remote.port));
@@ -183,17 +190,43 @@ const STATES: &[(u8, &str, &str)] = &[
     (11, "CLOSING", "closing"),
 ];
 
-fn summary(out: &mut impl Write, sockets: &[Shown<'_>], unlisted: &Unlisted) -> io::Result<()> {
-    let streams: Vec<&Shown<'_>> = sockets.iter().filter(|shown| !shown.socket.datagrams).collect();
-    let count = |state: u8| streams.iter().filter(|shown| shown.socket.state == state).count() as u64;
-    // As in ss, sockets in TIME-WAIT are counted apart, although no program owns them either.
-    let is_orphan = |shown: &&&Shown<'_>| shown.socket.pid == 0 && shown.socket.state != 6;
-    let orphaned = streams.iter().filter(is_orphan).count() as u64 + unlisted.others;
-    let waiting = count(6) + unlisted.time_wait;
-    let total = streams.len() as u64 + unlisted.time_wait + unlisted.others;
-    let (established, listening) = (count(1), count(LISTEN));
-    writeln!(out, "TCP:   {total} (estab {established}, listening {listening}, orphaned {orphaned}, timewait {waiting})")?;
-    writeln!(out, "UDP:   {}", sockets.len() - streams.len())
+/// How many sockets there are.
+struct Totals {
+    tcp: u64,
+    established: u64,
+    listening: u64,
+    orphaned: u64,
+    time_wait: u64,
+    udp: u64,
+}
+
+impl Totals {
+    fn of(sockets: &[Shown<'_>], unlisted: &Unlisted) -> Totals {
+        let streams: Vec<&Shown<'_>> = sockets.iter().filter(|shown| !shown.socket.datagrams).collect();
+        let count = |state: u8| streams.iter().filter(|shown| shown.socket.state == state).count() as u64;
+        // As in ss: those in TIME-WAIT, which nobody has either, are counted apart.
+        let is_orphan = |shown: &&&Shown<'_>| shown.socket.pid == 0 && shown.socket.state != 6;
+        Totals {
+            tcp: streams.len() as u64 + unlisted.time_wait + unlisted.others,
+            established: count(1),
+            listening: count(LISTEN),
+            orphaned: streams.iter().filter(is_orphan).count() as u64 + unlisted.others,
+            time_wait: count(6) + unlisted.time_wait,
+            udp: (sockets.len() - streams.len()) as u64,
+        }
+    }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let Totals { tcp, established, listening, orphaned, time_wait, udp } = self;
+        writeln!(out, "TCP:   {tcp} (estab {established}, listening {listening}, orphaned {orphaned}, timewait {time_wait})")?;
+        writeln!(out, "UDP:   {udp}")
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let Totals { tcp, established, listening, orphaned, time_wait, udp } = self;
+        let states = json!({ "estab": established, "listening": listening, "orphaned": orphaned, "timewait": time_wait });
+        json!({ "tcp": tcp, "states": states, "udp": udp })
+    }
 }
 
 /// Names of ports from `/etc/services`.

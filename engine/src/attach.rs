@@ -13,6 +13,7 @@ mod deliver;
 mod guard;
 mod maker;
 mod options;
+mod rate;
 mod record;
 mod region;
 mod request;
@@ -21,6 +22,7 @@ mod send;
 mod share;
 mod socket;
 mod urgent;
+mod usage;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -35,6 +37,7 @@ use crate::command::{RegionId, RegionMemory};
 use crate::core::{Core, Ending};
 use crate::idle::Idle;
 use crate::metrics::Work;
+use crate::quota::{GroupQuotas, Quota, UsageSource};
 use crate::worker::WorkerConfig;
 use region::Region;
 
@@ -82,12 +85,16 @@ pub(crate) struct Attachments {
     maker: Arc<Maker>,
     regions_max: usize,
     regions_per_user_max: usize,
-    sockets_max: u32,
-    /// Indexed by region number; numbers are never reused.
+    quotas: GroupQuotas,
+    /// By region number; numbers are never used again.
     regions: Vec<Option<Box<Region>>>,
     live: Vec<u32>,
     /// Ended groups, the oldest first: their memory holds data that peers have not acknowledged.
     pinned: Vec<Pinned>,
+    /// Tells of quotas that are not counted here.
+    elsewhere: Option<UsageSource>,
+    /// Groups that are over and of whose quotas nothing need be told any more.
+    over: Vec<u32>,
     /// Index in `live` of the group that is served first in this iteration.
     first: usize,
     retry_at: Option<Instant>,
@@ -100,11 +107,13 @@ impl Attachments {
         Attachments {
             maker,
             regions_max: config.regions_max as usize,
-            regions_per_user_max: config.regions_per_user_max as usize,
-            sockets_max: config.sockets_per_region_max,
+            regions_per_user_max: config.user.groups as usize,
+            quotas: config.group,
             regions: Vec::new(),
             live: Vec::new(),
             pinned: Vec::new(),
+            elsewhere: None,
+            over: Vec::new(),
             first: 0,
             retry_at: None,
             read_to: None,
@@ -116,12 +125,13 @@ impl Attachments {
         self.make_room(made.owner.uid, core);
         match self.number_for(&made, idle) {
             Ok(number) => {
-                let region = Region::new(number, made.owner, made.channel, made.doorbell, self.sockets_max);
+                let region = Region::new(number, made.owner, made.channel, made.doorbell, self.quotas);
                 self.regions.push(Some(Box::new(region)));
                 self.live.push(number);
                 Ok(RegionMemory { region: RegionId(number), memory: made.memory, doorbell: made.ringer })
             }
             Err(error) => {
+                core.metrics.hit(Quota::Groups, 0);
                 self.maker.give_back(made.channel);
                 Err(error)
             }
@@ -132,9 +142,13 @@ impl Attachments {
     /// is needed; if there is no space for a new one, ended groups are given up, the oldest first.
     fn make_room(&mut self, uid: u32, core: &mut Core) {
         self.unpin();
-        while self.live.len() + self.pinned.len() >= self.regions_max && self.end_oldest(None, core) {}
+        while self.live.len() + self.pinned.len() >= self.regions_max && self.end_oldest(None, core) {
+            core.metrics.hit(Quota::Groups, 0);
+        }
         if uid != 0 {
-            while self.groups_of(uid) >= self.regions_per_user_max && self.end_oldest(Some(uid), core) {}
+            while self.groups_of(uid) >= self.regions_per_user_max && self.end_oldest(Some(uid), core) {
+                core.metrics.hit(Quota::GroupsOfUser, uid);
+            }
         }
     }
 
@@ -198,11 +212,12 @@ impl Attachments {
 
     /// Forgets detached regions without sockets.
     fn sweep(&mut self) {
-        let (regions, pinned, maker) = (&mut self.regions, &mut self.pinned, &self.maker);
+        let (regions, pinned, maker, ended) = (&mut self.regions, &mut self.pinned, &self.maker, &mut self.over);
         self.live.retain(|&number| {
             let over = regions[number as usize].take_if(|region| region.is_over());
             let is_over = over.is_some();
             if let Some(region) = over {
+                ended.push(number);
                 let (uid, channel) = (region.owner.uid, region.into_channel());
                 match channel.lent_tx() {
                     0 => maker.give_back(channel),
@@ -364,7 +379,8 @@ impl Attachments {
 
     /// Time of the next retry.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.retry_at
+        let waiting = self.live.iter().filter_map(|&number| self.regions[number as usize].as_ref()?.served_again());
+        waiting.chain(self.retry_at).min()
     }
 
     /// Writes the statistics of changed sockets.
@@ -428,6 +444,12 @@ impl Attachments {
     #[cfg(test)]
     pub(crate) fn limit_regions(&mut self, all: usize, of_user: usize) {
         (self.regions_max, self.regions_per_user_max) = (all, of_user);
+    }
+
+    /// What groups that attach from now on may use.
+    #[cfg(test)]
+    pub(crate) fn limit_groups(&mut self, quotas: GroupQuotas) {
+        self.quotas = quotas;
     }
 
     /// Number of ended groups with memory that is still needed.

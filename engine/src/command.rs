@@ -17,6 +17,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::attach::{Maker, NewRegion};
 use crate::claim::{Claim, Rights};
+use crate::quota::{Quota, UsageSource};
 
 /// The worker has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +96,8 @@ pub(crate) enum Command {
     Revoke(RegionId, SlotRef),
     RulesChanged,
     Settle(Reply<()>),
-    QuotaHit,
+    QuotaHit(Quota, u32),
+    ShowUsage(UsageSource),
     ProcessGone(RegionId, u32),
     DetachRegion(RegionId),
     Finish(Duration),
@@ -233,12 +235,20 @@ impl WorkerHandle {
         self.tell(Command::RulesChanged)
     }
 
+    /// Adds to the statistics what `source` knows of quotas.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn show_usage(&self, source: UsageSource) -> Result<(), Gone> {
+        self.tell(Command::ShowUsage(source))
+    }
+
     /// Counts a refusal of a user or group that has reached its quota.
     ///
     /// # Errors
     /// The worker is gone.
-    pub fn quota_hit(&self) -> Result<(), Gone> {
-        self.tell(Command::QuotaHit)
+    pub fn quota_hit(&self, quota: Quota, holder: u32) -> Result<(), Gone> {
+        self.tell(Command::QuotaHit(quota, holder))
     }
 
     /// Returns when all earlier commands are done.

@@ -10,6 +10,7 @@ use ringway_stack::{SocketId, Stack, TcpConfig, TcpOptions};
 use crate::command::RegionId;
 use crate::metrics::{Metrics, Work};
 use crate::port_table::PortTable;
+use crate::quota::Quota;
 
 /// Most bytes that are queued at a time.
 const PIECE: usize = 64 << 10;
@@ -145,11 +146,17 @@ impl Core {
         self.orphans_max = most;
     }
 
+    /// Connections that no application has any more: how many there are, and may be.
+    pub(crate) fn orphans(&self) -> (usize, u32) {
+        (self.orphans.len(), self.orphans_max)
+    }
+
     /// Closes a connection for the group `region`; it lives on until its peer has everything, and gives back its port
     /// at its end. If there are too many orphans it is reset, as by Linux (tcp_max_orphans).
     pub(crate) fn orphan(&mut self, id: SocketId, region: u32, port: Option<(IpAddr, u16)>) {
         if self.orphans.len() >= self.orphans_max as usize {
             self.metrics.add(Work::OrphansReset, 1);
+            self.metrics.hit(Quota::Orphans, 0);
             self.stack.abort(self.now, id);
             if let Some((ip, port)) = port {
                 self.release_port(ip, port, Ending::Reset);

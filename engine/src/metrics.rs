@@ -8,11 +8,12 @@
 use std::io;
 use std::path::Path;
 
-use ringway_shm::stats::{InterfaceRecord, SocketRecord, StatsWriter};
+use ringway_shm::stats::{HolderRecord, InterfaceRecord, Names, SocketRecord, StatsWriter};
 use ringway_shm::{Arena, Class, Duration, Instant};
 use ringway_stack::{Counter, Stack, stats::COUNTERS};
 
 use crate::interface::Interfaces;
+use crate::quota::{Hits, QUOTAS, Quota};
 
 /// Shortest time between two writes of the file.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -22,6 +23,8 @@ const SOCKETS_PER_INTERVAL: u64 = 256;
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// Number of sockets that have a record.
 const SOCKETS: usize = 65_536;
+/// Users and groups whose quotas are written at most.
+const HOLDERS: usize = 4_096;
 /// Upper bounds of the classes of packets per iteration; the last class has none.
 const BATCHES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
@@ -120,6 +123,7 @@ const NAMES: [&str; WORKS] = [
 /// The worker's own counters and the shared file.
 pub(crate) struct Metrics {
     values: [u64; WORKS],
+    hits: Hits,
     writer: Option<StatsWriter>,
     free: Vec<u32>,
     next: u32,
@@ -131,10 +135,14 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) fn new(path: Option<&Path>) -> io::Result<Metrics> {
-        let names: Vec<&str> = Counter::ALL.iter().map(|counter| counter.name()).chain(NAMES).collect();
-        let writer = path.map(|path| StatsWriter::create(path, &names, SOCKETS)).transpose()?;
+        let quotas = QUOTAS.iter().map(|info| info.counter);
+        let counters: Vec<&str> = Counter::ALL.iter().map(|counter| counter.name()).chain(NAMES).chain(quotas).collect();
+        let quotas: Vec<&str> = QUOTAS.iter().map(|info| info.key).collect();
+        let names = Names { counters: &counters, quotas: &quotas };
+        let writer = path.map(|path| StatsWriter::create(path, names, SOCKETS, HOLDERS)).transpose()?;
         Ok(Metrics {
             values: [0; WORKS],
+            hits: Hits::default(),
             writer,
             free: Vec::new(),
             next: 0,
@@ -156,6 +164,16 @@ impl Metrics {
 
     pub(crate) fn set(&mut self, work: Work, value: u64) {
         self.values[work as usize] = value;
+    }
+
+    /// A quota of `holder` was hit: of a user, a region, or 0 for the service, as its scope says.
+    pub(crate) fn hit(&mut self, quota: Quota, holder: u32) {
+        self.hits.add(quota, holder, 1);
+    }
+
+    /// How often quotas were hit.
+    pub(crate) fn hits(&mut self) -> &mut Hits {
+        &mut self.hits
     }
 
     /// Counts an iteration that did something and received `packets`.
@@ -211,6 +229,18 @@ impl Metrics {
         }
     }
 
+    /// Whether there is a file.
+    pub(crate) fn is_written(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Replaces the records of users' and groups' quotas.
+    pub(crate) fn write_holders(&mut self, holders: &[HolderRecord]) {
+        if let Some(writer) = &mut self.writer {
+            writer.set_holders(&holders[..holders.len().min(HOLDERS)]);
+        }
+    }
+
     /// Time at which the file must be written; `None`: nothing has changed.
     pub(crate) fn due(&self) -> Option<Instant> {
         (self.dirty && self.writer.is_some()).then(|| self.written_at + self.interval())
@@ -242,9 +272,11 @@ impl Metrics {
         self.set(Work::DeviceRxDropped, rx_dropped);
         self.set(Work::DeviceTxDropped, tx_dropped);
         self.set(Work::DeviceSyscalls, syscalls);
+        self.set(Work::QuotaHits, self.hits.sums().iter().sum());
         if let Some(writer) = &self.writer {
             writer.set_counters(0, stack.counters().values());
             writer.set_counters(COUNTERS, &self.values);
+            writer.set_counters(COUNTERS + WORKS, self.hits.sums());
         }
     }
 }

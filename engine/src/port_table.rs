@@ -4,7 +4,7 @@
 //! A user is a listener, a connection, or a closed connection, which keeps its port for a while: packets of the old
 //! connection must not reach the kernel's TCP. Does not do: finding out whether a 4-tuple is free; the stack does.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
 use ringway_shm::{Duration, Instant};
@@ -19,8 +19,9 @@ const RESERVE_ATTEMPTS: usize = 8;
 
 struct Users {
     count: u32,
-    reserved: bool,
-    /// Only a share of the port's flows comes to this worker.
+    /// The port was chosen for a connection of this user.
+    reserved: Option<u32>,
+    /// Of the port's flows only a share comes to this worker.
     shared: bool,
     /// Time until which closed connections keep the port.
     hold_until: Instant,
@@ -35,7 +36,7 @@ struct Users {
 }
 
 impl Users {
-    fn first(reserved: bool) -> Users {
+    fn first(reserved: Option<u32>) -> Users {
         Users {
             count: 1,
             reserved,
@@ -57,11 +58,31 @@ pub(crate) struct PortTable {
     /// Ports taken for connections, and the one lent to another connection last.
     reserved: BTreeSet<(IpAddr, u16)>,
     lent: u16,
+    /// Of `reserved`, how many were taken for each user, and may be.
+    of_users: BTreeMap<u32, u32>,
+    per_user: u32,
+}
+
+/// Why no port was reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotReserved {
+    /// The user has as many as it may have.
+    UserHasAll,
+    /// As [`PortError`] says.
+    Refused(PortError),
 }
 
 impl PortTable {
     pub(crate) fn new(ports: Box<dyn Ports>) -> PortTable {
-        PortTable { ports, users: HashMap::new(), late: BTreeSet::new(), reserved: BTreeSet::new(), lent: 0 }
+        PortTable {
+            ports,
+            users: HashMap::new(),
+            late: BTreeSet::new(),
+            reserved: BTreeSet::new(),
+            lent: 0,
+            of_users: BTreeMap::new(),
+            per_user: u32::MAX,
+        }
     }
 
     /// Adds a user of a port that is reserved by another kernel socket (a listener's shadow, a socket that the
@@ -75,7 +96,7 @@ impl PortTable {
         if !self.is_guarded(ip, port) {
             self.ports.own_share(Transport::Tcp, ip, port)?;
         }
-        let users = self.users.entry((Transport::Tcp, ip, port)).or_insert(Users { count: 0, ..Users::first(false) });
+        let users = self.users.entry((Transport::Tcp, ip, port)).or_insert(Users { count: 0, ..Users::first(None) });
         users.count += 1;
         users.shared = true;
         Ok(())
@@ -116,12 +137,39 @@ impl PortTable {
             return Ok(());
         }
         self.ports.own(transport, ip, port)?;
-        self.users.insert((transport, ip, port), Users::first(false));
+        self.users.insert((transport, ip, port), Users::first(None));
         Ok(())
     }
 
-    /// Reserves an ephemeral port and counts its first user.
-    pub(crate) fn reserve(&mut self, ip: IpAddr) -> Result<u16, PortError> {
+    /// So many ports may be reserved for one user's connections.
+    pub(crate) fn limit_users(&mut self, most: u32) {
+        self.per_user = most;
+    }
+
+    /// Ports that are reserved for a user's connections.
+    pub(crate) fn reserved_of(&self, uid: u32) -> u32 {
+        self.of_users.get(&uid).copied().unwrap_or(0)
+    }
+
+    /// Ports that are reserved, and may be.
+    pub(crate) fn reserved(&self) -> (u64, Option<u64>) {
+        (self.reserved.len() as u64, self.ports.reserved_max())
+    }
+
+    /// How many ports one user may have.
+    pub(crate) fn per_user(&self) -> u32 {
+        self.per_user
+    }
+
+    /// Reserves an ephemeral port for a connection of user `uid`, and counts its first user.
+    pub(crate) fn reserve(&mut self, ip: IpAddr, uid: u32) -> Result<u16, NotReserved> {
+        if self.reserved_of(uid) >= self.per_user {
+            return Err(NotReserved::UserHasAll);
+        }
+        self.reserve_any(ip, uid).map_err(NotReserved::Refused)
+    }
+
+    fn reserve_any(&mut self, ip: IpAddr, uid: u32) -> Result<u16, PortError> {
         for _ in 0..RESERVE_ATTEMPTS {
             let port = self.ports.reserve(ip, 0)?;
             if self.users.contains_key(&(Transport::Tcp, ip, port)) {
@@ -133,8 +181,9 @@ impl PortTable {
                 self.ports.release(ip, port);
                 return Err(error);
             }
-            self.users.insert((Transport::Tcp, ip, port), Users::first(true));
+            self.users.insert((Transport::Tcp, ip, port), Users::first(Some(uid)));
             self.reserved.insert((ip, port));
+            *self.of_users.entry(uid).or_default() += 1;
             return Ok(port);
         }
         Err(PortError::InUse)
@@ -174,8 +223,14 @@ impl PortTable {
         if !guarded {
             self.ports.disown(transport, ip, port);
         }
-        if reserved {
+        if let Some(uid) = reserved {
             self.reserved.remove(&(ip, port));
+            if let Some(count) = self.of_users.get_mut(&uid) {
+                *count -= 1;
+                if *count == 0 {
+                    self.of_users.remove(&uid);
+                }
+            }
             self.ports.release(ip, port);
         }
     }

@@ -70,6 +70,11 @@ pub trait Ports: Send {
         true
     }
 
+    /// How many ports may be reserved; `None`: as many as there are.
+    fn reserved_max(&self) -> Option<u64> {
+        None
+    }
+
     /// The division of common ports' flows among workers; `None`: there is one worker only.
     fn division(&mut self) -> Option<&mut dyn Division> {
         None

@@ -30,6 +30,7 @@ use crate::metrics::{Metrics, Work};
 use crate::notice::notice;
 use crate::port_table::PortTable;
 use crate::ports::{Host, Ports};
+use crate::quota::{GroupQuotas, UserQuotas};
 
 /// Retry interval for a full device.
 const RETRY: Duration = Duration::from_micros(200);
@@ -59,13 +60,13 @@ pub struct WorkerConfig {
     pub spin: Option<Duration>,
     /// Maximum number of application groups.
     pub regions_max: u32,
-    /// Maximum number of groups of one user other than root.
-    pub regions_per_user_max: u32,
-    /// Maximum number of orphans: connections without an application that have not ended.
+    /// Connections at most that no application has any more and that have not ended.
     pub orphans_max: u32,
-    /// Maximum number of sockets of one group.
-    pub sockets_per_region_max: u32,
-    /// File of the shared statistics; `None`: none.
+    /// What one user may use.
+    pub user: UserQuotas,
+    /// What one application group may use.
+    pub group: GroupQuotas,
+    /// Where to keep the shared statistics; `None`: nowhere.
     pub stats_path: Option<PathBuf>,
     /// File of the capture ring; `None`: none.
     pub capture_path: Option<PathBuf>,
@@ -80,9 +81,9 @@ impl Default for WorkerConfig {
             shape: Shape::default(),
             spin: None,
             regions_max: 256,
-            regions_per_user_max: 256,
             orphans_max: 65_536,
-            sockets_per_region_max: 65_536,
+            user: UserQuotas::default(),
+            group: GroupQuotas::default(),
             stats_path: None,
             capture_path: None,
         }
@@ -150,6 +151,7 @@ impl Worker {
         let capture = config.capture_path.as_deref();
         let mut core = Core::new(now, stack, arena.clone(), PortTable::new(ports), metrics, &config.stack.tcp);
         core.limit_orphans(config.orphans_max);
+        core.ports.limit_users(config.user.ports);
         let worker = Worker {
             balance: Balance::new(now, &mut core),
             core,
@@ -424,7 +426,8 @@ impl Worker {
             Command::Claim(region, slot, claim, reply) => reply.answer(self.attachments.claim(region, slot, claim)),
             Command::Revoke(region, slot) => self.attachments.revoke(region, slot, &mut self.core),
             Command::RulesChanged => self.follow_rules(),
-            Command::QuotaHit => self.core.metrics.add(Work::QuotaHits, 1),
+            Command::QuotaHit(quota, holder) => self.core.metrics.hit(quota, holder),
+            Command::ShowUsage(source) => self.attachments.show_usage(source),
             Command::Settle(reply) => {
                 self.attachments.serve(&mut self.core);
                 reply.answer(());
@@ -493,6 +496,7 @@ impl Worker {
 
     fn write_metrics(&mut self) {
         self.attachments.write_records(&mut self.core);
+        self.attachments.write_usage(&mut self.core);
         let core = &mut self.core;
         self.interfaces.advise();
         self.idle.write_metrics(&mut core.metrics);

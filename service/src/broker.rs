@@ -12,6 +12,7 @@
 //! of the group (servers give up their rights); a process counts as gone only when its
 //! pid is. Bad messages are answered with text, closed and counted. Does not do: data.
 
+mod account;
 mod admission;
 mod bells;
 mod desk;
@@ -26,26 +27,24 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use ringway::{RegionId, WorkerHandle};
+use ringway::{Quota, RegionId, WorkerHandle};
 use ringway_shm::channel::attach::{BellKey, BellKind, ClientMessage, ControlConnection, ControlListener, Credentials, Peer};
 use ringway_shm::channel::{Shape, is_distant};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
+pub(crate) use account::Account;
 pub use admission::Admission;
-pub(crate) use bells::Bells;
+pub(crate) use bells::{BellLimits, Bells};
 pub(crate) use desk::{Desk, KeptLimits};
 
 use crate::host::{Fork, Forks};
 use crate::readiness::Readiness;
+use bells::Unmade;
 use desk::Shown;
 use members::{Members, ProcessKey};
 
-/// Connections and processes at most: what an eventful machine needs, and a bound on our descriptors.
-const CONNECTIONS_MAX: usize = 4_096;
-/// Connections of one user that have not said hello, so that nobody can keep others out.
-const SILENT_MAX: usize = 64;
 const EVENTS: usize = 64;
 /// How long a group whose processes are all gone is kept, when a child is announced that has not come yet.
 const GRACE: Duration = Duration::from_secs(2);
@@ -70,6 +69,8 @@ pub struct BrokerStatus {
     attached: AtomicU64,
     refused: AtomicU64,
     violations: AtomicU64,
+    /// To the first worker's broker.
+    connections: AtomicU64,
 }
 
 impl BrokerStatus {
@@ -88,10 +89,28 @@ impl BrokerStatus {
         self.refused.load(Ordering::Relaxed)
     }
 
+    /// Connections to the first worker's broker: each process has one at each.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
+    }
+
     /// Messages that made no sense, ever.
     pub fn violations(&self) -> u64 {
         self.violations.load(Ordering::Relaxed)
     }
+}
+
+/// How much may attach.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttachLimits {
+    /// Groups that one user other than root may have.
+    pub(crate) groups_per_user: u32,
+    /// Processes that one group may have.
+    pub(crate) processes_per_group: u32,
+    /// Connections: what an eventful machine needs, and a bound on our descriptors.
+    pub(crate) connections: u32,
+    /// Connections of one user that have not said hello, so that others are not kept out.
+    pub(crate) silent_per_user: u32,
 }
 
 /// Everything the broker of one worker needs.
@@ -101,8 +120,7 @@ pub(crate) struct BrokerConfig {
     pub(crate) admission: Admission,
     /// Of the regions that the worker makes.
     pub(crate) shape: Shape,
-    /// Groups that one user other than root may have.
-    pub(crate) groups_per_user: usize,
+    pub(crate) limits: AttachLimits,
     pub(crate) worker: WorkerHandle,
     pub(crate) forks: Forks,
     /// Of the brokers of all workers.
@@ -161,7 +179,7 @@ impl Broker {
         watch(&epoll, listener.as_fd(), LISTENER)?;
         watch(&epoll, config.stop.as_fd(), STOP)?;
         watch(&epoll, config.forks.wait_fd(), FORKS)?;
-        let members = Members::new(config.worker.clone(), config.shape, config.groups_per_user);
+        let members = Members::new(config.worker.clone(), config.shape, config.limits);
         let (connections, watched) = (BTreeMap::new(), BTreeMap::new());
         Ok(Broker { listener, epoll, connections, watched, next: FIRST, members, config, busy: false, is_deaf: false })
     }
@@ -203,18 +221,21 @@ impl Broker {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(_) => {
                 // No descriptor or memory is left. A listener that stays readable would be asked again and again.
-                self.config.worker.quota_hit().ok();
+                self.hit(Quota::Connections, 0);
                 self.is_deaf = true;
                 return Ok(epoll::delete(&self.epoll, &self.listener)?);
             }
         };
-        if self.connections.len() >= CONNECTIONS_MAX {
-            return self.refuse(&connection, "too many processes are attached to this service");
+        if self.connections.len() >= self.config.limits.connections as usize {
+            self.hit(Quota::Connections, 0);
+            return self.refuse(&connection, "too many processes are attached to this service (limits.attach_connections)");
         }
         let uid = connection.credentials().uid;
         let silent = |other: &&Connection| other.process.is_none() && other.control.credentials().uid == uid;
-        if self.connections.values().filter(silent).count() >= SILENT_MAX {
-            return self.refuse(&connection, "too many processes of this user have connected and said nothing");
+        if self.connections.values().filter(silent).count() >= self.config.limits.silent_per_user as usize {
+            self.hit(Quota::SilentOfUser, uid);
+            let text = "too many processes of this user have connected and said nothing (limits.silent_connections_per_user)";
+            return self.refuse(&connection, text);
         }
         self.next += 2;
         watch(&self.epoll, connection.as_fd(), self.next)?;
@@ -304,9 +325,8 @@ impl Broker {
         let Some(peer) = self.connections.get(&number).map(|connection| connection.control.credentials()) else { return Ok(()) };
         let made = match self.config.bells.make(peer.uid, process, kind) {
             Ok(made) => made,
-            Err(text) => {
-                // A worker that has stopped counts nothing.
-                self.config.worker.quota_hit().ok();
+            Err(Unmade { quota, text }) => {
+                self.hit(quota, if quota == Quota::WaitContexts { 0 } else { peer.uid });
                 return self.answer(number, |control| control.refuse(&text));
             }
         };
@@ -318,6 +338,11 @@ impl Broker {
     /// Waits until the worker has a context's bell, where events would be lost else.
     fn let_register(&self, context: u32) -> Result<(), String> {
         if is_distant(context) { self.config.worker.settle().map_err(|_| "the worker has stopped".to_owned()) } else { Ok(()) }
+    }
+
+    fn hit(&self, quota: Quota, holder: u32) {
+        // A worker that has stopped counts nothing.
+        self.config.worker.quota_hit(quota, holder).ok();
     }
 
     fn violation(&self, text: &str) -> Result<(), String> {
@@ -436,6 +461,9 @@ impl Broker {
     }
 
     fn tell_status(&mut self) -> io::Result<()> {
+        if self.config.number == 0 {
+            self.config.status.connections.store(self.connections.len() as u64, Ordering::Relaxed);
+        }
         if self.members.is_busy() || !std::mem::replace(&mut self.busy, false) {
             return Ok(());
         }

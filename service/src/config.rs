@@ -5,6 +5,7 @@
 //! range is an error that names the place and what was meant. Does not do: change at run time.
 
 pub mod keys;
+mod limits;
 mod read;
 mod show;
 mod value;
@@ -19,9 +20,11 @@ use ringway_stack::{
     Autoconfiguration, Cidr, CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, StackConfig, SynCookies, TcpConfig,
 };
 
+pub use limits::GroupLimits;
 pub use read::{DEFAULT_PATH, Environment};
 pub use value::Value;
 
+use limits::region;
 use value::Values;
 
 /// Which back end carries the packets.
@@ -126,23 +129,6 @@ pub struct WorkerChoice {
     pub count: u32,
     /// One that is busy for more than this share of its time, percent, hands flow groups over to another one.
     pub balance_percent: u32,
-}
-
-/// What one application may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupLimits {
-    /// Application groups at most.
-    pub groups: u32,
-    /// Those of one user other than root.
-    pub groups_per_user: u32,
-    /// Sockets of one group at most.
-    pub sockets_per_group: u32,
-    /// Kernel sockets at most that all users show for their ports.
-    pub shown_sockets: u32,
-    /// Those of one user.
-    pub shown_sockets_per_user: u32,
-    /// Connections at most that no application has any more.
-    pub orphans: u32,
 }
 
 /// Who and what is served.
@@ -263,14 +249,7 @@ impl Config {
             arena: ArenaConfig { large: values.u32("memory.frames_large"), small: values.u32("memory.frames_small") },
             region: region(&values),
             stack: stack(&values),
-            limits: GroupLimits {
-                groups: values.u32("limits.groups"),
-                groups_per_user: values.u32("limits.groups_per_user"),
-                sockets_per_group: values.u32("limits.sockets_per_group"),
-                shown_sockets: values.u32("limits.shown_sockets"),
-                shown_sockets_per_user: values.u32("limits.shown_sockets_per_user"),
-                orphans: values.u32("limits.orphans"),
-            },
+            limits: GroupLimits::new(&values),
             policy: Policy {
                 strict: values.flag("policy.strict"),
                 group: values.text("policy.group").to_owned(),
@@ -303,6 +282,14 @@ impl Config {
         }
         if !self.region.is_valid() {
             complain("memory.slots", "is not a power of two from 128 to 1048576".to_owned());
+        }
+        if let Some(mib) = self.values.auto_number("limits.memory_per_group_mib").filter(|_| self.region.is_valid()) {
+            let bytes = self.region.bytes();
+            if bytes as u64 > mib << 20 {
+                let least = bytes.div_ceil(1 << 20);
+                let text = format!("is less than the {least} MiB that a group takes with memory.slots = {}", self.region.slots);
+                complain("limits.memory_per_group_mib", text);
+            }
         }
         if tcp.ephemeral_ports.0 > tcp.ephemeral_ports.1 {
             complain("tcp.ephemeral_port_last", "is below tcp.ephemeral_port_first".to_owned());
@@ -347,9 +334,6 @@ impl Config {
     }
 }
 
-/// Sockets that an application can tell apart, at all workers together.
-const SOCKET_NUMBERS: u32 = 1 << 20;
-
 /// Reads `10.0.0.2/24`.
 pub fn parse_cidr(text: &str) -> Option<Cidr> {
     let (ip, prefix_len) = text.split_once('/')?;
@@ -375,23 +359,6 @@ fn parse_fast_open_keys(text: &str) -> Option<FastOpenKeys> {
     match text.split_once(',') {
         None => Some(FastOpenKeys { primary: key(text)?, backup: None }),
         Some((primary, backup)) => Some(FastOpenKeys { primary: key(primary)?, backup: Some(key(backup)?) }),
-    }
-}
-
-/// So many bulk send chunks for each bulk receive chunk, which is twice as large and comes back as soon as it is read.
-const BULK_PER_ROOM: u32 = 8;
-
-fn region(values: &Values) -> Shape {
-    let (large, small) = (values.u32("memory.chunks_large"), values.u32("memory.chunks_small"));
-    Shape {
-        slots: values.u32("memory.slots").min(SOCKET_NUMBERS / values.u32("worker.count").next_power_of_two()),
-        rx_large: large,
-        rx_small: small,
-        tx_large: large,
-        tx_small: small,
-        tx_bulk: values.u32("memory.chunks_bulk"),
-        rx_bulk: values.u32("memory.chunks_bulk") / BULK_PER_ROOM,
-        rx_middle: values.u32("memory.chunks_bulk"),
     }
 }
 
@@ -450,6 +417,7 @@ fn stack(values: &Values) -> StackConfig {
         connections_max: values.u32("limits.connections"),
         listeners_max: values.u32("limits.listeners"),
         syn_queue_max: values.u32("limits.syn_queue"),
+        half_open_per_owner_max: values.u32("limits.half_open_per_user"),
         time_wait_max: values.u32("limits.time_wait"),
         neighbors_max: values.u32("limits.neighbors"),
         neighbor_queue_max: values.u32("limits.neighbor_queue"),

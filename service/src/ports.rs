@@ -100,6 +100,11 @@ impl SharedPorts {
         }
     }
 
+    /// Not as many as the descriptors of this process allow, but so many ports are reserved at most, if that is said.
+    pub(crate) fn limited(self, most: Option<u64>) -> SharedPorts {
+        SharedPorts { reserved_max: most.map_or(self.reserved_max, |most| most as usize), ..self }
+    }
+
     /// All IPv6 addresses are such that the kernel does not have them.
     pub fn with_own_ipv6(self) -> SharedPorts {
         SharedPorts { own_ipv6: true, ..self }
@@ -205,6 +210,10 @@ impl Ports for SharedPorts {
 
     fn may_connect(&mut self, local: SocketAddr, peer: SocketAddr) -> bool {
         self.is_own(local.ip()) || self.gate.as_ref().is_none_or(|gate| gate.may_connect(local, peer))
+    }
+
+    fn reserved_max(&self) -> Option<u64> {
+        Some(self.reserved_max as u64)
     }
 
     fn division(&mut self) -> Option<&mut dyn ringway::Division> {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
-use ringway::{WorkerConfig, WorkerThread};
+use ringway::{UserQuotas, WorkerConfig, WorkerThread};
 use ringway_shm::Duration;
 use ringway_shm::channel::attach::path_of_worker;
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route};
@@ -23,7 +23,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
 
-use crate::broker::{self, Admission, Bells, BrokerConfig, BrokerStatus, Desk, KeptLimits};
+use crate::broker::{self, Account, Admission, AttachLimits, BellLimits, Bells, BrokerConfig, BrokerStatus, Desk, KeptLimits};
 use crate::config::Config;
 use crate::devices::Devices;
 use crate::firewall::{Gate, Watch};
@@ -308,18 +308,28 @@ impl Service {
     /// A door for each worker: a program attaches at all of them. That of the first is opened last, since it is the one
     /// that programs look for.
     fn open_doors(&mut self, config: &Config, admission: &Admission, forks: Vec<Forks>) -> io::Result<()> {
-        let bells = Bells::default();
-        let (desk, watch) = Desk::start(
-            &self.stop,
-            KeptLimits { per_user: config.limits.shown_sockets_per_user, all: config.limits.shown_sockets },
-        )?;
+        let limits = &config.limits;
+        let bells = Bells::new(BellLimits::new(limits.wait_contexts_per_user, limits.wait_contexts));
+        let (desk, watch) =
+            Desk::start(&self.stop, KeptLimits { per_user: limits.shown_sockets_per_user, all: limits.shown_sockets })?;
         self.brokers.push(watch);
+        let attach = AttachLimits {
+            groups_per_user: limits.groups_per_user,
+            processes_per_group: limits.processes_per_group,
+            connections: limits.attach_connections,
+            silent_per_user: limits.silent_connections_per_user,
+        };
+        // What the service counts for all workers is told once.
+        if let Some(first) = self.workers.each().first() {
+            let usage = Account::new(bells.clone(), desk.clone(), self.status.clone(), attach);
+            first.show_usage(usage.source()).map_err(io::Error::from)?;
+        }
         for (number, (worker, forks)) in self.workers.each().iter().zip(forks).enumerate().rev() {
             let broker = BrokerConfig {
                 number,
                 admission: admission.clone(),
                 shape: config.region,
-                groups_per_user: config.limits.groups_per_user as usize,
+                limits: attach,
                 worker: worker.clone(),
                 forks,
                 bells: bells.clone(),
@@ -405,7 +415,7 @@ fn start_workers(
     let division = devices.division()?.filter(|_| percent < 100);
     let mut shares = division.into_iter().flat_map(|division| Share::shares(Box::new(division), forks.len(), percent));
     for (seat, forks) in Seat::seats(devices.steering()?, forks.len()).zip(forks) {
-        let ports = SharedPorts::new(seat, own.clone(), config.stack.tcp.ephemeral_ports, random()?);
+        let ports = SharedPorts::new(seat, own.clone(), config.stack.tcp.ephemeral_ports, random()?).limited(config.limits.ports);
         let ports = ports.divided(shares.next()).behind(gate.clone());
         let makes_addresses = config.interface.autoconfiguration != Autoconfiguration::Off;
         let ports = if makes_addresses { ports.with_own_ipv6() } else { ports };
@@ -443,9 +453,9 @@ fn start_worker(
         shape: config.region,
         spin: config.worker.spin,
         regions_max: config.limits.groups,
-        regions_per_user_max: config.limits.groups_per_user,
         orphans_max: config.limits.orphans,
-        sockets_per_region_max: config.limits.sockets_per_group,
+        user: UserQuotas { groups: config.limits.groups_per_user, ports: config.limits.ports_per_user },
+        group: config.limits.group(),
         stats_path: own_file(claim.stats_path()),
         capture_path: own_file(claim.capture_path()),
     };

@@ -26,6 +26,7 @@ pub mod mark;
 mod numbers;
 pub mod request;
 pub mod roster;
+mod shape;
 pub mod slot;
 pub mod worker;
 

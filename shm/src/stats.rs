@@ -1,8 +1,8 @@
 //! Statistics that tools read while a worker runs, without talking to it: counters, interfaces and
-//! one record per socket, in a file that the worker maps for writing and tools for reading.
+//! one record per socket, and one per user and application group, in a file that the worker maps for writing and tools for reading.
 //!
 //! ```text
-//! header | counter names | counter values | interface records | socket records
+//! header | counter names | counter values | interface records | socket records | quota names | holder records
 //! ```
 //! Promises: a value is never torn; a socket or interface record is read whole or not at all (each
 //! has a sequence word, odd while it is being written). Values may be up to 100 ms old. Does not
@@ -17,10 +17,13 @@ use crate::file_map::FileMap;
 
 mod record;
 
+mod holder;
+
+pub use holder::{Holder, HolderRecord, QuotaRecord};
 pub use record::{InfoRecord, InterfaceRecord, SocketRecord, TimerRecord};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"RWSTATS\0");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Words of a counter's name.
 const NAME_WORDS: usize = 6;
 /// Words of a record with its sequence word.
@@ -39,6 +42,10 @@ mod header {
     pub(super) const SOCKETS: usize = 4;
     /// Socket records that were ever used.
     pub(super) const SOCKETS_USED: usize = 5;
+    pub(super) const QUOTAS: usize = 6;
+    pub(super) const HOLDERS: usize = 7;
+    /// Holder records that are in use.
+    pub(super) const HOLDERS_USED: usize = 8;
     pub(super) const WORDS: usize = 16;
 }
 
@@ -46,6 +53,8 @@ mod header {
 struct Layout {
     counters: usize,
     sockets: usize,
+    quotas: usize,
+    holders: usize,
 }
 
 impl Layout {
@@ -61,9 +70,28 @@ impl Layout {
     fn sockets(self) -> usize {
         self.interfaces() + INTERFACES_MAX * RECORD_WORDS
     }
-    fn words(self) -> usize {
+    fn quota_names(self) -> usize {
         self.sockets() + self.sockets * RECORD_WORDS
     }
+    fn holders(self) -> usize {
+        self.quota_names() + self.quotas * NAME_WORDS
+    }
+    /// Words of a holder's record with its sequence word.
+    fn holder_words(self) -> usize {
+        1 + holder::words(self.quotas)
+    }
+    fn words(self) -> usize {
+        self.holders() + self.holders * self.holder_words()
+    }
+}
+
+/// What the file names once: counters, and quotas by their keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Names<'a> {
+    /// In the order of the values.
+    pub counters: &'a [&'a str],
+    /// In the order of [`HolderRecord::quotas`].
+    pub quotas: &'a [&'a str],
 }
 
 /// The worker's end: the only writer.
@@ -75,22 +103,26 @@ pub struct StatsWriter {
 }
 
 impl StatsWriter {
-    /// Makes the file with room for `sockets` records and one value per name.
+    /// Makes the file with room for `sockets` and `holders` records and one value per counter.
     ///
     /// # Errors
     /// What the system says.
-    pub fn create(path: &Path, names: &[&str], sockets: usize) -> io::Result<StatsWriter> {
-        let layout = Layout { counters: names.len(), sockets };
+    pub fn create(path: &Path, names: Names<'_>, sockets: usize, holders: usize) -> io::Result<StatsWriter> {
+        let layout = Layout { counters: names.counters.len(), sockets, quotas: names.quotas.len(), holders };
         let map = FileMap::create(path, layout.words(), 0o644)?;
-        for (index, name) in names.iter().enumerate() {
-            let words = record::text_words::<NAME_WORDS>(name);
-            store(map.atomics(layout.names() + index * NAME_WORDS, NAME_WORDS), &words);
+        for (first, names) in [(layout.names(), names.counters), (layout.quota_names(), names.quotas)] {
+            for (index, name) in names.iter().enumerate() {
+                let words = record::text_words::<NAME_WORDS>(name);
+                store(map.atomics(first + index * NAME_WORDS, NAME_WORDS), &words);
+            }
         }
         let head = map.atomics(0, header::WORDS);
         head[header::VERSION].store(VERSION, Ordering::Relaxed);
         head[header::PID].store(u64::from(std::process::id()), Ordering::Relaxed);
-        head[header::COUNTERS].store(names.len() as u64, Ordering::Relaxed);
+        head[header::COUNTERS].store(layout.counters as u64, Ordering::Relaxed);
         head[header::SOCKETS].store(sockets as u64, Ordering::Relaxed);
+        head[header::QUOTAS].store(layout.quotas as u64, Ordering::Relaxed);
+        head[header::HOLDERS].store(holders as u64, Ordering::Relaxed);
         head[header::MAGIC].store(MAGIC, Ordering::Release);
         Ok(StatsWriter { map, layout, used: 0 })
     }
@@ -132,8 +164,21 @@ impl StatsWriter {
         self.set_record(self.layout.interfaces() + index * RECORD_WORDS, &interface.encode());
     }
 
-    fn set_record(&self, at: usize, words: &[u64; record::WORDS]) {
-        let target = self.map.atomics(at, RECORD_WORDS);
+    /// Replaces the records of users and groups.
+    ///
+    /// # Panics
+    /// When there are more than the file has room for, or one does not have all quotas.
+    pub fn set_holders(&mut self, holders: &[HolderRecord]) {
+        assert!(holders.len() <= self.layout.holders, "inside the table");
+        for (index, holder) in holders.iter().enumerate() {
+            assert!(holder.quotas.len() == self.layout.quotas, "one for each name");
+            self.set_record(self.layout.holders() + index * self.layout.holder_words(), &holder.encode());
+        }
+        self.map.atomics(header::HOLDERS_USED, 1)[0].store(holders.len() as u64, Ordering::Release);
+    }
+
+    fn set_record(&self, at: usize, words: &[u64]) {
+        let target = self.map.atomics(at, 1 + words.len());
         let sequence = target[0].load(Ordering::Relaxed);
         target[0].store(sequence.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
@@ -171,10 +216,13 @@ impl StatsReader {
         }
         let counters = map.load(header::COUNTERS, Ordering::Relaxed);
         let sockets = map.load(header::SOCKETS, Ordering::Relaxed);
-        if counters > 1 << 16 || sockets > 1 << 24 {
+        let quotas = map.load(header::QUOTAS, Ordering::Relaxed);
+        let holders = map.load(header::HOLDERS, Ordering::Relaxed);
+        if counters > 1 << 16 || sockets > 1 << 24 || quotas > 1 << 10 || holders > 1 << 16 {
             return Err(bad());
         }
-        let layout = Layout { counters: counters as usize, sockets: sockets as usize };
+        let [counters, sockets, quotas, holders] = [counters, sockets, quotas, holders].map(|count| count as usize);
+        let layout = Layout { counters, sockets, quotas, holders };
         if layout.words() > map.words() {
             return Err(bad());
         }
@@ -188,13 +236,31 @@ impl StatsReader {
 
     /// All counters: name and value, in the writer's order.
     pub fn counters(&self) -> Vec<(String, u64)> {
-        (0..self.layout.counters)
-            .map(|index| {
-                let mut name = [0; NAME_WORDS];
-                self.load(self.layout.names() + index * NAME_WORDS, &mut name);
-                (record::words_text(&name), self.map.load(self.layout.values() + index, Ordering::Relaxed))
+        let value = |index: usize| self.map.load(self.layout.values() + index, Ordering::Relaxed);
+        (0..self.layout.counters).map(|index| (self.name(self.layout.names(), index), value(index))).collect()
+    }
+
+    /// The keys of the quotas, in the order of [`HolderRecord::quotas`].
+    pub fn quotas(&self) -> Vec<String> {
+        (0..self.layout.quotas).map(|index| self.name(self.layout.quota_names(), index)).collect()
+    }
+
+    /// What users and groups use of their quotas. A record that is being rewritten all the time is left out.
+    pub fn holders(&self) -> Vec<HolderRecord> {
+        let used = self.map.load(header::HOLDERS_USED, Ordering::Acquire).min(self.layout.holders as u64) as usize;
+        let mut words = vec![0; holder::words(self.layout.quotas)];
+        (0..used)
+            .filter_map(|index| {
+                let at = self.layout.holders() + index * self.layout.holder_words();
+                if self.read_record(at, &mut words) { HolderRecord::decode(&words) } else { None }
             })
             .collect()
+    }
+
+    fn name(&self, first: usize, index: usize) -> String {
+        let mut name = [0; NAME_WORDS];
+        self.load(first + index * NAME_WORDS, &mut name);
+        record::words_text(&name)
     }
 
     /// All interfaces, by number.
@@ -220,19 +286,24 @@ impl StatsReader {
 
     fn record(&self, at: usize) -> Option<[u64; record::WORDS]> {
         let mut words = [0; record::WORDS];
+        self.read_record(at, &mut words).then_some(words)
+    }
+
+    /// Reads a record whole; `false`: it was being rewritten each time.
+    fn read_record(&self, at: usize, words: &mut [u64]) -> bool {
         for _ in 0..RETRIES {
             let before = self.map.load(at, Ordering::Acquire);
             if before & 1 == 1 {
                 std::hint::spin_loop();
                 continue;
             }
-            self.load(at + 1, &mut words);
+            self.load(at + 1, words);
             fence(Ordering::Acquire);
             if self.map.load(at, Ordering::Relaxed) == before {
-                return Some(words);
+                return true;
             }
         }
-        None
+        false
     }
 
     fn load(&self, at: usize, words: &mut [u64]) {

@@ -142,6 +142,8 @@ pub struct StackConfig {
     pub listeners_max: u32,
     /// Maximum number of half-open connections (SYN-RECEIVED records); of one listener no more than its backlog.
     pub syn_queue_max: u32,
+    /// Of those, the ones of all listeners of one owner ([`Stack::set_owner`](crate::Stack::set_owner)) at most.
+    pub half_open_per_owner_max: u32,
     /// Maximum number of TIME-WAIT records; when full, the oldest is dropped.
     pub time_wait_max: u32,
     /// Maximum number of neighbors.
@@ -398,6 +400,7 @@ impl Default for StackConfig {
             connections_max: 262_144,
             listeners_max: 1_024,
             syn_queue_max: 4_096,
+            half_open_per_owner_max: 3_072,
             time_wait_max: 65_536,
             neighbors_max: 4_096,
             neighbor_queue_max: 64,

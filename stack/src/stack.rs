@@ -17,7 +17,7 @@ use crate::event::{Event, Readiness, SocketId, Urgent};
 use crate::ip::{Datagrams, Interface, Ip, Route};
 use crate::source::{Filler, Source};
 use crate::stats::{Counter, Counters};
-use crate::tcp::{SocketSummary, State, Tcp, TcpInfo};
+use crate::tcp::{OwnerUse, SocketSummary, State, Tcp, TcpInfo};
 use crate::timer;
 use crate::udp::Udp;
 use crate::wire::ipv4::PROTOCOL_UDP;
@@ -290,6 +290,21 @@ impl Stack {
     /// not be, its SYN is dropped and counted as `ListenOverflows`.
     pub fn set_room(&mut self, listener: SocketId, room: u32) {
         self.tcp.set_room(listener, room);
+    }
+
+    /// Whose listener it is: the half-open connections of all listeners of one owner are bounded together. Before the first SYN.
+    pub fn set_owner(&mut self, listener: SocketId, owner: u32) {
+        self.tcp.set_owner(listener, owner);
+    }
+
+    /// Half-open connections that one owner may have.
+    pub fn half_open_per_owner_max(&self) -> u32 {
+        self.tcp.half_open_per_owner_max()
+    }
+
+    /// What owners of listeners have in the SYN queue, in the order of their numbers.
+    pub fn owners(&self) -> Vec<OwnerUse> {
+        self.tcp.owners()
     }
 
     /// Takes the oldest established connection of a listener and names it by `cookie`.

@@ -145,7 +145,7 @@ fn totals_count_what_is_not_listed() {
     let shown: Vec<Shown<'_>> =
         all.map(|socket| Shown { socket, service: "default", interface: "-".to_string(), now: NOW }).collect();
     let mut out = Vec::new();
-    summary(&mut out, &shown, &Unlisted { time_wait: 2_000, others: 30 }).expect("a vector takes all");
+    Totals::of(&shown, &Unlisted { time_wait: 2_000, others: 30 }).print(&mut out).expect("a vector takes all");
     let text = String::from_utf8(out).expect("text");
     assert_eq!(text, "TCP:   2034 (estab 1, listening 1, orphaned 31, timewait 2001)\nUDP:   0\n");
 }

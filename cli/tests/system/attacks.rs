@@ -120,7 +120,7 @@ impl Scene {
     }
 }
 
-fn mac(net: &Net, side: Side) -> String {
+pub(crate) fn mac(net: &Net, side: Side) -> String {
     let shown = net.output(side, &["ip", "-o", "link", "show", INTERFACE]);
     let mut words = shown.split_whitespace().skip_while(|word| *word != "link/ether");
     words.nth(1).expect("an Ethernet address").to_string()

@@ -9,6 +9,7 @@ use super::region::Region;
 use super::socket::{Kind, Socket};
 use crate::core::{Core, Ending};
 use crate::metrics::Work;
+use crate::quota::Quota;
 
 impl Region {
     /// Accepts a listener's waiting connections, as many as its queue holds.
@@ -24,7 +25,7 @@ impl Region {
             if self.channel.waits_for_accept(listener, backlog) {
                 break;
             }
-            let full = self.sockets.count() >= self.sockets_max;
+            let full = self.sockets.count() >= self.quotas.sockets;
             let child = if full { None } else { self.channel.allocate_slot() };
             let Some(child) = child else {
                 if !self.without_room.contains(&listener) {
@@ -126,7 +127,7 @@ impl Region {
     fn pump_receive(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
         let limit = self.unread_limit();
         while !self.push_up_to(slot, id, limit, core) {
-            if self.hear_of_reading(slot, limit) {
+            if self.hear_of_reading(slot, limit, core) {
                 return;
             }
         }
@@ -173,6 +174,7 @@ impl Region {
         socket.leftover = leftover;
         if starved && !std::mem::replace(&mut socket.starved, true) {
             self.starved.push(slot);
+            core.metrics.hit(Quota::MemoryOfGroup, self.number);
         }
         done
     }

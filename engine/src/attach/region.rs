@@ -9,11 +9,13 @@ use ringway_shm::{Arena, Duration, Frame, Instant};
 use ringway_stack::{Event, SocketId};
 
 use super::Cookie;
+use super::rate::Rate;
 use super::socket::{Kind, Socket, Table};
 use crate::claim::Claim;
 use crate::command::{RegionId, RegionRequest};
 use crate::core::Core;
 use crate::metrics::Work;
+use crate::quota::{GroupQuotas, Quota};
 
 /// Requests of one group that one iteration executes.
 const REQUESTS_PER_TURN: usize = 1024;
@@ -28,8 +30,9 @@ pub(super) struct Region {
     pub(super) owner: RegionRequest,
     pub(super) channel: Attachment,
     pub(super) sockets: Table,
-    pub(super) sockets_max: u32,
-    /// Sockets with stale statistics.
+    pub(super) quotas: GroupQuotas,
+    rate: Rate,
+    /// Sockets whose statistics are out of date.
     pub(super) touched: Vec<SlotIndex>,
     /// Sockets that wait for resources without a wake-up.
     pub(super) retries: Vec<SlotIndex>,
@@ -51,17 +54,22 @@ pub(super) struct Region {
     pub(super) detached: bool,
     doorbell: OwnedFd,
     violations: u64,
+    /// Forks of its processes that found no number, as far as they are counted.
+    pub(super) forks_refused: u32,
 }
 
 impl Region {
-    /// Creates the worker's side of a new region.
-    pub(super) fn new(number: u32, owner: RegionRequest, channel: Attachment, doorbell: OwnedFd, sockets_max: u32) -> Region {
+    /// The worker's side of a new region.
+    pub(super) fn new(number: u32, owner: RegionRequest, channel: Attachment, doorbell: OwnedFd, quotas: GroupQuotas) -> Region {
+        channel.limit_processes(quotas.processes);
         Region {
             number,
             owner,
             sockets: Table::new(channel.shape().slots),
             channel,
-            sockets_max,
+            quotas,
+            rate: Rate::new(quotas.requests_per_second),
+            forks_refused: 0,
             touched: Vec::new(),
             retries: Vec::new(),
             listeners: Vec::new(),
@@ -115,11 +123,22 @@ impl Region {
         Cookie { region: self.number, slot }.word()
     }
 
-    /// Executes requests of the group.
+    /// Executes what the group has asked for, no more than it may ask for in a second.
+    #[inline]
     pub(super) fn serve(&mut self, core: &mut Core) -> bool {
+        let room = self.rate.room(core.now);
+        self.execute_up_to(room, core)
+    }
+
+    /// When requests are served again that wait since the group has made too many.
+    pub(super) fn served_again(&self) -> Option<Instant> {
+        self.rate.resumes()
+    }
+
+    fn execute_up_to(&mut self, room: u64, core: &mut Core) -> bool {
         self.channel.reclaim();
         let (mut count, mut requests) = (0, 0);
-        while count < REQUESTS_PER_TURN {
+        while count < REQUESTS_PER_TURN && requests < room {
             let Some(request) = self.channel.next_request() else { break };
             count += weight(request.operation);
             requests += 1;
@@ -127,6 +146,12 @@ impl Region {
         }
         if count >= REQUESTS_PER_TURN {
             core.metrics.add(Work::TurnsUsedUp, 1);
+            self.channel.pass_on();
+        }
+        self.rate.spend(core.now, requests);
+        if requests == room && room > 0 {
+            self.rate.wait();
+            core.metrics.hit(Quota::RequestsOfGroup, self.number);
         }
         core.metrics.add(Work::Requests, requests);
         self.count_violations(core);
@@ -136,7 +161,7 @@ impl Region {
     /// Executes the requests of processes that are gone: a requested reset must not become a FIN.
     pub(super) fn finish_requests(&mut self, core: &mut Core) {
         for _ in 0..=REQUESTS_MAX as usize * PORT_WEIGHT / REQUESTS_PER_TURN {
-            if !self.serve(core) {
+            if !self.execute_up_to(u64::MAX, core) {
                 break;
             }
         }
@@ -235,7 +260,8 @@ impl Region {
 
     pub(super) fn arm(&mut self, spin_limit: Duration) -> bool {
         self.channel.set_spin_limit(spin_limit);
-        !self.channel.arm()
+        // Requests that wait for their time are no reason to stay awake, and more of them none to wake up.
+        self.served_again().is_none() && !self.channel.arm()
     }
 
     pub(super) fn tell_busy(&self, per_mille: u32) {

@@ -12,7 +12,9 @@ use super::socket::{Kind, Listening};
 use crate::claim::{Claim, Purpose};
 use crate::core::Core;
 use crate::metrics::Work;
+use crate::port_table::NotReserved;
 use crate::ports::{PortError, Transport};
+use crate::quota::Quota;
 
 /// Longest accept queue; Linux's somaxconn.
 pub(super) const BACKLOG_MAX: u32 = 4096;
@@ -22,8 +24,9 @@ const LENDINGS: usize = 16;
 impl Region {
     pub(super) fn execute_on_socket(&mut self, request: &Request, core: &mut Core) {
         let slot = request.slot.index;
-        if self.sockets.count() >= self.sockets_max && self.sockets.get(slot).is_none() {
+        if self.sockets.count() >= self.quotas.sockets && self.sockets.get(slot).is_none() {
             core.metrics.add(Work::RefusedSockets, 1);
+            core.metrics.hit(Quota::SocketsOfGroup, self.number);
             self.channel.answer(request, ControlAnswer::Failed(Failure::NoResources));
             return;
         }
@@ -105,6 +108,7 @@ impl Region {
         self.note_room(core);
         for id in [Some(id), second].into_iter().flatten() {
             core.stack.set_room(id, self.room);
+            core.stack.set_owner(id, self.owner.uid);
         }
         self.listeners.push(slot);
         let socket = self.sockets.get(slot).expect("the caller made it");
@@ -224,7 +228,7 @@ impl Region {
             },
         };
         let socket = self.sockets.get(slot).expect("the caller made it");
-        let opening = Opening { ip, peer, options: socket.options, cookie };
+        let opening = Opening { ip, peer, options: socket.options, cookie, uid: self.owner.uid };
         let opened = match bound.port() {
             0 => opening.begin_from_any_port(core),
             port => opening.begin_from_port(port, claim, core),
@@ -271,6 +275,8 @@ struct Opening {
     peer: SocketAddress,
     options: TcpOptions,
     cookie: u64,
+    /// The group's user.
+    uid: u32,
 }
 
 impl Opening {
@@ -285,10 +291,16 @@ impl Opening {
 
     /// Opens from a fresh port or, if no more may be taken, from one that a connection to another peer has.
     fn begin_from_any_port(&self, core: &mut Core) -> Result<(SocketId, u16), ControlAnswer> {
-        let refusal = match core.ports.reserve(self.ip) {
+        let refusal = match core.ports.reserve(self.ip, self.uid) {
             Ok(port) => return self.start(port, core),
-            Err(PortError::InUse) => Failure::NotAvailable,
-            Err(error) => failure_of(error),
+            Err(NotReserved::UserHasAll) => {
+                core.metrics.hit(Quota::PortsOfUser, self.uid);
+                Failure::NotAvailable
+            }
+            Err(NotReserved::Refused(error)) => {
+                core.metrics.hit(Quota::Ports, 0);
+                if error == PortError::InUse { Failure::NotAvailable } else { failure_of(error) }
+            }
         };
         for _ in 0..LENDINGS {
             let Some(port) = core.ports.lend(self.ip) else { break };
@@ -300,7 +312,6 @@ impl Opening {
                 }
             }
         }
-        core.metrics.add(Work::QuotaHits, 1);
         Err(ControlAnswer::Failed(refusal))
     }
 

@@ -6,7 +6,7 @@
 
 use super::region::Region;
 use crate::core::Core;
-use crate::metrics::Work;
+use crate::quota::Quota;
 
 /// With more space than this a listener needs no limit: its two queues cannot hold more.
 const PLENTY: u32 = 2 * super::request::BACKLOG_MAX;
@@ -14,11 +14,13 @@ const PLENTY: u32 = 2 * super::request::BACKLOG_MAX;
 impl Region {
     /// Updates the listeners' space after sockets were taken or came back.
     pub(super) fn note_room(&mut self, core: &mut Core) {
-        let left = self.sockets_max.saturating_sub(self.sockets.count()).min(self.channel.free_accepted());
+        let left = self.quotas.sockets.saturating_sub(self.sockets.count()).min(self.channel.free_accepted());
         let room = if left > PLENTY { u32::MAX } else { left };
         if room != self.room {
             self.room = room;
-            core.metrics.add(Work::QuotaHits, u64::from(room == 0));
+            if room == 0 {
+                core.metrics.hit(Quota::SocketsOfGroup, self.number);
+            }
             for at in 0..self.listeners.len() {
                 let Some(socket) = self.sockets.get(self.listeners[at]) else { continue };
                 let second = socket.listening.as_ref().and_then(|listening| listening.second);

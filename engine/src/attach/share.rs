@@ -14,6 +14,7 @@ use ringway_stack::TcpOptions;
 use super::region::Region;
 use super::socket::Kind;
 use crate::core::Core;
+use crate::quota::Quota;
 
 /// Most bytes of receive chunks that a socket may hold; more wait in the stack.
 const UNREAD_MAX: u32 = 256 << 10;
@@ -43,7 +44,7 @@ impl Region {
     pub(super) fn open_limits(&mut self, slot: SlotIndex) {
         let Some(socket) = self.sockets.get(slot) else { return };
         let (send, notify) = (send_limit(&socket.options, SEND_LIMIT), notify_bytes(socket.options.receive_buffer_bytes));
-        let send = send.min(send_share(&self.channel).max(LEAST));
+        let send = send.min(send_share(&self.channel).max(LEAST)).min(self.quotas.chunk_bytes);
         socket.send_limit = send;
         self.channel.set_send_limit(slot, send);
         self.channel.set_notify_bytes(slot, notify);
@@ -51,12 +52,15 @@ impl Region {
 
     /// Bytes that a socket may have unread in receive chunks now.
     pub(super) fn unread_limit(&self) -> u32 {
-        unread_limit(self.channel.free_rx().0, self.channel.shape().rx_large)
+        unread_limit(self.channel.free_rx().0, self.channel.shape().rx_large).min(self.quotas.chunk_bytes)
     }
 
-    /// Makes the application report reading sooner, because bytes stay in the stack while the socket holds its full
-    /// share of chunks. Returns false if it has read meanwhile and the caller must go on.
-    pub(super) fn hear_of_reading(&mut self, slot: SlotIndex, limit: u32) -> bool {
+    /// Bytes are left in the stack since the socket holds as many chunks as it may: the application
+    /// must say soon that it has read. `false`: it has read meanwhile, so go on.
+    pub(super) fn hear_of_reading(&mut self, slot: SlotIndex, limit: u32, core: &mut Core) -> bool {
+        if limit == self.quotas.chunk_bytes {
+            core.metrics.hit(Quota::ChunksOfSocket, self.number);
+        }
         let Some(socket) = self.sockets.get(slot) else { return true };
         let usual = notify_bytes(socket.options.receive_buffer_bytes);
         let soon = usual.min((limit / 4).max(1));
@@ -84,7 +88,9 @@ impl Region {
         let lent = self.channel.lent_tx();
         let Some(socket) = self.sockets.get(slot) else { return };
         let room = u32::try_from(room).unwrap_or(u32::MAX) & !(LEAD - 1);
-        let usual = send_limit(&socket.options, most_ahead(lent, self.channel.shape().tx_bulk)).min(room.max(LEAD));
+        let usual = send_limit(&socket.options, most_ahead(lent, self.channel.shape().tx_bulk))
+            .min(room.max(LEAD))
+            .min(self.quotas.chunk_bytes);
         if waiting == 0 && socket.waiting == 0 && !is_short(&self.channel) {
             if socket.send_limit != usual {
                 socket.send_limit = usual;
@@ -104,6 +110,9 @@ impl Region {
             self.narrow(share);
         }
         self.narrowed = self.narrowed.max(share);
+        if waiting >= self.quotas.chunk_bytes {
+            core.metrics.hit(Quota::ChunksOfSocket, self.number);
+        }
         let short = is_short(&self.channel);
         let Some(socket) = self.sockets.get(slot) else { return };
         let id = socket.id.filter(|_| short && socket.kind == Kind::Connection);

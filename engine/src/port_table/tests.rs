@@ -44,8 +44,8 @@ fn first_and_last_users_count() {
 fn time_wait_holds_a_reserved_port() {
     let (sender, log) = std::sync::mpsc::channel();
     let mut table = PortTable::new(Box::new(Recorder(sender)));
-    assert_eq!(table.reserve(IP), Ok(40_000));
-    assert_eq!(table.reserve(IP), Err(PortError::InUse), "the same port twice is one too many");
+    assert_eq!(table.reserve(IP, 0), Ok(40_000));
+    assert_eq!(table.reserve(IP, 0), Err(NotReserved::Refused(PortError::InUse)), "the same port twice is one too many");
     log.try_iter().for_each(drop);
     table.remove_late(Instant::from_millis(5), Duration::from_secs(60), IP, 40_000);
     table.handle_timeout(Instant::from_millis(60_004));
@@ -115,7 +115,7 @@ fn reserved_ports_are_lent_in_turn() {
     let mut table = PortTable::new(Box::new(Recorder(sender)));
     table.add(IP, 80).expect("free");
     assert_eq!(table.lend(IP), None, "a port that a program holds is no port to lend");
-    let port = table.reserve(IP).expect("free");
+    let port = table.reserve(IP, 0).expect("free");
     assert_eq!((table.lend(IP), table.lend(IP)), (Some(port), Some(port)));
     log.try_iter().for_each(drop);
     (0..2).for_each(|_| table.remove(IP, port));

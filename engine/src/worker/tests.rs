@@ -3,6 +3,7 @@
 mod balance;
 mod guard;
 mod harness;
+mod quotas;
 
 use ringway_device::memory::MemoryOptions;
 use ringway_shm::Duration;
@@ -11,6 +12,7 @@ use ringway_shm::stats::InfoRecord;
 use ringway_stack::{Counter, FastOpenKeys};
 
 use crate::metrics::Work;
+use crate::quota::Quota;
 use harness::{Net, SERVER, pattern, socket};
 
 /// Bytes in both directions arrive as written, then the ends of stream; then everything is free again.
@@ -274,6 +276,7 @@ fn what_ended_programs_have_left_counts_as_their_users() {
     net.run_until(|net| net.apps[0].client.slot(server.index).error() == Some(Failure::Reset));
     assert_eq!(net.workers[1].attachments.held_by_ended(), 0);
     assert_eq!(net.workers[1].core.metrics.value(Work::OrphansReset), 1);
+    assert_eq!(net.workers[1].core.metrics.hits().of(Quota::Groups, 0), 1);
 }
 
 /// Linux: tcp_max_orphans. A connection that is closed beyond the limit is reset.
@@ -290,6 +293,7 @@ fn orphans_have_a_limit() {
     let reset = |net: &Net| pairs.iter().filter(|pair| net.apps[0].client.slot(pair.1.index).error().is_some()).count();
     assert_eq!(reset(&net), 2);
     assert_eq!(net.workers[1].core.metrics.value(Work::OrphansReset), 2);
+    assert_eq!(net.workers[1].core.metrics.hits().of(Quota::Orphans, 0), 2);
     for &(_, server) in &pairs {
         net.close(0, server);
     }

@@ -4,10 +4,12 @@
 //! descriptors of the service. Each bell is one: an eighth of what the service may have is for one user's, a quarter for
 //! all users'. Beyond that a process still gets as many as it cannot do without.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use ringway::{Quota, Usage};
 use ringway_shm::channel::attach::{BellKey, BellKind, make_bell};
 use rustix::process::{Resource, getrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -18,8 +20,36 @@ use super::members::ProcessKey;
 const ALWAYS: usize = 2;
 
 /// The bells of all brokers of a service.
-#[derive(Clone, Default)]
-pub(crate) struct Bells(Arc<Mutex<HashMap<BellKey, Known>>>);
+#[derive(Clone)]
+pub(crate) struct Bells {
+    known: Arc<Mutex<HashMap<BellKey, Known>>>,
+    limits: BellLimits,
+}
+
+/// How many bells there may be, one descriptor each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BellLimits {
+    /// Of one user.
+    pub(crate) per_user: u64,
+    /// Of all users.
+    pub(crate) all: u64,
+}
+
+impl BellLimits {
+    /// As configured, else shares of the descriptors that this process may have.
+    pub(crate) fn new(per_user: Option<u64>, all: Option<u64>) -> BellLimits {
+        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        BellLimits { per_user: per_user.unwrap_or(descriptors / 8), all: all.unwrap_or(descriptors / 4) }
+    }
+}
+
+/// Why there is no bell.
+#[derive(Debug)]
+pub(super) struct Unmade {
+    /// Which quota is used up.
+    pub(super) quota: Quota,
+    pub(super) text: String,
+}
 
 struct Known {
     ringer: Weak<OwnedFd>,
@@ -37,24 +67,31 @@ pub(super) struct Made {
 }
 
 impl Bells {
-    /// A new bell for a process of user `uid`; the text says why there is none.
-    pub(super) fn make(&self, uid: u32, process: ProcessKey, kind: BellKind) -> Result<Made, String> {
-        let limit = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize);
-        self.make_within(limit, uid, process, kind)
+    pub(crate) fn new(limits: BellLimits) -> Bells {
+        Bells { known: Arc::default(), limits }
     }
 
-    fn make_within(&self, descriptors: usize, uid: u32, process: ProcessKey, kind: BellKind) -> Result<Made, String> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// A new bell for a process of user `uid`.
+    pub(super) fn make(&self, uid: u32, process: ProcessKey, kind: BellKind) -> Result<Made, Unmade> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, bell| bell.ringer.strong_count() > 0);
-        let theirs = known.values().filter(|bell| bell.uid == uid).count();
+        let (theirs, all) = (known.values().filter(|bell| bell.uid == uid).count() as u64, known.len() as u64);
         let own = known.values().filter(|bell| bell.process == process).count();
-        if own >= ALWAYS && (theirs >= descriptors / 8 || known.len() >= descriptors / 4) {
-            return Err(format!(
-                "user {uid} has {theirs} wait contexts, all users {}: no descriptors are left for more",
-                known.len()
-            ));
+        let hit = if own < ALWAYS {
+            None
+        } else if theirs >= self.limits.per_user {
+            Some((Quota::WaitContextsOfUser, "limits.wait_contexts_per_user"))
+        } else {
+            (all >= self.limits.all).then_some((Quota::WaitContexts, "limits.wait_contexts"))
+        };
+        if let Some((quota, key)) = hit {
+            let text = format!("user {uid} has {theirs} wait contexts and all users {all}, and may have no more ({key})");
+            return Err(Unmade { quota, text });
         }
-        let none_left = |error: std::io::Error| format!("no descriptors are left for a wait context: {error}");
+        let none_left = |error: io::Error| Unmade {
+            quota: Quota::WaitContexts,
+            text: format!("no descriptors are left for a wait context: {error}"),
+        };
         let (ringer, bell) = make_bell(kind).map_err(none_left)?;
         let mut key = BellKey::default();
         getrandom(&mut key, GetRandomFlags::empty()).map_err(|error| none_left(error.into()))?;
@@ -63,9 +100,22 @@ impl Bells {
         Ok(Made { ringer, bell, key })
     }
 
+    /// What users have of them. `None`: they are being looked at just now.
+    pub(crate) fn usage(&self) -> Option<Vec<Usage>> {
+        let known = self.known.try_lock().ok()?;
+        let mut users: BTreeMap<u32, u64> = BTreeMap::new();
+        let alive = known.values().filter(|bell| bell.ringer.strong_count() > 0);
+        alive.for_each(|bell| *users.entry(bell.uid).or_default() += 1);
+        let all = users.values().sum();
+        let of_user =
+            |(holder, used)| Usage { quota: Quota::WaitContextsOfUser, holder, used: Some(used), limit: self.limits.per_user };
+        let of_all = Usage { quota: Quota::WaitContexts, holder: 0, used: Some(all), limit: self.limits.all };
+        Some(users.into_iter().map(of_user).chain([of_all]).collect())
+    }
+
     /// What rings the bell with this key.
     pub(super) fn find(&self, key: &BellKey) -> Option<Arc<OwnedFd>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key)?.ringer.upgrade()
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(key)?.ringer.upgrade()
     }
 }
 

@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use ringway::{Claim, Purpose, RegionId, Transport, WorkerHandle};
+use ringway::{Claim, Purpose, Quota, RegionId, Transport, Usage, WorkerHandle};
 use ringway_shm::channel::SlotRef;
 use ringway_shm::channel::attach::ControlConnection;
 use rustix::buffer::spare_capacity;
@@ -156,6 +156,19 @@ impl Desk {
         }
     }
 
+    /// What users have of the sockets that are kept. `None`: a user is being added just now.
+    pub(crate) fn usage(&self) -> Option<Vec<Usage>> {
+        let users = self.0.users.try_lock().ok()?;
+        let count = |kept: &AtomicUsize| kept.load(Ordering::Relaxed) as u64;
+        let limits = self.0.limits;
+        let of_user = |(&holder, user): (&u32, &Arc<User>)| {
+            let (used, limit) = (Some(count(&user.kept)), limits.per_user.into());
+            Usage { quota: Quota::ShownSocketsOfUser, holder, used, limit }
+        };
+        let of_all = Usage { quota: Quota::ShownSockets, holder: 0, used: Some(count(&self.0.kept)), limit: limits.all.into() };
+        Some(users.iter().map(of_user).chain([of_all]).collect())
+    }
+
     fn user(&self, uid: u32) -> Result<Arc<User>, String> {
         let mut users = lock(&self.0.users);
         if let Some(user) = users.get(&uid) {
@@ -209,14 +222,15 @@ impl Inner {
         // From here on its end is counted.
         let keeping = Kept { socket: Some(socket), number, user: user.clone(), desk: self.clone() };
         let hit = match self.limits {
-            KeptLimits { per_user, .. } if kept >= per_user as usize => Some("limits.shown_sockets_per_user"),
-            KeptLimits { all: most, .. } if all >= most as usize => Some("limits.shown_sockets"),
+            KeptLimits { per_user, .. } if kept >= per_user as usize => Some((Quota::ShownSocketsOfUser, uid)),
+            KeptLimits { all: most, .. } if all >= most as usize => Some((Quota::ShownSockets, 0)),
             _ => None,
         };
-        if let Some(key) = hit {
+        if let Some((quota, holder)) = hit {
             // A worker that has stopped counts nothing.
-            worker.quota_hit().ok();
-            return Err(format!("user {uid} has {kept} ports and all users {all}, and may have no more ({key})"));
+            worker.quota_hit(quota, holder).ok();
+            let key = quota.info().key;
+            return Err(format!("user {uid} has {kept} ports and all users {all}, and may have no more (limits.{key})"));
         }
         if purpose != Purpose::Datagrams {
             let watched = Watched { worker: worker.clone(), region, slot, is_new: purpose == Purpose::Connect };

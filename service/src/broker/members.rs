@@ -5,8 +5,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use super::AttachLimits;
 use super::admission::Standing;
-use ringway::{RegionId, RegionMemory, RegionRequest, Rights, WorkerHandle};
+use ringway::{Quota, RegionId, RegionMemory, RegionRequest, Rights, WorkerHandle};
 use ringway_shm::channel::attach::{Credentials, Peer};
 use ringway_shm::channel::{Roster, Shape};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -61,14 +62,14 @@ struct Process {
 pub(super) struct Members {
     worker: WorkerHandle,
     shape: Shape,
-    groups_per_user: usize,
+    limits: AttachLimits,
     groups: BTreeMap<RegionId, Group>,
     processes: BTreeMap<ProcessKey, Process>,
 }
 
 impl Members {
-    pub(super) fn new(worker: WorkerHandle, shape: Shape, groups_per_user: usize) -> Members {
-        Members { worker, shape, groups_per_user, groups: BTreeMap::new(), processes: BTreeMap::new() }
+    pub(super) fn new(worker: WorkerHandle, shape: Shape, limits: AttachLimits) -> Members {
+        Members { worker, shape, limits, groups: BTreeMap::new(), processes: BTreeMap::new() }
     }
 
     /// What process `pid` is to the group with this token, if there is one.
@@ -102,11 +103,17 @@ impl Members {
             None => self.make_group(token, peer)?,
         };
         let group = self.groups.get(&region).ok_or("the group is gone")?;
-        let index = group
-            .roster
-            .claim(peer.pid, wanted.or_else(|| group.roster.reserved_as(name)))
-            .ok_or("the application has too many processes")?;
+        let index = group.roster.claim(peer.pid, wanted.or_else(|| group.roster.reserved_as(name))).ok_or_else(|| {
+            // A worker that has stopped counts nothing.
+            self.worker.quota_hit(Quota::ProcessesOfGroup, region.0).ok();
+            "the application has too many processes (limits.processes_per_group)"
+        })?;
         let process = ProcessKey { region, index };
+        if self.is_full(process) {
+            self.refuse_process(process, peer.pid);
+            return Err("the application has too many processes (limits.processes_per_group)".to_owned());
+        }
+        let group = self.groups.get(&region).ok_or("the group is gone")?;
         let entry = self.processes.entry(process).or_insert(Process { pid: peer.pid, pidfd: None });
         if entry.pid != peer.pid {
             // A number of somebody else, told wrongly when it was reserved: watch who really has it.
@@ -117,9 +124,8 @@ impl Members {
 
     fn make_group(&mut self, token: [u8; 16], peer: Credentials) -> Result<RegionId, String> {
         let theirs = self.groups.values().filter(|group| group.owner == peer.uid).count();
-        if peer.uid != 0 && theirs >= self.groups_per_user {
-            // A worker that has stopped counts nothing.
-            self.worker.quota_hit().ok();
+        if peer.uid != 0 && theirs >= self.limits.groups_per_user as usize {
+            self.hit(Quota::GroupsOfUser, peer.uid);
             return Err(format!("user {} has {theirs} applications attached (limits.groups_per_user)", peer.uid));
         }
         let (pid, program) = if Peer::is_foreign(peer.pid) {
@@ -168,8 +174,30 @@ impl Members {
         if !group.may_have(pid) {
             return None;
         }
+        if self.is_full(process) {
+            self.refuse_process(process, pid);
+            return None;
+        }
         self.processes.insert(process, Process { pid, pidfd: None });
         Some(process)
+    }
+
+    /// Whether the group of a process that is not known yet has as many processes as it may have. Those that obey have asked
+    /// before they forked.
+    fn is_full(&self, process: ProcessKey) -> bool {
+        let range = ProcessKey { index: 0, ..process }..=ProcessKey { index: u32::MAX, ..process };
+        !self.processes.contains_key(&process) && self.processes.range(range).count() >= self.limits.processes_per_group as usize
+    }
+
+    /// Gives up the number of a process beyond the quota: its sockets end.
+    fn refuse_process(&mut self, process: ProcessKey, pid: u32) {
+        self.hit(Quota::ProcessesOfGroup, process.region.0);
+        self.tell_gone(process, pid);
+    }
+
+    fn hit(&self, quota: Quota, holder: u32) {
+        // A worker that has stopped counts nothing.
+        self.worker.quota_hit(quota, holder).ok();
     }
 
     /// A child was shown for which number `index` was reserved; `number`: it lives, under this one in the service's PID
@@ -187,6 +215,10 @@ impl Members {
             return None;
         };
         if !group.may_have(number) {
+            return None;
+        }
+        if self.is_full(process) {
+            self.refuse_process(process, number);
             return None;
         }
         group.roster.keep_for(index, number);

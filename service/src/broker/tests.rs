@@ -1,3 +1,5 @@
+mod quotas;
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::IpAddr;
@@ -15,13 +17,15 @@ use ringway_shm::channel::{Client, Shape};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::admission::{Admission, Standing};
-use super::{Bells, BrokerConfig, BrokerStatus, Desk, KeptLimits, start};
+use super::{AttachLimits, BellLimits, Bells, BrokerConfig, BrokerStatus, Desk, KeptLimits, start};
 use crate::host::{Fork, Forks};
 use crate::readiness::Readiness;
 
 const TOKEN: [u8; 16] = [7; 16];
 const SHAPE: Shape =
     Shape { slots: 256, rx_large: 16, rx_small: 16, tx_large: 16, tx_small: 16, tx_bulk: 4, rx_bulk: 4, rx_middle: 4 };
+
+const LIMITS: AttachLimits = AttachLimits { groups_per_user: 2, processes_per_group: 4, connections: 32, silent_per_user: 16 };
 
 struct NoPorts;
 
@@ -62,23 +66,24 @@ fn bell() -> Arc<OwnedFd> {
 impl House {
     fn new(name: &str, admission: Admission) -> House {
         let forks = Forks::new().expect("descriptors are left");
+        let path = std::env::temp_dir().join(format!("ringway-broker-{name}-{}.sock", std::process::id()));
         let config = WorkerConfig {
             name: "test-worker".to_owned(),
             arena: ArenaConfig { large: 512, small: 512 },
             shape: SHAPE,
+            stats_path: Some(path.with_extension("stats")),
             ..WorkerConfig::default()
         };
         let worker = ringway::spawn(config, Box::new(NoPorts), Box::new(TestHost(forks.clone()))).expect("memory is left");
-        let path = std::env::temp_dir().join(format!("ringway-broker-{name}-{}.sock", std::process::id()));
         let (stop, idle, status) = (bell(), bell(), Arc::<BrokerStatus>::default());
         let broker = BrokerConfig {
             number: 0,
             admission,
             shape: SHAPE,
-            groups_per_user: 2,
+            limits: LIMITS,
             worker: worker.handle.clone(),
             forks,
-            bells: Bells::default(),
+            bells: Bells::new(BellLimits { per_user: 64, all: 64 }),
             desk: Desk::start(&stop, KeptLimits { per_user: 16, all: 16 }).expect("threads are left").0,
             readiness: Readiness::new(true).expect("descriptors are left"),
             stop: stop.clone(),
@@ -127,6 +132,7 @@ impl Drop for House {
         worker.handle.stop().expect("the worker runs");
         worker.join().expect("the worker ends well");
         std::fs::remove_file(&self.path).expect("the broker made it");
+        std::fs::remove_file(self.path.with_extension("stats")).expect("the worker made it");
     }
 }
 
@@ -225,10 +231,11 @@ fn silent_connections_do_not_keep_others_out_for_ever() {
         connect(&stranger, &address).expect("somebody listens");
         stranger
     };
-    let silent: Vec<OwnedFd> = (0..super::SILENT_MAX).map(|_| open()).collect();
+    let silent: Vec<OwnedFd> = (0..LIMITS.silent_per_user).map(|_| open()).collect();
     let late = open();
     let (_, len) = recv(&late, &mut [0; 512], RecvFlags::empty()).expect("answered");
     assert!(len > 0, "refused with text");
+    quotas::wait_counted(&house.path, "RingwayQuotaUserSilentHits", 1);
     drop(silent);
     // A child between its fork and its exec may hold them for a moment more.
     let deadline = Instant::now() + Duration::from_secs(30);

@@ -1,5 +1,6 @@
 //! Every configuration key: type, range, default, reason. Reading and showing follow this table.
 
+use ringway::Quota;
 use ringway_shm::channel::attach::WORKERS_MAX;
 
 /// One key.
@@ -346,17 +347,23 @@ pub const KEYS: &[Key] = &[
         1_000_000,
         "Resets, challenge ACKs and ICMP errors: what anybody can make us send.",
     ),
-    number("limits.groups", 64, 1, 4_096, "Applications that may be attached (all descendants of one `ringway run` are one)."),
+    number(
+        "limits.groups",
+        Quota::Groups.default_number(),
+        1,
+        4_096,
+        "Applications that may be attached (all descendants of one `ringway run` are one).",
+    ),
     number(
         "limits.groups_per_user",
-        16,
+        Quota::GroupsOfUser.default_number(),
         1,
         4_096,
         "Applications of one user other than root that may be attached, so that it leaves some to others.",
     ),
     number(
         "limits.orphans",
-        131_072,
+        Quota::Orphans.default_number(),
         1,
         1_048_576,
         "Connections at most that their program has closed or left and that are not over yet (tcp_max_orphans); what is closed \
@@ -364,19 +371,92 @@ pub const KEYS: &[Key] = &[
     ),
     number(
         "limits.shown_sockets",
-        8_192,
+        Quota::ShownSockets.default_number(),
         16,
         1_048_576,
         "Ports that programs listen on or have bound, of all users, each with a descriptor of the service; others are the kernel's.",
     ),
-    number("limits.shown_sockets_per_user", 2_048, 1, 1_048_576, "Those of one user, so that it leaves some to others."),
+    number(
+        "limits.shown_sockets_per_user",
+        Quota::ShownSocketsOfUser.default_number(),
+        1,
+        1_048_576,
+        "Those of one user, so that it leaves some to others.",
+    ),
+    auto_number(
+        "limits.wait_contexts",
+        16,
+        1_048_576,
+        "Threads and epoll instances that wait, of all users, each with a descriptor of the service. Beyond that a process has \
+         two, which its threads share. auto: a quarter of RLIMIT_NOFILE.",
+    ),
+    auto_number("limits.wait_contexts_per_user", 2, 1_048_576, "Those of one user. auto: an eighth of RLIMIT_NOFILE."),
+    auto_number(
+        "limits.ports",
+        16,
+        1_048_576,
+        "Ports that the service chooses for connections, each with a descriptor. Beyond that one port serves connections to many \
+         peers. auto: three quarters of RLIMIT_NOFILE.",
+    ),
+    number("limits.ports_per_user", Quota::PortsOfUser.default_number(), 1, 1_048_576, "Those of one user, at each worker."),
+    number(
+        "limits.half_open_per_user",
+        Quota::HalfOpenOfUser.default_number(),
+        1,
+        1_048_576,
+        "Of limits.syn_queue, what the listeners of one user may have. Beyond that a SYN gets a SYN cookie, or, without those, \
+         the listener's oldest place.",
+    ),
+    number(
+        "limits.attach_connections",
+        Quota::Connections.default_number(),
+        16,
+        1_048_576,
+        "Processes that are connected to the service, whose descriptors that takes; others are refused.",
+    ),
+    number(
+        "limits.silent_connections_per_user",
+        Quota::SilentOfUser.default_number(),
+        1,
+        65_536,
+        "Of those, the ones of a user that have not yet said what they want.",
+    ),
     number(
         "limits.sockets_per_group",
-        131_072,
+        Quota::SocketsOfGroup.default_number(),
         16,
         1_048_576,
         "Sockets of one application, so that it leaves some to others. Beyond that its own are the kernel's, and peers that \
          connect to it are not answered until others have gone.",
+    ),
+    number(
+        "limits.processes_per_group",
+        Quota::ProcessesOfGroup.default_number(),
+        1,
+        4_032,
+        "Processes of one application. The sockets that a child beyond that inherits report ECONNRESET.",
+    ),
+    number(
+        "limits.requests_per_second",
+        Quota::RequestsOfGroup.default_number(),
+        1,
+        100_000_000,
+        "What one application may ask of a worker: a request is a call, or many that fall together. Those beyond that wait.",
+    ),
+    auto_number(
+        "limits.memory_per_group_mib",
+        1,
+        1_048_576,
+        "Memory that one application shares with a worker, MiB. Less than the section memory makes of it means fewer chunks: \
+         writers wait sooner, and peers whose data is not read. auto: what the section memory makes of it.",
+    ),
+    number(
+        "limits.chunk_bytes_per_socket",
+        Quota::ChunksOfSocket.default_number(),
+        4_096,
+        16_777_216,
+        "Bytes of that memory that one socket may hold in each direction. The worker itself allows less than the default: at \
+         most 256 KiB to read, and 768 KiB to send.",
     ),
     choice("policy.loopback", "kernel", &["kernel"], "Who serves 127.0.0.0/8 and connections to the machine's own addresses."),
     flag(

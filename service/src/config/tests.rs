@@ -1,8 +1,10 @@
 use ringway_shm::Duration;
 use ringway_stack::{Autoconfiguration, FastOpenKeys, StackConfig, TcpConfig};
 
+use ringway::quota::Standard;
+
 use super::keys::KEYS;
-use super::{Config, DeviceChoice};
+use super::{Config, DeviceChoice, Value};
 
 fn parse(text: &str) -> Result<Config, String> {
     Config::parse("t.toml", text, Vec::new()).map_err(|error| error.to_string())
@@ -206,4 +208,54 @@ fn fast_open_keys() {
         assert!(error.contains("tcp.fast_open_keys"), "{bad}: {error}");
     }
     assert!(keys(&format!("{one},")).is_err() && keys(&format!("{one},{one},{one}")).is_err());
+}
+
+/// The table of quotas, its keys and its row in docs/isolation.md say the same.
+#[test]
+fn every_quota_has_a_key_with_its_default_and_is_documented() {
+    let document = include_str!("../../../docs/isolation.md");
+    for info in ringway::QUOTAS {
+        let path = format!("limits.{}", info.key);
+        let key = KEYS.iter().find(|key| key.path == path).unwrap_or_else(|| panic!("no key {path}"));
+        let documented = |line: &&str| line.contains(&format!("`{path}`")) && line.contains(&format!("`{}`", info.counter));
+        let row = document.lines().find(documented).unwrap_or_else(|| panic!("no row with {path} and {}", info.counter));
+        match info.standard {
+            Standard::Number(number) => {
+                assert_eq!(key.default_value(), Value::Number(number), "{path}");
+                assert!(row.replace(',', "").contains(&format!("| {number} |")), "{row}");
+            }
+            Standard::Auto(text) => {
+                assert_eq!(key.default_value(), Value::Auto, "{path}");
+                assert!(key.why.ends_with(&format!("auto: {text}.")), "{path}");
+                assert!(row.contains(&format!("| {text} |")), "{row}");
+            }
+        }
+    }
+}
+
+/// A group's memory is what the section memory makes of it, or less: then there are fewer chunks.
+#[test]
+fn memory_of_a_group_is_bounded() {
+    let region = |text: &str| parse(text).map(|config| config.region);
+    let usual = region("").expect("the defaults go together");
+    let mib = usual.bytes().div_ceil(1 << 20);
+    assert_eq!(region(&format!("[limits]\nmemory_per_group_mib = {mib}")).expect("as much"), usual);
+    let less = region(&format!("[limits]\nmemory_per_group_mib = {}", mib - 20)).expect("it fits with fewer chunks");
+    assert!(less.bytes() <= (mib - 20) << 20 && less.rx_large < usual.rx_large && less.slots == usual.slots);
+    let error = region("[limits]\nmemory_per_group_mib = 1").expect_err("the sockets alone take more");
+    assert!(error.contains("limits.memory_per_group_mib: is less than the") && error.contains("memory.slots"), "{error}");
+    let small = region("[limits]\nmemory_per_group_mib = 16\n[memory]\nslots = 1024").expect("few sockets fit");
+    assert!(small.bytes() <= 16 << 20);
+}
+
+/// What cannot be is named with its key and what would be right.
+#[test]
+fn quotas_out_of_range_are_errors() {
+    for line in
+        ["processes_per_group = 4033", "requests_per_second = 0", "half_open_per_user = 0", "chunk_bytes_per_socket = 4095"]
+    {
+        let error = parse(&format!("[limits]\n{line}")).expect_err("out of range");
+        let key = line.split_once(' ').expect("a key").0;
+        assert!(error.contains(&format!("limits.{key}")) && error.contains("out of range"), "{error}");
+    }
 }

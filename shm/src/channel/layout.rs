@@ -13,6 +13,7 @@
 use core::ptr::NonNull;
 
 use super::numbers::Numbers;
+pub use super::shape::Shape;
 pub(crate) use crate::event_set::Bits;
 use crate::event_set::EventSet;
 use crate::list;
@@ -55,89 +56,6 @@ pub const MIDDLE_CHUNK: usize = 16 << 10;
 pub const BULK_LIMIT: u32 = 16 << 10;
 /// From so many bytes on a bulk chunk is worth taking: what one large chunk holds is copied.
 pub(crate) const BULK_MIN: usize = LARGE_CHUNK + 1;
-
-/// How large a region is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Sockets: a power of two from 128 to 2^20. The lower half is for the application, the upper
-    /// half for accepted connections.
-    pub slots: u32,
-    /// Receive chunks of [`LARGE_CHUNK`] bytes.
-    pub rx_large: u32,
-    /// Receive chunks of [`SMALL_CHUNK`] bytes.
-    pub rx_small: u32,
-    /// Send chunks of [`LARGE_CHUNK`] bytes.
-    pub tx_large: u32,
-    /// Send chunks of [`SMALL_CHUNK`] bytes.
-    pub tx_small: u32,
-    /// Send chunks of [`BULK_CHUNK`] bytes, which leave without being copied; may be none.
-    pub tx_bulk: u32,
-    /// Receive chunks of [`ROOM_CHUNK`] bytes, into which large packets are read; may be none.
-    pub rx_bulk: u32,
-    /// Receive chunks of [`MIDDLE_CHUNK`] bytes, for packets that are smaller but no large chunk holds; may be none.
-    pub rx_middle: u32,
-}
-
-impl Default for Shape {
-    fn default() -> Shape {
-        Shape {
-            slots: 65_536,
-            rx_large: 4096,
-            rx_small: 4096,
-            tx_large: 4096,
-            tx_small: 4096,
-            tx_bulk: 1024,
-            rx_bulk: 128,
-            rx_middle: 1024,
-        }
-    }
-}
-
-impl Shape {
-    /// Whether a region of this shape can exist.
-    pub fn is_valid(&self) -> bool {
-        let chunks = [self.rx_large, self.rx_small, self.tx_large, self.tx_small];
-        self.slots.is_power_of_two()
-            && (128..=1 << 20).contains(&self.slots)
-            && chunks.iter().all(|&count| (1..=1 << 20).contains(&count))
-            && self.tx_bulk.max(self.rx_bulk).max(self.rx_middle) <= 1 << 16
-    }
-
-    /// Receive chunks of all classes: the large ones come first, then the small, the bulk ones and those of middle size.
-    pub(crate) fn rx_chunks(&self) -> u32 {
-        self.first_middle() + self.rx_middle
-    }
-
-    /// The first receive chunk of middle size.
-    pub(crate) fn first_middle(&self) -> u32 {
-        self.first_room() + self.rx_bulk
-    }
-
-    /// The first bulk receive chunk's number.
-    pub(crate) fn first_room(&self) -> u32 {
-        self.rx_large + self.rx_small
-    }
-
-    /// Send chunks of all classes: the large ones come first, then the small, then the bulk ones.
-    pub(crate) fn tx_chunks(&self) -> u32 {
-        self.first_bulk() + self.tx_bulk
-    }
-
-    /// The first bulk chunk's number.
-    pub(crate) fn first_bulk(&self) -> u32 {
-        self.tx_large + self.tx_small
-    }
-
-    /// Words of a bitmap of slots.
-    pub(crate) fn slot_words(&self) -> u32 {
-        self.slots / 64
-    }
-
-    /// Words of the summary of such a bitmap.
-    pub(crate) fn summary_words(&self) -> u32 {
-        self.slot_words().div_ceil(64)
-    }
-}
 
 /// Where each part starts, in bytes from the start of the region.
 #[derive(Clone, Copy, Debug)]
@@ -292,6 +210,10 @@ pub(crate) struct NumbersShared {
     pub(crate) processes: Line<Numbers<{ (PROCESSES / 64) as usize }>>,
     /// Which contexts are claimed.
     pub(crate) contexts: Line<Numbers<{ (CONTEXTS / 64) as usize }>>,
+    /// Worker: processes at most.
+    pub(crate) processes_max: Line<AtomicU32>,
+    /// Application: forks that found no number for the child.
+    pub(crate) forks_refused: Line<AtomicU32>,
 }
 
 /// One process: `state << 48 | parent << 32 | pid`; see `roster`.
@@ -391,9 +313,14 @@ impl Map {
         self.region.at(self.layout.processes + index as usize * size_of::<ProcessShared>())
     }
 
+    /// The second page.
+    pub(crate) fn numbers(&self) -> &NumbersShared {
+        self.region.at(self.layout.numbers)
+    }
+
     /// Which numbers of processes are in use.
     pub(crate) fn processes(&self) -> &Numbers<{ (PROCESSES / 64) as usize }> {
-        &self.region.at::<NumbersShared>(self.layout.numbers).processes.0
+        &self.numbers().processes.0
     }
 
     /// Which contexts are claimed.

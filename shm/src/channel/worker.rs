@@ -19,12 +19,13 @@ mod room;
 mod signal;
 mod slots;
 mod transmit;
+mod usage;
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::layout::{Layout, Map, Shape};
+use super::layout::{Layout, Map, PROCESSES, Shape};
 use crate::region::Region;
 
 pub use process::Gone;
@@ -65,6 +66,7 @@ impl Attachment {
             signals: signal::Bells::new(),
             violations: 0,
         };
+        attachment.limit_processes(PROCESSES);
         Ok((attachment, fd))
     }
 

@@ -39,11 +39,26 @@ fn socket(port: u16) -> SocketRecord {
     }
 }
 
+fn names<'a>(counters: &'a [&'a str]) -> Names<'a> {
+    Names { counters, quotas: &["groups", "sockets_per_group"] }
+}
+
+fn holders() -> Vec<HolderRecord> {
+    let groups = QuotaRecord { used: Some(2), limit: None, hits: 0 };
+    let sockets = QuotaRecord { used: None, limit: Some(16), hits: u64::MAX };
+    let group = Holder::Group { region: 7, uid: 1000, pid: 4711, program: "nginx".into() };
+    vec![
+        HolderRecord { holder: Holder::Service, quotas: vec![Some(groups), None] },
+        HolderRecord { holder: Holder::User(u32::MAX), quotas: vec![None, None] },
+        HolderRecord { holder: group, quotas: vec![None, Some(sockets)] },
+    ]
+}
+
 /// What the worker writes is what a tool reads, all fields.
 #[test]
 fn written_is_read() {
     let file = Temporary::new("stats");
-    let mut writer = StatsWriter::create(&file.0, &["TcpInSegs", "RingwayTurns"], 8).expect("a temporary file");
+    let mut writer = StatsWriter::create(&file.0, names(&["TcpInSegs", "RingwayTurns"]), 8, 4).expect("a temporary file");
     writer.set_counters(0, &[17, 4]);
     writer.set_socket(2, Some(&socket(80)));
     writer.set_socket(3, Some(&socket(81)));
@@ -78,7 +93,7 @@ fn info_travels() {
 #[test]
 fn a_torn_record_is_left_out() {
     let file = Temporary::new("stats-torn");
-    let mut writer = StatsWriter::create(&file.0, &[], 2).expect("a temporary file");
+    let mut writer = StatsWriter::create(&file.0, names(&[]), 2, 0).expect("a temporary file");
     writer.set_socket(0, Some(&socket(80)));
     let reader = StatsReader::open(&file.0).expect("a statistics file");
     let sequence = &writer.map.atomics(writer.layout.sockets(), 1)[0];
@@ -92,7 +107,42 @@ fn foreign_files_are_refused() {
     let file = Temporary::new("stats-foreign");
     std::fs::write(&file.0, vec![0xffu8; 4096]).expect("a temporary file");
     assert_eq!(StatsReader::open(&file.0).expect_err("not ours").kind(), io::ErrorKind::InvalidData);
-    let writer = StatsWriter::create(&file.0, &["a"], 1).expect("a temporary file");
+    let writer = StatsWriter::create(&file.0, names(&["a"]), 1, 1).expect("a temporary file");
     writer.map.atomics(header::SOCKETS, 1)[0].store(1 << 20, Ordering::Relaxed);
     assert_eq!(StatsReader::open(&file.0).expect_err("too many").kind(), io::ErrorKind::InvalidData);
+}
+
+/// Users and groups travel with what they use; a group that has gone is not shown any more.
+#[test]
+fn holders_travel() {
+    let file = Temporary::new("stats-holders");
+    let mut writer = StatsWriter::create(&file.0, names(&["a"]), 1, 4).expect("a temporary file");
+    let reader = StatsReader::open(&file.0).expect("a statistics file");
+    writer.set_holders(&holders());
+    assert_eq!(reader.quotas(), ["groups", "sockets_per_group"]);
+    assert_eq!(reader.holders(), holders());
+    writer.set_holders(&holders()[..1]);
+    assert_eq!(reader.holders(), holders()[..1]);
+}
+
+/// A file that lies about its holders is refused, or shows those that make sense.
+#[test]
+fn lies_about_holders_are_refused() {
+    let file = Temporary::new("stats-lies");
+    let mut writer = StatsWriter::create(&file.0, names(&[]), 1, 4).expect("a temporary file");
+    writer.set_holders(&holders());
+    let reader = StatsReader::open(&file.0).expect("a statistics file");
+    writer.map.atomics(header::HOLDERS_USED, 1)[0].store(u64::MAX, Ordering::Relaxed);
+    assert_eq!(reader.holders(), holders(), "no more than there is room for");
+    let first = writer.layout.holders() + 1;
+    writer.map.atomics(first, 1)[0].store(9, Ordering::Relaxed);
+    let user = first + writer.layout.holder_words() + 2;
+    writer.map.atomics(user, 1)[0].store(1 << 32, Ordering::Relaxed);
+    assert_eq!(reader.holders(), holders()[2..], "neither an unknown kind nor a number that is none");
+    for (word, lie) in [(header::QUOTAS, u64::MAX), (header::QUOTAS, 1 << 10), (header::HOLDERS, 1 << 16)] {
+        let cell = &writer.map.atomics(word, 1)[0];
+        let truth = cell.swap(lie, Ordering::Relaxed);
+        assert_eq!(StatsReader::open(&file.0).expect_err("too many").kind(), io::ErrorKind::InvalidData);
+        cell.store(truth, Ordering::Relaxed);
+    }
 }

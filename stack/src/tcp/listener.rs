@@ -41,6 +41,8 @@ pub(crate) struct Listener {
     pub(crate) fast_open_keys: Option<FastOpenKeys>,
     /// Number of further connections that the accepting application has space for.
     pub(crate) room: u32,
+    /// Whose it is, if that is known.
+    pub(crate) owner: Option<u32>,
     pub(crate) alive: bool,
     /// The next listener on the same port.
     next: u32,
@@ -148,6 +150,7 @@ impl Listeners {
             early_resets: VecDeque::new(),
             fast_open_keys: None,
             room: u32::MAX,
+            owner: None,
             alive: true,
             next,
         };

@@ -38,6 +38,7 @@ mod model;
 mod mtu_probe;
 mod newcomers;
 mod output;
+mod owners;
 mod pacing;
 mod parts;
 mod passive;
@@ -95,6 +96,7 @@ use crate::wire::tcp::SYN;
 
 pub use info::{MarkInfo, Protocol, SocketSummary, SocketTimer, TcpInfo};
 pub use output::HEADROOM;
+pub use owners::OwnerUse;
 pub(crate) use send_queue::sendable_frames;
 pub use state::State;
 
@@ -135,6 +137,7 @@ pub(crate) struct Tcp {
     flows: FlowTable,
     listeners: Listeners,
     syn_queue: SynQueue,
+    owners: owners::Owners,
     time_wait: TimeWait,
     shared: Shared,
     port_counters: ports::PortCounters,
@@ -169,6 +172,7 @@ impl Tcp {
             flows: FlowTable::new(),
             listeners: Listeners::new(config.listeners_max),
             syn_queue: SynQueue::new(config.syn_queue_max),
+            owners: owners::Owners::new(config.half_open_per_owner_max),
             time_wait: TimeWait::new(config.time_wait_max, config.tcp.time_wait.as_micros()),
             shared: Shared {
                 config: config.tcp.clone(),

@@ -46,6 +46,7 @@ impl Tcp {
             env.counters.count(Counter::ListenDrops);
             return;
         }
+        self.note_owner_full(listener);
         if iss_min.is_none() && self.wants_cookie(env, listener) {
             self.send_cookie(env, listener, segment);
             return;
@@ -70,19 +71,31 @@ impl Tcp {
 
     /// Returns true when the SYN queue has no space for another record of the listener.
     pub(super) fn is_syn_queue_full(&self, listener: u32) -> bool {
-        self.syn_queue.is_full() || self.listeners.get(listener).is_some_and(|listener| listener.is_syn_queue_full())
+        let full = |listener: &Listener| listener.is_syn_queue_full() || self.owners.is_full(listener.owner);
+        self.syn_queue.is_full() || self.listeners.get(listener).is_some_and(full)
+    }
+
+    /// Counts a SYN for an owner that has as many half-open connections as it may have.
+    fn note_owner_full(&mut self, listener: u32) {
+        let owner = self.listeners.get(listener).and_then(|listener| listener.owner);
+        if self.owners.is_full(owner) {
+            self.owners.hit(owner);
+        }
     }
 
     /// RFC 4987 §3.3: a full listener drops its own oldest record; when the stack is full, any record may be dropped, and
-    /// most of them are a flood's.
+    /// most of them are a flood's. When the listener's owner has its quota of records, the listener drops its own oldest record
+    /// too; a listener without one gets no place, and the SYN is dropped.
     fn make_room_for_record(&mut self, env: &mut Env, listener: u32) {
         if !self.is_syn_queue_full(listener) {
             return;
         }
-        let full = self.listeners.get(listener).filter(|listener| listener.is_syn_queue_full());
-        let victim = match full.and_then(|listener| listener.half_open.oldest()) {
-            Some(oldest) => Some(oldest),
-            None => self.syn_queue.pick(self.shared.secrets.random()),
+        let Some(entry) = self.listeners.get(listener) else { return };
+        let owner_full = self.owners.is_full(entry.owner);
+        let own = entry.half_open.oldest().filter(|_| owner_full || entry.is_syn_queue_full());
+        let victim = match own {
+            None if !owner_full => self.syn_queue.pick(self.shared.secrets.random()),
+            own => own,
         };
         if let Some(victim) = victim {
             env.counters.count(Counter::TcpReqQFullDrop);
@@ -111,7 +124,12 @@ impl Tcp {
             sent_at: self.now.as_micros() as u32,
         };
         let Some(entry) = self.listeners.get_mut(listener) else { return };
+        if self.owners.is_full(entry.owner) {
+            env.counters.count(Counter::ListenDrops);
+            return;
+        }
         let Some(index) = self.syn_queue.insert(&mut entry.half_open, record) else { return };
+        self.owners.inserted(entry.owner);
         self.flows.insert(self.hasher.hash(&segment.key), Target::HalfOpen(index));
         let timestamp = self.shared.secrets.timestamp(self.now);
         self.push_syn_ack(env, &record, timestamp, answer);
@@ -218,7 +236,9 @@ impl Tcp {
     fn take_half_open(&mut self, index: u32) -> Option<HalfOpen> {
         let listener = self.syn_queue.get(index)?.listener;
         let entry = self.listeners.get_mut(listener)?;
-        self.syn_queue.remove(&mut entry.half_open, index)
+        let taken = self.syn_queue.remove(&mut entry.half_open, index)?;
+        self.owners.removed(entry.owner);
+        Some(taken)
     }
 
     /// RFC 9293 §3.10.7.4 for a record in SYN-RECEIVED.

@@ -1,5 +1,6 @@
 //! The socket calls of the stack's API.
 
+use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use ringway_shm::{Burst, Frame, Instant};
@@ -21,6 +22,7 @@ use super::connection::Connection;
 use super::demux::{FlowKey, Target};
 use super::listener::LISTENER_BIT;
 use super::output::{Turn, WriteError};
+use super::owners::OwnerUse;
 use super::state::State;
 use super::tcb::flag;
 
@@ -50,6 +52,24 @@ impl Tcp {
         if let Some(listener) = listener {
             listener.room = room;
         }
+    }
+
+    /// Whose listener it is. One that has half-open connections already keeps its owner.
+    pub(crate) fn set_owner(&mut self, listener: SocketId, owner: u32) {
+        let Some(index) = self.listener_index(listener) else { return };
+        let Some(entry) = self.listeners.get_mut(index).filter(|entry| entry.half_open.len() == 0) else { return };
+        entry.owner = Some(owner);
+        self.owners.add(owner);
+    }
+
+    /// What one of them may have there.
+    pub(crate) fn half_open_per_owner_max(&self) -> u32 {
+        self.owners.max()
+    }
+
+    /// What owners have in the SYN queue.
+    pub(crate) fn owners(&self) -> Vec<OwnerUse> {
+        self.owners.list()
     }
 
     /// Bytes that the SYN of an active open may carry, while it waits for them.

@@ -25,7 +25,7 @@ use crate::worker::{Worker, WorkerConfig};
 pub(super) const SERVER: [u8; 4] = [10, 0, 0, 1];
 const CLIENT: [u8; 4] = [10, 0, 0, 2];
 const ADDRESSES: [[u8; 4]; 2] = [SERVER, CLIENT];
-const SHAPE: Shape =
+pub(super) const SHAPE: Shape =
     Shape { slots: 256, rx_large: 512, rx_small: 512, tx_large: 512, tx_small: 512, tx_bulk: 128, rx_bulk: 4, rx_middle: 4 };
 const ARENA: ArenaConfig = ArenaConfig { large: 8_192, small: 8_192 };
 
@@ -161,7 +161,7 @@ impl Host for NoHost {
 pub(super) struct App {
     pub(super) client: Client,
     worker: usize,
-    region: RegionId,
+    pub(super) region: RegionId,
     _control: ControlConnection,
 }
 

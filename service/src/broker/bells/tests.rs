@@ -4,7 +4,7 @@ use ringway::RegionId;
 
 use super::*;
 
-const DESCRIPTORS: usize = 80;
+const LIMITS: BellLimits = BellLimits { per_user: 10, all: 20 };
 
 fn process(index: u32) -> ProcessKey {
     ProcessKey { region: RegionId(7), index }
@@ -12,14 +12,18 @@ fn process(index: u32) -> ProcessKey {
 
 #[test]
 fn one_user_has_an_eighth_and_a_new_process_its_own_all_the_same() {
-    let bells = Bells::default();
-    let make = |uid, index| bells.make_within(DESCRIPTORS, uid, process(index), BellKind::Epoll);
+    let bells = Bells::new(LIMITS);
+    let make = |uid, index| bells.make(uid, process(index), BellKind::Epoll);
     let mut kept: Vec<Made> = (0..10).map(|_| make(1000, 0).expect("an eighth is not used up")).collect();
-    assert!(make(1000, 0).err().expect("it is now").contains("user 1000 has 10 wait contexts"));
+    let refused = make(1000, 0).err().expect("it is now");
+    assert_eq!(refused.quota, Quota::WaitContextsOfUser);
+    assert!(refused.text.contains("user 1000 has 10 wait contexts"), "{}", refused.text);
     kept.extend((0..2).map(|_| make(1000, 1).expect("every process has two")));
     assert!(make(1000, 1).is_err());
     kept.extend((0..8).map(|_| make(1001, 2).expect("another user's")));
-    assert!(make(1001, 2).is_err(), "all users together have a quarter");
+    assert_eq!(make(1001, 2).err().expect("all users together have a quarter").quota, Quota::WaitContexts);
+    let used: Vec<_> = bells.usage().expect("nobody else looks").iter().map(|usage| (usage.holder, usage.used)).collect();
+    assert_eq!(used, [(1000, Some(12)), (1001, Some(8)), (0, Some(20))]);
     drop(kept.drain(..10));
     kept.push(make(1001, 2).expect("what is over does not count"));
     let last = kept.last().expect("it was pushed");
@@ -30,7 +34,7 @@ fn one_user_has_an_eighth_and_a_new_process_its_own_all_the_same() {
 #[test]
 fn a_bell_for_processes_that_may_only_read_is_silenced_by_reading() {
     use std::os::fd::AsRawFd;
-    let made = Bells::default().make_within(DESCRIPTORS, 0, process(0), BellKind::Socket).expect("descriptors are left");
+    let made = Bells::new(LIMITS).make(0, process(0), BellKind::Socket).expect("descriptors are left");
     let (ringer, bell) = (made.ringer.as_raw_fd(), made.bell.as_raw_fd());
     assert!(!ringway_shm::sys::silence_socket(bell));
     // Many more than there is room for: none of them waits.

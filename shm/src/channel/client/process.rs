@@ -21,7 +21,10 @@ impl Client {
     /// no number is free; the child will have no sockets. One fork at a time.
     pub fn before_fork(&self) -> bool {
         let parent = self.process.load(Ordering::Relaxed);
-        let Some(child) = roster::allocate(&self.map, RESERVED | u64::from(parent) << 32) else { return false };
+        let Some(child) = roster::allocate_within(&self.map, RESERVED | u64::from(parent) << 32) else {
+            self.map.numbers().forks_refused.0.fetch_add(1, Ordering::Relaxed);
+            return false;
+        };
         self.map.held_slots(parent).for_each(|slot| self.map.hold(child, slot));
         self.reserved.store(child + 1, Ordering::Release);
         true

@@ -14,11 +14,13 @@ pub(super) struct Cursors {
     heads: Vec<u32>,
     /// Rings that were dirty and may still hold something.
     active: [u64; 2],
+    /// Rings whose turn is over: the others come first.
+    passed: [u64; 2],
 }
 
 impl Cursors {
     pub(super) fn new() -> Cursors {
-        Cursors { heads: vec![0; RINGS as usize], active: [0; 2] }
+        Cursors { heads: vec![0; RINGS as usize], active: [0; 2], passed: [0; 2] }
     }
 }
 
@@ -27,17 +29,40 @@ impl Attachment {
     /// under their generation never come out. Bound the number that one turn takes.
     pub fn next_request(&mut self) -> Option<Request> {
         let mut skipped = 0;
+        let found = self.next_of_rings(&mut skipped);
+        if found.is_some() || self.requests.passed == [0; 2] || skipped == SKIPPED_MAX {
+            return found;
+        }
+        self.requests.passed = [0; 2];
+        self.next_of_rings(&mut skipped)
+    }
+
+    /// The rings that were served in this turn are served behind the others in the next one: a thread that fills some as fast
+    /// as they are emptied takes no turn from threads and processes that use another one.
+    pub fn pass_on(&mut self) {
+        let Cursors { active, passed, .. } = &mut self.requests;
+        let waiting = [active[0] & !passed[0], active[1] & !passed[1]];
+        *passed = match waiting {
+            [0, 0] => [0, 0],
+            // From the lowest on: those up to the ring that still has something were served.
+            [0, high] => [u64::MAX, passed[1] | up_to_lowest(high)],
+            [low, _] => [passed[0] | up_to_lowest(low), passed[1]],
+        };
+    }
+
+    #[inline]
+    fn next_of_rings(&mut self, skipped: &mut u32) -> Option<Request> {
         for word in 0..2 {
             self.requests.active[word] |= ring::take_marks(&self.map.header().dirty.0[word]);
-            for bit in Bits(self.requests.active[word]) {
+            for bit in Bits(self.requests.active[word] & !self.requests.passed[word]) {
                 while let Some(entry) = self.take_entry(word as u32 * 64 + bit) {
                     match Request::decode(entry) {
                         Some(request) if !request.names_slot() || self.is_current(request.slot) => return Some(request),
                         Some(_) => {}
                         None => self.violations += 1,
                     }
-                    skipped += 1;
-                    if skipped == SKIPPED_MAX {
+                    *skipped += 1;
+                    if *skipped == SKIPPED_MAX {
                         // Somebody writes nonsense as fast as we read it; the marks stay for the next turn.
                         return None;
                     }
@@ -122,4 +147,9 @@ impl Attachment {
         self.signal(index);
         true
     }
+}
+
+/// The lowest bit that is set, and those below it.
+fn up_to_lowest(bits: u64) -> u64 {
+    bits ^ (bits - 1)
 }

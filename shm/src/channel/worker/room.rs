@@ -88,6 +88,11 @@ impl Rooms {
         self.bulk.free() + self.middle.free()
     }
 
+    /// How many are free: bulk, middle.
+    pub(super) fn free_of_each(&self) -> (u32, u32) {
+        (self.bulk.free(), self.middle.free())
+    }
+
     /// The chunk at whose start the frame's bytes lie, if nobody else sees them.
     fn chunk_under(&self, frame: &Frame) -> Option<u32> {
         if frame.is_in_area() || frame.is_empty() || !frame.is_exclusive() {

@@ -291,3 +291,61 @@ fn no_handshake_begins_that_could_not_be_accepted(family: Family) {
         assert!(crowd.rig.stack.accept(listener, 2).is_ok() && crowd.rig.stack.accept(listener, 3).is_ok());
     }
 }
+
+/// The listeners of one owner share a bound; beyond it SYNs get cookies, and the listener of another owner keeps its places.
+#[test]
+fn one_owners_flood_leaves_places_to_others() {
+    for family in [Family::Ipv4, Family::Ipv6] {
+        let config = StackConfig { half_open_per_owner_max: 16, ..StackConfig::default() };
+        let mut crowd = Crowd::new(family, config);
+        route_for_all(&mut crowd);
+        let flooded = [crowd.listen(80, 128), crowd.listen(81, 128)];
+        let other = crowd.listen(82, 128);
+        flooded.into_iter().for_each(|listener| crowd.rig.stack.set_owner(listener, 1000));
+        crowd.rig.stack.set_owner(other, 1001);
+        for n in 0..100 {
+            for to in [80, 81] {
+                crowd.push(Client { to, ..attacker(family, n) }, SYN, SeqNum(0), Options::default());
+                crowd.turn();
+            }
+        }
+        let used = |crowd: &Crowd| {
+            let owners = crowd.rig.stack.owners();
+            owners.iter().map(|owner| (owner.owner, owner.half_open, owner.hits)).collect::<Vec<_>>()
+        };
+        assert_eq!(used(&crowd), [(1000, 16, 184), (1001, 0, 0)]);
+        assert_eq!(crowd.rig.count(Counter::SyncookiesSent), 184);
+        assert!(crowd.open(Client { to: 81, ..honest(family, 0) }), "a cookie is good");
+        assert_eq!(crowd.rig.count(Counter::SyncookiesRecv), 1);
+        assert!(crowd.open(Client { to: 82, ..honest(family, 1) }));
+        assert_eq!(crowd.rig.count(Counter::SyncookiesRecv), 1, "the other owner's needs none");
+        for listener in flooded {
+            crowd.rig.stack.close(crowd.rig.now, listener);
+        }
+        assert_eq!(used(&crowd), [(1000, 0, 185), (1001, 0, 0)]);
+    }
+}
+
+/// Without cookies the listener's own oldest record goes; one that has none gets no place.
+#[test]
+fn an_owner_that_is_full_loses_its_own_records() {
+    let mut config = StackConfig { half_open_per_owner_max: 4, ..StackConfig::default() };
+    config.tcp.syn_cookies = SynCookies::Off;
+    let mut crowd = Crowd::new(Family::Ipv4, config);
+    route_for_all(&mut crowd);
+    let (flooded, second) = (crowd.listen(80, 128), crowd.listen(81, 128));
+    [flooded, second].into_iter().for_each(|listener| crowd.rig.stack.set_owner(listener, 7));
+    for n in 0..10 {
+        crowd.push(attacker(Family::Ipv4, n), SYN, SeqNum(0), Options::default());
+        crowd.turn();
+    }
+    let half_open = |crowd: &Crowd| crowd.rig.stack.owners()[0].half_open;
+    assert_eq!((half_open(&crowd), crowd.rig.count(Counter::TcpReqQFullDrop)), (4, 6));
+    assert!(crowd.open(honest(Family::Ipv4, 0)), "the newest are kept");
+    crowd.push(attacker(Family::Ipv4, 10), SYN, SeqNum(0), Options::default());
+    crowd.turn();
+    let before = crowd.rig.count(Counter::ListenDrops);
+    assert!(!crowd.open(Client { to: 81, ..honest(Family::Ipv4, 1) }));
+    assert!(crowd.rig.count(Counter::ListenDrops) > before);
+    assert_eq!(half_open(&crowd), 4);
+}

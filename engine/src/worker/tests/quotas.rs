@@ -1,0 +1,190 @@
+//! What happens where a user or group has as much as it may have, and that it is counted.
+
+use ringway_shm::channel::SlotRef;
+use ringway_shm::stats::{Holder, QuotaRecord};
+
+use super::harness::SHAPE;
+use super::*;
+use crate::attach::Maker;
+use crate::claim::Rights;
+use crate::command::RegionRequest;
+use crate::quota::{GroupQuotas, Quota};
+
+impl Net {
+    /// One more group at worker 0, with such quotas.
+    fn attach_limited(&mut self, quotas: GroupQuotas) -> usize {
+        self.workers[0].attachments.limit_groups(quotas);
+        let app = self.attach(0, [9; 16]);
+        self.workers[0].attachments.limit_groups(GroupQuotas::default());
+        app
+    }
+
+    fn hits(&mut self, worker: usize, quota: Quota, holder: u32) -> u64 {
+        self.workers[worker].core.metrics.hits().of(quota, holder)
+    }
+
+    fn group_hits(&mut self, app: usize, quota: Quota) -> u64 {
+        let region = self.apps[app].region.0;
+        self.hits(0, quota, region)
+    }
+
+    /// What tools are told of a group of worker 0.
+    fn told(&mut self, app: usize, quota: Quota) -> QuotaRecord {
+        let number = self.apps[app].region.0;
+        let worker = &mut self.workers[0];
+        let records = worker.attachments.usage(&mut worker.core);
+        let is_it = |holder: &Holder| matches!(holder, Holder::Group { region, .. } if *region == number);
+        let record = records.into_iter().find(|record| is_it(&record.holder)).expect("every group is told of");
+        record.quotas[quota as usize].expect("a quota of groups")
+    }
+}
+
+#[test]
+fn sockets_beyond_the_quota_are_refused_and_counted() {
+    let mut net = Net::new();
+    let app = net.attach_limited(GroupQuotas { sockets: 2, ..GroupQuotas::default() });
+    let [first, second] = [70, 71].map(|port| net.listen(app, port));
+    let third = net.open(app);
+    let operation = Operation::Listen { local: socket([0, 0, 0, 0], 72), backlog: 16, dual_stack: false };
+    assert_eq!(net.control(app, third, operation), ControlAnswer::Failed(Failure::NoResources));
+    assert_eq!(net.group_hits(app, Quota::SocketsOfGroup), 2, "of the peers that find no room, and of the third");
+    assert_eq!(net.told(app, Quota::SocketsOfGroup), QuotaRecord { used: Some(2), limit: Some(2), hits: 2 });
+    net.close(app, first);
+    assert_eq!(net.control(app, third, operation), ControlAnswer::Done);
+    net.close(app, second);
+    net.close(app, third);
+}
+
+/// Thirty requests of a group that may make a hundred in a second: ten at once, the others in time. Nothing is lost, the worker
+/// sleeps meanwhile, and another group does not wait.
+#[test]
+fn requests_beyond_the_rate_wait_and_the_worker_sleeps() {
+    let mut net = Net::new();
+    let app = net.attach_limited(GroupQuotas { requests_per_second: 100, ..GroupQuotas::default() });
+    let local = socket([10, 0, 0, 1], 0);
+    let slots: Vec<_> = (0..30).map(|_| net.open(app)).collect();
+    let ask = |net: &Net, slot| net.apps[app].client.control(slot, Operation::Owns { local }).expect("none is under way");
+    let mut open: Vec<_> = slots.iter().map(|&slot| ask(&net, slot)).collect();
+    let (start, turns) = (net.now, net.workers[0].core.metrics.value(Work::Turns));
+    let answered = |net: &Net, open: &mut Vec<_>| {
+        open.retain(|&ticket| net.apps[app].client.completed(ticket, &mut []).is_none());
+        30 - open.len()
+    };
+    net.workers[0].turn(start);
+    assert_eq!(answered(&net, &mut open), 10);
+    let other = net.open(0);
+    assert_eq!(net.control(0, other, Operation::Owns { local }), ControlAnswer::Done, "another group");
+    net.run_until(|net| answered(net, &mut open) == 30);
+    let took = net.now.since(start).as_millis();
+    assert!((190..=260).contains(&took), "{took} ms");
+    let turns = net.workers[0].core.metrics.value(Work::Turns) - turns;
+    assert!(turns < 20, "{turns} turns that did something");
+    let idle = &mut net.workers[0];
+    assert!(!idle.attachments.arm(Duration::ZERO), "it may sleep");
+    idle.attachments.disarm();
+    assert!(net.group_hits(app, Quota::RequestsOfGroup) >= 3);
+}
+
+/// A thread that fills its rings as fast as they are emptied, and another one of the same program that closes a socket.
+#[test]
+fn a_close_is_served_beside_data_requests_that_use_up_every_turn() {
+    let mut net = Net::new();
+    let busy = net.listen(0, 80);
+    let closing = net.listen(0, 81);
+    let fill = |net: &Net| {
+        for _ in 0..1_200 {
+            net.apps[0].client.submit(Request { slot: busy, sequence: 0, operation: Operation::Consumed });
+        }
+    };
+    fill(&net);
+    let client = &net.apps[0].client;
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(client.release(closing.index) && client.close(closing, None)));
+    });
+    let before = net.workers[0].attachments.sockets();
+    let mut turns = 0;
+    while net.workers[0].attachments.sockets() == before {
+        let now = net.now;
+        net.workers[0].turn(now);
+        fill(&net);
+        turns += 1;
+        assert!(turns <= 2, "the close waits behind data");
+    }
+    assert!(net.workers[0].core.metrics.value(Work::TurnsUsedUp) >= 1, "the turns were used up");
+}
+
+#[test]
+fn a_user_that_has_all_its_ports_shares_those_that_it_has() {
+    let mut net = Net::new();
+    let listeners = [80, 81].map(|port| net.listen(0, port));
+    net.workers[1].core.ports.limit_users(1);
+    let first = net.connect(1, 80);
+    net.accept(0, listeners[0]);
+    let second = net.connect(1, 81);
+    net.accept(0, listeners[1]);
+    let port = |net: &Net, slot: SlotRef| net.apps[1].client.slot(slot.index).local().port();
+    assert_eq!(port(&net, first), port(&net, second), "the peers differ");
+    let third = net.open(1);
+    let remote = socket(SERVER, 81);
+    assert_eq!(net.control(1, third, Operation::Connect { remote }), ControlAnswer::Failed(Failure::NotAvailable));
+    assert_eq!(net.hits(1, Quota::PortsOfUser, 0), 2);
+    net.workers[1].core.ports.limit_users(2);
+    assert_eq!(net.control(1, third, Operation::Connect { remote }), ControlAnswer::Done);
+}
+
+#[test]
+fn a_socket_holds_no_more_chunks_than_it_may() {
+    let mut net = Net::new();
+    let app = net.attach_limited(GroupQuotas { chunk_bytes: 8_192, ..GroupQuotas::default() });
+    let listener = net.listen(app, 80);
+    let sender = net.connect(1, 80);
+    let reader = net.accept(app, listener);
+    let bytes = pattern(60_000, 7);
+    net.send(1, sender, &bytes);
+    net.run_for_ms(50);
+    let unread = net.apps[app].client.slot(reader.index).unread();
+    assert!((4_096..=8_192 + 2_048).contains(&unread), "{unread} bytes in chunks");
+    assert!(net.group_hits(app, Quota::ChunksOfSocket) > 0);
+    let mut read = Vec::new();
+    net.run_until(|net| {
+        net.receive_into(app, reader, &mut read);
+        read.len() == bytes.len()
+    });
+    assert!(read == bytes);
+}
+
+#[test]
+fn a_fork_beyond_the_quota_finds_no_number_and_is_counted() {
+    let mut net = Net::new();
+    let app = net.attach_limited(GroupQuotas { processes: 2, ..GroupQuotas::default() });
+    let fork = |net: &Net| net.apps[app].client.before_fork();
+    assert!(fork(&net), "this process and a child");
+    net.apps[app].client.after_fork_in_parent(Some(1));
+    assert!(!fork(&net));
+    net.workers[0].write_metrics();
+    assert_eq!(net.told(app, Quota::ProcessesOfGroup), QuotaRecord { used: Some(2), limit: Some(2), hits: 1 });
+    net.workers[0].write_metrics();
+    assert_eq!(net.group_hits(app, Quota::ProcessesOfGroup), 1, "once");
+}
+
+#[test]
+fn a_group_beyond_all_that_there_may_be_is_refused() {
+    let mut net = Net::new();
+    net.workers[0].attachments.limit_regions(1, 1);
+    let owner = RegionRequest { token: [8; 16], uid: 5, pid: 1, program: "late".into(), rights: Rights::Trusted };
+    let made = Maker::new(SHAPE).make(owner).expect("memory");
+    let worker = &mut net.workers[0];
+    assert!(worker.attachments.attach(made, &mut worker.core, &worker.idle).is_err());
+    assert_eq!(net.hits(0, Quota::Groups, 0), 1);
+}
+
+/// The sum that `ringway nstat` shows is of all quotas.
+#[test]
+fn the_sum_is_of_all_quotas() {
+    let mut net = Net::new();
+    let metrics = &mut net.workers[0].core.metrics;
+    metrics.hit(Quota::GroupsOfUser, 1000);
+    metrics.hit(Quota::Groups, 0);
+    net.workers[0].write_metrics();
+    assert_eq!(net.workers[0].core.metrics.value(Work::QuotaHits), 2);
+}

@@ -1,0 +1,36 @@
+//! What users have of the quotas that brokers hold, told to the worker that writes the statistics.
+//!
+//! Promises: the worker waits for no broker; where one is changing a count just now, the last one is told. Does not do: holding
+//! the quotas.
+
+use std::sync::Arc;
+
+use ringway::{Quota, Usage, UsageSource};
+
+use super::{AttachLimits, Bells, BrokerStatus, Desk};
+
+/// See the module's text.
+pub(crate) struct Account {
+    bells: Bells,
+    desk: Desk,
+    status: Arc<BrokerStatus>,
+    limits: AttachLimits,
+}
+
+impl Account {
+    pub(crate) fn new(bells: Bells, desk: Desk, status: Arc<BrokerStatus>, limits: AttachLimits) -> Account {
+        Account { bells, desk, status, limits }
+    }
+
+    /// Tells it whenever it is called.
+    pub(crate) fn source(self) -> UsageSource {
+        let (mut contexts, mut sockets) = (Vec::new(), Vec::new());
+        Box::new(move || {
+            contexts = self.bells.usage().unwrap_or_else(|| std::mem::take(&mut contexts));
+            sockets = self.desk.usage().unwrap_or_else(|| std::mem::take(&mut sockets));
+            let (used, limit) = (Some(self.status.connections()), self.limits.connections.into());
+            let connections = Usage { quota: Quota::Connections, holder: 0, used, limit };
+            contexts.iter().chain(&sockets).copied().chain([connections]).collect()
+        })
+    }
+}
