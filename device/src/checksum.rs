@@ -24,11 +24,10 @@ pub(crate) fn sum_packet(packet: &[Frame], start: usize) -> u64 {
     let mut odd = false;
     let mut sum = 0;
     for frame in packet {
-        let bytes = frame.bytes();
-        let from = skip.min(bytes.len());
+        let from = skip.min(frame.len());
         skip -= from;
-        let part = &bytes[from..];
-        let piece = fold(add(0, part));
+        let part = frame.payload().slice(from..frame.len());
+        let piece = part.sum();
         // RFC 1071 §2 (B): a piece that starts at an odd place counts with its bytes swapped.
         sum += u64::from(if odd { piece.swap_bytes() } else { piece });
         odd ^= part.len() % 2 == 1;

@@ -39,7 +39,7 @@ mod vnet;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use ringway_shm::{Burst, Duration, Frame, Instant};
+use ringway_shm::{Burst, Duration, Instant, Room};
 
 /// What a link carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,9 +107,9 @@ pub struct Counters {
 
 /// Who knows where the payload of a packet is wanted.
 pub trait Rooms {
-    /// A packet of `len` bytes waits, which begins with `head`: how many bytes its headers have, and an exclusive frame of
-    /// exactly the bytes behind them. `None`: anywhere.
-    fn room(&mut self, head: &[u8], len: usize) -> Option<(usize, Frame)>;
+    /// A packet of `len` bytes waits, which begins with `head`: how many bytes its headers have, and room for exactly the bytes
+    /// behind them. `None`: anywhere.
+    fn room(&mut self, head: &[u8], len: usize) -> Option<(usize, Room)>;
 
     /// Whether so much has been shown that it should be read before more is: the device stops, and packets stay outside.
     fn are_enough(&self) -> bool {

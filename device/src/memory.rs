@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-use ringway_shm::{Arena, Burst, Checksum, Frame, Instant, SegmentationKind};
+use ringway_shm::{Arena, Burst, Checksum, Frame, Instant, Room, SegmentationKind};
 
 use crate::run::{copy_packet, give_packet, packet_len};
 use crate::{Capabilities, Counters, Device, Medium, Rooms};
@@ -68,7 +68,7 @@ struct Inbox {
 struct Nowhere;
 
 impl Rooms for Nowhere {
-    fn room(&mut self, _head: &[u8], _len: usize) -> Option<(usize, Frame)> {
+    fn room(&mut self, _head: &[u8], _len: usize) -> Option<(usize, Room)> {
         None
     }
 }
@@ -78,14 +78,14 @@ fn move_payload(packet: &mut Vec<Frame>, rooms: &mut dyn Rooms) {
     let Some((headers, mut payload)) = rooms.room(packet[0].bytes(), packet_len(packet)) else { return };
     let (mut skip, mut at) = (headers, 0);
     for frame in packet.iter() {
-        let bytes = &frame.bytes()[skip.min(frame.len())..];
+        let bytes = frame.payload().slice(skip.min(frame.len())..frame.len());
         skip -= frame.len() - bytes.len();
-        payload.bytes_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+        payload.payload_mut().write(at, bytes);
         at += bytes.len();
     }
     packet.truncate(1);
     packet[0].truncate(headers);
-    packet.push(payload);
+    packet.push(payload.into_frame());
 }
 
 /// One end of the wire.

@@ -369,7 +369,7 @@ impl Cursor {
         while !to.is_empty() {
             let Some((frame, offset, len)) = self.step(packet, to.len()) else { return };
             let (head, tail) = to.split_at_mut(len);
-            head.copy_from_slice(&packet[frame].bytes()[offset..offset + len]);
+            packet[frame].payload().slice(offset..offset + len).copy_to(head);
             to = tail;
         }
     }

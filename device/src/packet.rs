@@ -30,12 +30,12 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES};
-use ringway_shm::{Arena, Burst, Class, Duration, Frame, Instant, SegmentationKind};
+use ringway_shm::{Arena, Burst, Class, Duration, Frame, Instant, Room, SegmentationKind};
 
 use crate::inlet::Inlet;
 use crate::interface::Interface;
 use crate::run::give_packet;
-use crate::sys::{Pieces, Refusal, read_packet, refusal};
+use crate::sys::{Pieces, Refusal, Rest, read_packet, refusal};
 use crate::{Capabilities, Counters, Device, Medium, Rooms, vnet};
 use inbound::Inbound;
 use sys::SendBatch;
@@ -182,21 +182,21 @@ impl Packet {
 
     /// Reads the packet that the front of the ring stands for from the socket, its payload to a frame that somebody wants it
     /// in. `false`: the arena is used up, and it stays there.
-    fn take_to(&mut self, burst: &mut Burst, headers: usize, mut payload: Frame) -> bool {
+    fn take_to(&mut self, burst: &mut Burst, headers: usize, mut payload: Room) -> bool {
         let Some(mut head) = self.arena.alloc(Class::Small) else { return false };
         head.reserve(COPY_HEADROOM);
         head.extend(headers);
         let expected = headers + payload.len();
         let mut header = [0; vnet::BYTES];
         self.counters.syscalls += 1;
-        let rest = std::slice::from_mut(&mut payload);
+        let rest = Rest::Room(&mut payload);
         let len = read_next(self.inbound.front_fd(), &mut header, &mut head, rest, &mut self.pieces, &mut self.failure);
         if len == expected && vnet::decode(header, &mut head) {
             self.counters.rx_packets += 1;
             self.counters.rx_bytes += len as u64;
             head.set_continues(true);
             burst.push(head);
-            burst.push(payload);
+            burst.push(payload.into_frame());
         } else {
             self.counters.rx_dropped += 1;
         }
@@ -209,6 +209,7 @@ impl Packet {
         let Some((head, rest)) = self.inlet.frames(RECEIVE_MAX) else { return false };
         let mut header = [0; vnet::BYTES];
         self.counters.syscalls += 1;
+        let rest = Rest::Frames(rest);
         let len = read_next(self.inbound.front_fd(), &mut header, head, rest, &mut self.pieces, &mut self.failure);
         if len > 0 && !tagged && self.inlet.deliver(len, burst, |first| vnet::decode(header, first)) {
             self.counters.rx_packets += 1;
@@ -261,30 +262,30 @@ fn read_next(
     fd: BorrowedFd<'_>,
     header: &mut [u8; vnet::BYTES],
     head: &mut Frame,
-    rest: &mut [Frame],
+    mut rest: Rest<'_>,
     pieces: &mut Pieces,
     failure: &mut Option<io::Error>,
 ) -> usize {
-    let mut read = read_packet(fd, header, head, rest, pieces);
+    let mut read = read_packet(fd, header, head, &mut rest, pieces);
     if let Err(error) = read {
         // An error of the link comes first and once; the packet is behind it.
         *failure = Some(error);
-        read = read_packet(fd, header, head, rest, pieces);
+        read = read_packet(fd, header, head, &mut rest, pieces);
     }
     read.map_or(0, |count| count.saturating_sub(vnet::BYTES))
 }
 
 /// Copies the headers of a packet to a small frame and what is behind them to `payload`, which somebody wants it in. `None`: there
 /// is no small frame, or it is too small.
-fn copy_to(arena: &Arena, packet: &[u8], headers: usize, mut payload: Frame) -> Option<(Frame, Frame)> {
+fn copy_to(arena: &Arena, packet: &[u8], headers: usize, mut payload: Room) -> Option<(Frame, Frame)> {
     if headers > SMALL_BYTES - COPY_HEADROOM || packet.len() != headers + payload.len() {
         return None;
     }
     let mut head = arena.alloc(Class::Small)?;
     head.reserve(COPY_HEADROOM);
     head.extend(headers).copy_from_slice(&packet[..headers]);
-    payload.bytes_mut().copy_from_slice(&packet[headers..]);
-    Some((head, payload))
+    payload.payload_mut().write(0, &packet[headers..]);
+    Some((head, payload.into_frame()))
 }
 
 /// Copies `bytes` to new frames in `copy`. `false`: the arena is used up.

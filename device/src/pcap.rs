@@ -197,7 +197,7 @@ impl Pcap {
             if first {
                 checksum = frame.checksum();
             }
-            self.copies.extend_from_slice(frame.bytes());
+            frame.payload().append_to(&mut self.copies);
             first = !frame.continues();
             if first {
                 complete(&mut self.copies[start..], checksum);

@@ -52,7 +52,7 @@ pub(crate) fn copy_packet(arena: &Arena, packet: &[Frame]) -> Option<Vec<Frame>>
     let first = packet.first()?;
     let mut copy: Vec<Frame> = Vec::with_capacity(packet.len());
     for from in packet {
-        let mut bytes = from.bytes();
+        let mut bytes = from.payload();
         while !bytes.is_empty() {
             if copy.last().is_none_or(|frame| frame.tailroom() == 0) {
                 let mut frame = arena.alloc(Class::Large)?;
@@ -63,8 +63,9 @@ pub(crate) fn copy_packet(arena: &Arena, packet: &[Frame]) -> Option<Vec<Frame>>
             }
             let to = copy.last_mut().expect("one was pushed above");
             let count = bytes.len().min(to.tailroom());
-            to.extend(count).copy_from_slice(&bytes[..count]);
-            bytes = &bytes[count..];
+            let (now, later) = bytes.split_at(count);
+            now.copy_to(to.extend(count));
+            bytes = later;
         }
     }
     copy_metadata(first, copy.first_mut()?);
@@ -79,7 +80,7 @@ pub(crate) fn linearize(arena: &Arena, packet: &[Frame]) -> Option<Frame> {
     let mut linear = arena.alloc(Class::Large)?;
     linear.reserve(LINEAR_HEADROOM);
     for frame in packet {
-        linear.extend(frame.len()).copy_from_slice(frame.bytes());
+        frame.payload().copy_to(linear.extend(frame.len()));
     }
     copy_metadata(packet.first()?, &mut linear);
     Some(linear)

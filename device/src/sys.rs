@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use ringway_shm::Frame;
+use ringway_shm::{Frame, Payload, PayloadMut, Room};
 
 /// Room for the pieces of one packet, kept between calls.
 #[derive(Default)]
@@ -36,24 +36,34 @@ pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 
 /// A piece to read from.
 #[inline]
-pub(crate) fn piece(bytes: &[u8]) -> libc::iovec {
+pub(crate) fn piece(bytes: Payload<'_>) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
 }
 
-/// Reads one packet into `header`, then `head`, then `rest` from its last frame to its first.
+/// Where the bytes of a packet go that the first frame does not hold.
+pub(crate) enum Rest<'a> {
+    /// From the last frame to the first.
+    Frames(&'a mut [Frame]),
+    Room(&'a mut Room),
+}
+
+/// Reads one packet into `header`, then `head`, then `rest`.
 pub(crate) fn read_packet(
     fd: BorrowedFd<'_>,
     header: &mut [u8],
     head: &mut Frame,
-    rest: &mut [Frame],
+    rest: &mut Rest<'_>,
     pieces: &mut Pieces,
 ) -> io::Result<usize> {
-    let writable = |bytes: &mut [u8]| libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let writable = |mut bytes: PayloadMut<'_>| libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     pieces.0.clear();
-    pieces.0.push(writable(header));
-    pieces.0.push(writable(head.bytes_mut()));
-    pieces.0.extend(rest.iter_mut().rev().map(|frame| writable(frame.bytes_mut())));
-    // SAFETY: every piece points to bytes that this call borrows mutably, all of them disjoint.
+    pieces.0.push(writable(header.into()));
+    pieces.0.push(writable(head.bytes_mut().into()));
+    match rest {
+        Rest::Frames(frames) => pieces.0.extend(frames.iter_mut().rev().map(|frame| writable(frame.bytes_mut().into()))),
+        Rest::Room(room) => pieces.0.push(writable(room.payload_mut())),
+    }
+    // SAFETY: every piece points to bytes of what this call borrows mutably, all of them disjoint.
     let count = unsafe { libc::readv(fd.as_raw_fd(), pieces.0.as_ptr(), pieces.0.len() as libc::c_int) };
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
@@ -66,9 +76,9 @@ pub(crate) fn write_packet<'a>(
     pieces: &mut Pieces,
 ) -> io::Result<usize> {
     pieces.0.clear();
-    pieces.0.push(piece(header));
-    pieces.0.extend(frames.map(|frame| piece(frame.bytes())));
-    // SAFETY: every piece points to bytes that this call borrows; writev only reads them.
+    pieces.0.push(piece(header.into()));
+    pieces.0.extend(frames.map(|frame| piece(frame.payload())));
+    // SAFETY: every piece points to bytes of what this call borrows; writev only reads them.
     let count = unsafe { libc::writev(fd.as_raw_fd(), pieces.0.as_ptr(), pieces.0.len() as libc::c_int) };
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }

@@ -13,7 +13,7 @@ use ringway_shm::{Arena, Burst, Instant};
 
 use crate::inlet::Inlet;
 use crate::interface::Interface;
-use crate::sys::{Pieces, Refusal, read_packet, refusal, write_packet};
+use crate::sys::{Pieces, Refusal, Rest, read_packet, refusal, write_packet};
 use crate::{Capabilities, Counters, Device, Medium, vnet};
 
 /// Packets per `receive`; each is one system call.
@@ -80,7 +80,7 @@ impl Tap {
         let Some((head, rest)) = self.inlet.frames(self.receive_max as usize) else { return Ok(false) };
         let mut header = [0; vnet::BYTES];
         self.counters.syscalls += 1;
-        let len = match read_packet(self.fd.as_fd(), &mut header, head, rest, &mut self.pieces) {
+        let len = match read_packet(self.fd.as_fd(), &mut header, head, &mut Rest::Frames(rest), &mut self.pieces) {
             Ok(count) => count.saturating_sub(vnet::BYTES),
             Err(error) if refusal(&error) == Refusal::Later => return Ok(false),
             Err(error) => return Err(error),

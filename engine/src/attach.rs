@@ -29,7 +29,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use ringway_shm::channel::{Attachment, SlotRef};
-use ringway_shm::{Arena, Duration, Frame, Instant};
+use ringway_shm::{Arena, Duration, Instant, Room};
 use ringway_stack::{Event, SocketId, State};
 
 use crate::claim::Claim;
@@ -279,7 +279,7 @@ impl Attachments {
     }
 
     /// Reserves a frame of `len` bytes in the memory of the socket's application, for payload that waits at a device.
-    pub(crate) fn room(&mut self, cookie: u64, id: SocketId, len: usize, arena: &Arena) -> Option<Frame> {
+    pub(crate) fn room(&mut self, cookie: u64, id: SocketId, len: usize, arena: &Arena) -> Option<Room> {
         let cookie = Cookie::from_word(cookie);
         let room = self.region(cookie.region)?.room(cookie.slot, id, len, arena)?;
         if len > MESSAGE {

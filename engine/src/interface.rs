@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use ringway_device::offload::Offload;
 use ringway_device::{Capabilities, Counters, Device, Medium, Rooms};
 use ringway_shm::capture::{CaptureWriter, Direction};
-use ringway_shm::{Arena, Burst, Duration, Frame, Instant};
+use ringway_shm::{Arena, Burst, Duration, Instant, Room};
 use ringway_stack::{Interface, Role, Stack};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType};
@@ -214,7 +214,7 @@ struct Readers<'a> {
 }
 
 impl Rooms for Readers<'_> {
-    fn room(&mut self, head: &[u8], len: usize) -> Option<(usize, Frame)> {
+    fn room(&mut self, head: &[u8], len: usize) -> Option<(usize, Room)> {
         if len > MESSAGE {
             self.large += len;
         }

@@ -6,7 +6,7 @@
 
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
-use ringway_shm::Duration;
+use ringway_shm::{Duration, PayloadMut};
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -351,7 +351,7 @@ pub trait Channel: Send + Sync {
         &self,
         socket: SocketRef,
         count: usize,
-        fill: &mut dyn FnMut(&mut [u8]) -> usize,
+        fill: &mut dyn FnMut(PayloadMut<'_>) -> usize,
     ) -> Result<usize, TransferError>;
     /// Like `send`; the last byte is urgent (MSG_OOB).
     fn send_urgent(&self, socket: SocketRef, pieces: &[IoSlice<'_>]) -> Result<usize, TransferError>;

@@ -22,10 +22,10 @@ use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use crate::tcp_info;
 use convert::{answer_of, failure_of, option_of, receive_error, send_error, state_of};
-use ringway_shm::Duration;
 use ringway_shm::channel as shm;
 use ringway_shm::channel::attach::{AttachError, BellKind, WORKERS_MAX, path_of_worker};
 use ringway_shm::stats::InfoRecord;
+use ringway_shm::{Duration, PayloadMut};
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -261,7 +261,7 @@ impl Channel for Attached {
         &self,
         socket: SocketRef,
         count: usize,
-        fill: &mut dyn FnMut(&mut [u8]) -> usize,
+        fill: &mut dyn FnMut(PayloadMut<'_>) -> usize,
     ) -> Result<usize, TransferError> {
         let (client, slot) = self.place(socket);
         client.send_in_place(slot, count, fill).map_err(send_error)

@@ -4,7 +4,7 @@
 //! library calls the *next* libc symbol, not its own).
 
 use crate::errno::Answer;
-use ringway_shm::{Duration, Instant};
+use ringway_shm::{Duration, Instant, PayloadMut};
 use std::io::{IoSlice, IoSliceMut};
 
 /// A descriptor number.
@@ -95,7 +95,7 @@ pub trait Kernel: Send + Sync {
     /// `writev(2)`.
     fn write(&self, fd: Fd, pieces: &[IoSlice<'_>]) -> Answer<usize>;
     /// `pread(2)`.
-    fn read_at(&self, fd: Fd, bytes: &mut [u8], offset: i64) -> Answer<usize>;
+    fn read_at(&self, fd: Fd, bytes: PayloadMut<'_>, offset: i64) -> Answer<usize>;
     /// `lseek(2)` relative to the current position.
     fn seek_by(&self, fd: Fd, distance: i64) -> Answer<i64>;
     /// `ioctl(FIONREAD)` on a kernel descriptor.

@@ -11,7 +11,7 @@ use ringway_shm::channel::attach::{
     BellKey, BellKind, ClientMessage, ControlConnection, ControlListener, make_bell, path_of_worker,
 };
 use ringway_shm::channel::{Attachment, Client, Operation, Roster, Shape, State};
-use ringway_shm::{Duration, Instant};
+use ringway_shm::{Duration, Instant, PayloadMut};
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
@@ -181,10 +181,11 @@ impl Kernel for TestKernel {
         rustix::io::writev(self.of(fd)?, pieces).map_err(errno)
     }
 
-    fn read_at(&self, _fd: Fd, bytes: &mut [u8], offset: i64) -> Answer<usize> {
+    fn read_at(&self, _fd: Fd, mut bytes: PayloadMut<'_>, offset: i64) -> Answer<usize> {
         let left = (self.file_len.load(Ordering::Relaxed) as usize).saturating_sub(offset as usize);
         let count = left.min(bytes.len());
-        bytes[..count].iter_mut().zip(offset..).for_each(|(byte, at)| *byte = at as u8);
+        let content: Vec<u8> = (offset..).take(count).map(|at| at as u8).collect();
+        bytes.write(0, &content);
         Ok(count)
     }
 

@@ -28,7 +28,7 @@ impl Posix {
         };
         if count == 0 {
             // The descriptor is checked even for zero bytes.
-            return self.kernel.read_at(input, &mut [], position);
+            return self.kernel.read_at(input, (&mut [][..]).into(), position);
         }
         let start = position;
         let answer = self.send_from_file(socket, input, &mut position, count.min(COUNT_MAX));

@@ -5,7 +5,7 @@ use crate::{real, signals};
 use libc::{c_int, c_void, sigset_t, socklen_t, timespec};
 use ringway_posix::fallback::{Fd, Identity, Kernel, RawAddress, SignalMask, words_of_epoll};
 use ringway_posix::{Answer, Errno};
-use ringway_shm::{Duration, Instant};
+use ringway_shm::{Duration, Instant, PayloadMut};
 use std::io::{IoSlice, IoSliceMut};
 
 /// The real thing.
@@ -138,8 +138,8 @@ impl Kernel for LibcKernel {
         checked_size(unsafe { real::writev(fd, pieces.as_ptr().cast(), pieces.len() as c_int) })
     }
 
-    fn read_at(&self, fd: Fd, bytes: &mut [u8], offset: i64) -> Answer<usize> {
-        // SAFETY: `bytes` is valid for its length.
+    fn read_at(&self, fd: Fd, mut bytes: PayloadMut<'_>, offset: i64) -> Answer<usize> {
+        // SAFETY: `bytes` may be written for its length.
         checked_size(unsafe { real::pread(fd, bytes.as_mut_ptr().cast(), bytes.len(), offset) })
     }
 

@@ -16,6 +16,7 @@ use core::ptr::NonNull;
 
 use crate::extent::{Extent, extents_for};
 use crate::frame::{Frame, SegmentationKind};
+use crate::payload::Payload;
 use crate::prefetch;
 use crate::queue::Note;
 
@@ -83,6 +84,8 @@ pub(crate) const FLAG_CHECKSUM_PARTIAL: u8 = 2;
 pub(crate) const FLAG_CHECKSUM_VERIFIED: u8 = 4;
 /// Nobody may write to the bytes: they are elsewhere, and not the arena's.
 pub(crate) const FLAG_READ_ONLY: u8 = 8;
+/// Another process may write to the bytes at any time: nobody borrows them. Such bytes are `FLAG_READ_ONLY` too.
+pub(crate) const FLAG_FOREIGN: u8 = 16;
 
 impl SlotMeta {
     /// Whether the only one who refers to the slot may write to it.
@@ -243,13 +246,17 @@ impl Arena {
 
     /// A frame that holds a copy of `bytes`, in the smallest class that fits; `None` when it is used
     /// up or the bytes do not fit a large slot.
-    pub fn alloc_from(&self, bytes: &[u8]) -> Option<Frame> {
+    pub fn alloc_from<'a>(&self, bytes: impl Into<Payload<'a>>) -> Option<Frame> {
+        self.alloc_copy(bytes.into())
+    }
+
+    fn alloc_copy(&self, bytes: Payload<'_>) -> Option<Frame> {
         let small = bytes.len() <= SMALL_BYTES - SMALL_HEADROOM as usize;
         let mut frame = self.alloc(if small { Class::Small } else { Class::Large })?;
         if bytes.len() > frame.tailroom() {
             return None;
         }
-        frame.extend(bytes.len()).copy_from_slice(bytes);
+        bytes.copy_to(frame.extend(bytes.len()));
         Some(frame)
     }
 
@@ -326,6 +333,25 @@ impl Inner {
             slot if slot < self.large => slot as usize * LARGE_BYTES,
             slot if slot < self.slots => self.small_skew + slot as usize * SMALL_BYTES,
             slot => return self.extent(slot).place.get(),
+        };
+        // SAFETY: every slot below `slots` lies inside the allocation.
+        unsafe { self.base.as_ptr().add(offset) }
+    }
+
+    /// As [`slot_pointer`](Inner::slot_pointer), of memory that is this process's alone.
+    ///
+    /// # Panics
+    /// When another process may write to it: our own mistake, since such bytes are to be had as [`Payload`] only.
+    #[inline]
+    pub(crate) fn own_pointer(&self, slot: u32) -> *mut u8 {
+        let offset = match slot {
+            slot if slot < self.large => slot as usize * LARGE_BYTES,
+            slot if slot < self.slots => self.small_skew + slot as usize * SMALL_BYTES,
+            slot => {
+                let extent = self.extent(slot);
+                assert!(!extent.is_foreign.get(), "bytes that another process may change are not borrowed");
+                return extent.place.get();
+            }
         };
         // SAFETY: every slot below `slots` lies inside the allocation.
         unsafe { self.base.as_ptr().add(offset) }

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::file_map::FileMap;
 use crate::frame::Frame;
+use crate::payload::Payload;
 use crate::time::Instant;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"RWCAPT\0\0");
@@ -117,11 +118,17 @@ impl CaptureWriter {
 
     /// Writes one packet: the frames of its run in order.
     pub fn write<'a>(&mut self, now: Instant, interface: u32, direction: Direction, packet: impl Iterator<Item = &'a Frame>) {
-        let frames: &mut dyn Iterator<Item = &[u8]> = &mut packet.map(|frame| frame.bytes());
+        let frames: &mut dyn Iterator<Item = Payload<'a>> = &mut packet.map(Frame::payload);
         self.write_pieces(now, interface, direction, frames);
     }
 
-    fn write_pieces(&mut self, now: Instant, interface: u32, direction: Direction, pieces: &mut dyn Iterator<Item = &[u8]>) {
+    fn write_pieces<'a>(
+        &mut self,
+        now: Instant,
+        interface: u32,
+        direction: Direction,
+        pieces: &mut dyn Iterator<Item = Payload<'a>>,
+    ) {
         let most = RECORD_HEADER + self.snaplen.div_ceil(8);
         let head = self.map.atomics(0, header::WORDS);
         head[header::BEGUN].store(self.written + most as u64, Ordering::Relaxed);
@@ -139,19 +146,21 @@ impl CaptureWriter {
     }
 
     /// Copies the bytes behind the record's header; returns their length and how many were kept.
-    fn copy(&self, pieces: &mut dyn Iterator<Item = &[u8]>) -> (usize, usize) {
+    fn copy<'a>(&self, pieces: &mut dyn Iterator<Item = Payload<'a>>) -> (usize, usize) {
         let (mut original, mut kept, mut word) = (0, 0, 0u64);
         for piece in pieces {
             original += piece.len();
             let room = self.snaplen - kept;
-            for &byte in &piece[..piece.len().min(room)] {
-                word |= u64::from(byte) << (kept % 8 * 8);
-                kept += 1;
-                if kept % 8 == 0 {
-                    self.put(RECORD_HEADER + kept / 8 - 1, word);
-                    word = 0;
+            piece.slice(0..piece.len().min(room)).for_each_copy(|copy| {
+                for &byte in copy {
+                    word |= u64::from(byte) << (kept % 8 * 8);
+                    kept += 1;
+                    if kept % 8 == 0 {
+                        self.put(RECORD_HEADER + kept / 8 - 1, word);
+                        word = 0;
+                    }
                 }
-            }
+            });
         }
         if kept % 8 != 0 {
             self.put(RECORD_HEADER + kept / 8, word);

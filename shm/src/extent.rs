@@ -2,7 +2,8 @@
 //!
 //! An extent is a slot without memory of its own. Its frames are like all others: shared, queued, noted, dropped; with the last
 //! of them the bytes go back to whoever lent them (`Backing`), who is kept alive until then. At most 65,535 bytes each,
-//! since a frame counts in 16 bits. Promises: nobody writes through a frame to bytes that were lent for reading. Does not
+//! since a frame counts in 16 bits. Promises: nobody writes through a frame to bytes that were lent for reading; bytes that
+//! another process may change (`Access::Foreign`) are copied, summed or shown to the kernel, and never borrowed. Does not
 //! promise that such bytes keep still: a program may change its own chunk while it is sent, and so spoil its own stream
 //! (as with MSG_ZEROCOPY); nothing is decided by what they say.
 
@@ -12,8 +13,9 @@ use core::cell::Cell;
 use core::ops::{Deref, Range};
 use core::ptr::{NonNull, null_mut};
 
-use crate::arena::{Arena, FLAG_READ_ONLY, Inner, NIL};
+use crate::arena::{Arena, FLAG_FOREIGN, FLAG_READ_ONLY, Inner, NIL};
 use crate::frame::{Frame, SegmentationKind};
+use crate::payload::Payload;
 
 /// Bytes of an extent, at most.
 pub const EXTENT_BYTES_MAX: usize = u16::MAX as usize;
@@ -30,22 +32,43 @@ pub(crate) trait Backing: Send + Sync {
 pub(crate) struct Extent {
     pub(crate) place: Cell<*mut u8>,
     pub(crate) len: Cell<u16>,
+    /// As `FLAG_FOREIGN`.
+    pub(crate) is_foreign: Cell<bool>,
     token: Cell<u32>,
     backing: Cell<Option<Arc<dyn Backing>>>,
 }
 
 impl Default for Extent {
     fn default() -> Extent {
-        Extent { place: Cell::new(null_mut()), len: Cell::new(0), token: Cell::new(0), backing: Cell::new(None) }
+        Extent {
+            place: Cell::new(null_mut()),
+            len: Cell::new(0),
+            is_foreign: Cell::new(false),
+            token: Cell::new(0),
+            backing: Cell::new(None),
+        }
     }
 }
 
 /// What may be done with the bytes of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
+    /// They never change while a frame is left.
     Read,
     /// They are the only frame's alone, as in a slot of the arena.
     Write,
+    /// Another process may write to them at any time. Frames read them; to be written they need a [`Room`](crate::Room).
+    Foreign,
+}
+
+impl Access {
+    fn flags(self) -> u8 {
+        match self {
+            Access::Read => FLAG_READ_ONLY,
+            Access::Write => 0,
+            Access::Foreign => FLAG_READ_ONLY | FLAG_FOREIGN,
+        }
+    }
 }
 
 /// How many extents an arena with `large` large slots has.
@@ -57,7 +80,7 @@ impl Arena {
     /// A frame over `len` bytes at `place`. `None`: all extents are in use, or it would be too long.
     ///
     /// # Safety
-    /// The bytes are readable, and writable by nobody else if `access` says so, until `backing` is told of `token`; the
+    /// The bytes are readable until `backing` is told of `token`, and what `access` says of others is true until then; the
     /// backing keeps their memory alive.
     pub(crate) unsafe fn extent_over(
         &self,
@@ -73,12 +96,13 @@ impl Arena {
         let extent = inner.extent(slot);
         extent.place.set(place.as_ptr());
         extent.len.set(len);
+        extent.is_foreign.set(access == Access::Foreign);
         extent.token.set(token);
         extent.backing.set(Some(backing));
         let meta = &inner.meta[slot as usize];
         meta.refs.set(1);
         meta.loans.set(0);
-        meta.flags.set(if access == Access::Write { 0 } else { FLAG_READ_ONLY });
+        meta.flags.set(access.flags());
         meta.segmentation.set(SegmentationKind::None);
         inner.owners.set(inner.owners.get() + 1);
         Some(Frame::from_parts(self.inner_pointer(), slot, 0, len))
@@ -112,6 +136,35 @@ impl Arena {
         if !frame.is_in_area() {
             self.inner().extent(frame.slot()).len.set((frame.headroom() + frame.len()) as u16);
         }
+    }
+}
+
+impl Frame {
+    /// The frame, over a copy of its bytes in memory of this process if they were [foreign](Frame::is_foreign).
+    ///
+    /// # Errors
+    /// The frame: its bytes are foreign, and other frames share them.
+    pub fn into_own(self) -> Result<Frame, Frame> {
+        if !self.is_foreign() {
+            return Ok(self);
+        }
+        if !self.is_alone() {
+            return Err(self);
+        }
+        let extent = self.inner().extent(self.slot());
+        let Some(place) = NonNull::new(extent.place.get()) else { return Err(self) };
+        // SAFETY: the extent's bytes are there until its backing is told, below.
+        let copy = Arc::new(Bytes(unsafe { Payload::new(place, extent.len.get().into()) }.to_vec().into()));
+        // This frame is the only one over the extent, and not borrowed: nothing in this process points to its old bytes.
+        extent.place.set(copy.0.as_ptr().cast_mut());
+        extent.is_foreign.set(false);
+        let lender = extent.backing.replace(Some(copy));
+        let token = extent.token.replace(0);
+        self.meta().flags.set(self.meta().flags.get() & !FLAG_FOREIGN);
+        if let Some(lender) = lender {
+            lender.release(token);
+        }
+        Ok(self)
     }
 }
 

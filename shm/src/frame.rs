@@ -4,11 +4,16 @@
 //! holds all headers and carries what virtio_net_hdr would say: checksum state and segmentation.
 //! Several frames may share a slot (a queued payload and its copies on the way to the wire); only a
 //! sole owner may write.
+//!
+//! A frame may stand for memory of an application, which writes to it whenever it likes ([`is_foreign`](Frame::is_foreign)).
+//! Such frames hold payload and are never the first one of a packet: headers are read where only this process writes.
+//! [`bytes`](Frame::bytes) is for what is this process's own; [`payload`](Frame::payload) is for what may be either.
 
 use core::ptr::NonNull;
 use core::slice;
 
-use crate::arena::{FLAG_CHECKSUM_PARTIAL, FLAG_CHECKSUM_VERIFIED, FLAG_QUEUED, Inner, SlotMeta};
+use crate::arena::{FLAG_CHECKSUM_PARTIAL, FLAG_CHECKSUM_VERIFIED, FLAG_FOREIGN, FLAG_QUEUED, Inner, SlotMeta};
+use crate::payload::Payload;
 
 /// In [`Frame::view`].
 const CONTINUES: u64 = 1 << 63;
@@ -89,7 +94,7 @@ impl Frame {
     }
 
     #[inline]
-    fn inner(&self) -> &Inner {
+    pub(crate) fn inner(&self) -> &Inner {
         // SAFETY: a frame counts as an owner of its arena.
         unsafe { self.arena.as_ref() }
     }
@@ -135,28 +140,54 @@ impl Frame {
     }
 
     /// Whether no other frame or queue shares the slot, so that it may be written. Bytes that are not the arena's to write
-    /// (see [`extent`](crate::extent)) are never exclusive.
+    /// (see [`extent`](crate::extent)) are never exclusive, so nothing lends them mutably.
     #[inline]
     pub fn is_exclusive(&self) -> bool {
         self.meta().is_exclusive()
     }
 
-    /// The bytes.
+    /// Whether no other frame or queue refers to the slot, whoever may write to it.
+    #[inline]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.meta().refs.get() == 1
+    }
+
+    /// Whether another process may write to the bytes at any time, so that they are to be had as [`payload`](Self::payload) only.
+    #[inline]
+    pub fn is_foreign(&self) -> bool {
+        self.meta().flags.get() & FLAG_FOREIGN != 0
+    }
+
+    /// The bytes, whosever memory they are.
+    #[inline]
+    pub fn payload(&self) -> Payload<'_> {
+        // SAFETY: offset + len never exceeds the slot, whose memory stays while a frame is left. This process writes to a slot
+        // through its only frame and `&mut self`.
+        unsafe {
+            let start = self.inner().slot_pointer(self.slot()).add(self.headroom());
+            Payload::new(NonNull::new_unchecked(start), self.len())
+        }
+    }
+
+    /// The bytes, which are this process's own.
+    ///
+    /// # Panics
+    /// When the frame [is foreign](Self::is_foreign): our own mistake.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: offset + len never exceeds the slot; a slot that is being written has one owner,
-        // and that owner lends its bytes mutably only through `&mut self`.
-        unsafe { slice::from_raw_parts(self.inner().slot_pointer(self.slot()).add(self.headroom()), self.len()) }
+        // SAFETY: offset + len never exceeds the slot, which no other process writes to; a slot that is being written has one
+        // owner, and that owner lends its bytes mutably only through `&mut self`.
+        unsafe { slice::from_raw_parts(self.inner().own_pointer(self.slot()).add(self.headroom()), self.len()) }
     }
 
     /// The bytes, to be written.
     ///
     /// # Panics
-    /// When the slot is shared.
+    /// When the slot is shared, or not the arena's to write.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(self.is_exclusive(), "a shared slot is read-only");
-        // SAFETY: as in `bytes`; the assertion says that nobody else can see this slot.
+        // SAFETY: as in `bytes`; the assertion says that nobody else can see this slot, and that it is not foreign.
         unsafe { slice::from_raw_parts_mut(self.inner().slot_pointer(self.slot()).add(self.headroom()), self.len()) }
     }
 

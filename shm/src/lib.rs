@@ -26,6 +26,7 @@ pub mod file_map;
 pub mod flow_group;
 pub mod frame;
 pub mod list;
+pub mod payload;
 mod prefetch;
 pub mod queue;
 #[cfg(all(target_os = "linux", not(loom)))]
@@ -50,6 +51,7 @@ pub use extent::Content;
 pub use fifo::Fifo;
 pub use flow_group::{Flow, FlowGroup, GroupSet};
 pub use frame::{Checksum, Frame, Segmentation, SegmentationKind};
+pub use payload::{Payload, PayloadMut, Room};
 pub use prefetch::prefetch;
 pub use queue::{FrameQueue, Note, Slot};
 pub use time::{Duration, Instant};

@@ -6,8 +6,9 @@
 
 use core::mem;
 
-use crate::arena::{Arena, FLAG_QUEUED, NIL, SlotMeta};
+use crate::arena::{Arena, FLAG_FOREIGN, FLAG_QUEUED, NIL, SlotMeta};
 use crate::frame::{Frame, SegmentationKind};
+use crate::payload::Payload;
 
 /// What the owner of a queue remembers of each slot: 12 bytes, meaning is the owner's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -185,17 +186,34 @@ impl FrameQueue {
         if self.head == NIL {
             return None;
         }
-        let (slot, meta) = (Slot(self.head), arena.queued(Slot(self.head)));
+        let (slot, meta) = (Slot(self.head), &arena.inner().meta[self.head as usize]);
+        if meta.flags.get() & (FLAG_QUEUED | FLAG_FOREIGN) != FLAG_QUEUED {
+            return self.take_foreign_bytes(arena, max, visit);
+        }
         let (offset, len) = (meta.offset.get() as usize, meta.len.get() as usize);
         let count = len.min(max);
         // SAFETY: offset + len never exceeds the slot, whose reference the queue keeps until `visit` has returned; who has
-        // another one may only read.
+        // another one may only read, and no other process may write to it.
         visit(unsafe { core::slice::from_raw_parts(arena.inner().slot_pointer(slot.0).add(offset), count) });
         if count == len {
             return Some((count, self.free_front(arena, slot, meta)));
         }
         meta.offset.set((offset + count) as u16);
         meta.len.set((len - count) as u16);
+        Some((count, 0))
+    }
+
+    /// As [`take_bytes`](FrameQueue::take_bytes), of bytes that another process may change: `visit` is shown copies, in pieces.
+    #[cold]
+    #[inline(never)]
+    fn take_foreign_bytes(&mut self, arena: &Arena, max: usize, visit: &mut dyn FnMut(&[u8])) -> Option<(usize, usize)> {
+        let slot = self.front();
+        let count = arena.queued_len(slot).min(max);
+        arena.share(slot, 0, count).payload().for_each_copy(visit);
+        if count == arena.queued_len(slot) {
+            return Some((count, self.free_front(arena, slot, arena.queued(slot))));
+        }
+        arena.pull_queued(slot, count);
         Some((count, 0))
     }
 
@@ -248,7 +266,8 @@ impl FrameQueue {
 
     /// Copies as much of `bytes` as fits behind the last frame's bytes, when nobody shares its
     /// slot. Returns how many bytes went in.
-    pub fn append_bytes(&mut self, arena: &Arena, bytes: &[u8]) -> usize {
+    pub fn append_bytes<'a>(&mut self, arena: &Arena, bytes: impl Into<Payload<'a>>) -> usize {
+        let bytes = bytes.into();
         if self.tail == NIL {
             return 0;
         }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 use crate::copy::copy;
+use crate::payload::Payload;
 use crate::sys;
 
 /// Types that may be looked at in place although another process writes to them.
@@ -76,9 +77,11 @@ impl Region {
     /// # Panics
     /// When it would not lie inside the region.
     #[inline]
-    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
+    pub(crate) fn write<'a>(&self, offset: usize, bytes: impl Into<Payload<'a>>) {
+        let bytes = bytes.into();
         assert!(offset <= self.bytes && self.bytes - offset >= bytes.len());
-        // SAFETY: the target lies inside the mapping; `bytes` is ordinary memory, so they are apart.
+        // SAFETY: the target lies inside the mapping. `bytes` is other memory, or of a chunk that a frame of this process stands
+        // for, to which nothing is copied while it does: they are apart.
         unsafe { copy(bytes.as_ptr(), self.base.as_ptr().add(offset), bytes.len()) };
     }
 

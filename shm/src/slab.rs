@@ -106,7 +106,7 @@ impl Slabs {
     pub fn fit(&mut self, last: &Frame) {
         let base = self.memory.allocation;
         let slab = base.as_ptr() as usize + base.as_ptr().align_offset(ALIGNMENT) + self.current * SLAB_BYTES;
-        let end = (last.bytes().as_ptr() as usize + last.len()).checked_sub(slab).filter(|&end| end <= self.at);
+        let end = (last.payload().as_ptr() as usize + last.len()).checked_sub(slab).filter(|&end| end <= self.at);
         let end = end.expect("a frame of the current slab");
         self.arena.end_extent_behind(last);
         self.at = end.next_multiple_of(ALIGNMENT);

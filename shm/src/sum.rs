@@ -118,8 +118,18 @@ impl Variant {
 /// The sum of `bytes` (fewer than 2^32).
 #[inline]
 pub fn sum(bytes: &[u8]) -> u16 {
-    // SAFETY: what was chosen is available; without COPY nothing is written.
-    unsafe { dispatch::<false>(core::ptr::null_mut(), bytes.as_ptr(), bytes.len()) }
+    // SAFETY: the bytes are borrowed.
+    unsafe { sum_raw(bytes.as_ptr(), bytes.len()) }
+}
+
+/// As [`sum`], of bytes that another process may write to meanwhile: each is read once.
+///
+/// # Safety
+/// `from` is readable for `len` bytes.
+#[inline]
+pub(crate) unsafe fn sum_raw(from: *const u8, len: usize) -> u16 {
+    // SAFETY: what was chosen is available, and without COPY nothing is written; the rest is the caller's promise.
+    unsafe { dispatch::<false>(core::ptr::null_mut(), from, len) }
 }
 
 /// Copies `from` to `to` and sums it in the same pass.

@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::doorbell;
+use crate::payload::Payload;
 use crate::region::Region;
 use crate::sys;
 
@@ -117,7 +118,8 @@ impl Wire {
 
     /// Copies `bytes` to the ring at cursor `at`.
     #[inline]
-    fn put(&self, at: u32, bytes: &[u8]) {
+    fn put<'a>(&self, at: u32, bytes: impl Into<Payload<'a>>) {
+        let bytes = bytes.into();
         let start = (at & (self.capacity - 1)) as usize;
         let base = self.send_base + HEADER_BYTES;
         if start + bytes.len() <= self.capacity as usize {
@@ -161,7 +163,7 @@ impl Wire {
     /// # Panics
     /// When the parts are longer than `len`, or the record is larger than the ring: our own mistake.
     #[inline]
-    pub fn send<'a>(&mut self, len: usize, parts: impl Iterator<Item = &'a [u8]>) -> bool {
+    pub fn send<'a>(&mut self, len: usize, parts: impl Iterator<Item = impl Into<Payload<'a>>>) -> bool {
         let needed = LENGTH_BYTES + len.next_multiple_of(LENGTH_BYTES);
         assert!(needed <= self.capacity as usize, "a record fits the ring");
         if !self.has_room(needed) {
@@ -170,6 +172,7 @@ impl Wire {
         self.put(self.tail, &(len as u64).to_ne_bytes());
         let mut at = LENGTH_BYTES;
         for part in parts {
+            let part = part.into();
             assert!(at + part.len() <= LENGTH_BYTES + len, "parts are as long as was said");
             self.put(self.tail.wrapping_add(at as u32), part);
             at += part.len();

@@ -41,7 +41,7 @@ impl Packet {
             return None;
         }
         let mut bytes = Vec::with_capacity(frames.iter().map(|frame| frame.len()).sum());
-        frames.iter().for_each(|frame| bytes.extend_from_slice(frame.bytes()));
+        frames.iter().for_each(|frame| frame.payload().append_to(&mut bytes));
         if let Checksum::Partial { start, offset } = first.checksum() {
             let (start, field) = (usize::from(start), usize::from(start) + usize::from(offset));
             let sum = match !checksum::sum(bytes.get(start..)?) {

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use ringway_shm::wire::{Broken, Wire, WireEnd};
-use ringway_shm::{Arena, Burst, Instant};
+use ringway_shm::{Arena, Burst, Frame, Instant, Payload};
 
 use crate::inlet::Inlet;
 use crate::{Capabilities, Counters, Device, Medium, vnet};
@@ -134,9 +134,9 @@ impl Link {
         let Some(first) = burst.front() else { return false };
         let header = vnet::encode(first);
         if !first.continues() {
-            return self.wire.send(vnet::BYTES + len, [&header[..], first.bytes()].into_iter());
+            return self.wire.send(vnet::BYTES + len, [Payload::from(&header), first.payload()].into_iter());
         }
-        self.wire.send(vnet::BYTES + len, std::iter::once(&header[..]).chain(burst.front_packet().map(|frame| frame.bytes())))
+        self.wire.send(vnet::BYTES + len, std::iter::once(Payload::from(&header)).chain(burst.front_packet().map(Frame::payload)))
     }
 }
 

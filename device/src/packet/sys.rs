@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ringway_shm::{Burst, Duration};
+use ringway_shm::{Burst, Duration, Payload};
 
 use crate::sys::{check, piece};
 use crate::vnet;
@@ -375,9 +375,9 @@ impl SendBatch {
                 self.starts.push(self.pieces.len());
                 self.headers.push(vnet::encode(frame));
                 // `headers` never grows past its capacity, so it does not move.
-                self.pieces.push(piece(&self.headers[self.headers.len() - 1]));
+                self.pieces.push(piece(Payload::from(&self.headers[self.headers.len() - 1])));
             }
-            self.pieces.push(piece(frame.bytes()));
+            self.pieces.push(piece(frame.payload()));
             first = !frame.continues();
         }
         for (index, &start) in self.starts.iter().enumerate() {

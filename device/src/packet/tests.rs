@@ -1,7 +1,7 @@
 //! What the device holds while nobody looks.
 
 use ringway_shm::slab::Slabs;
-use ringway_shm::{Burst, Frame, Instant};
+use ringway_shm::{Burst, Instant, Room};
 
 use super::inbound::LARGE_ENOUGH;
 use super::{Packet as PacketDevice, PacketOptions};
@@ -280,11 +280,11 @@ struct Reader {
 }
 
 impl Rooms for Reader {
-    fn room(&mut self, head: &[u8], len: usize) -> Option<(usize, Frame)> {
+    fn room(&mut self, head: &[u8], len: usize) -> Option<(usize, Room)> {
         // Behind Ethernet and IPv4 without options; the TCP header says its length.
         let headers = (head.get(23) == Some(&6)).then(|| 34 + usize::from(head[46] >> 4) * 4)?;
         self.asked += 1;
-        self.memory.take(len - headers).map(|payload| (headers, payload))
+        self.memory.take(len - headers).map(|payload| (headers, Room::of(payload)))
     }
 
     fn are_enough(&self) -> bool {

@@ -126,7 +126,8 @@ impl TcpStream {
             return Err(ReadError::Lent);
         }
         let frame = match core.stack.take_frame(entry.socket) {
-            Ok(frame) => frame,
+            // A packet of a new connection may have been read to memory of an application whose connection it would have been.
+            Ok(frame) => frame.into_own().expect("a received frame is nobody else's"),
             Err(error) => return nothing_read(error, entry.error).map(|()| None),
         };
         entry.lent += 1;
@@ -328,7 +329,7 @@ impl TcpStream {
         };
         let class = if chunk.len() <= SMALL_BYTES - usize::from(SMALL_HEADROOM) { Class::Small } else { Class::Large };
         let copy = match chunk.len() <= LARGE_BYTES - usize::from(LARGE_HEADROOM) {
-            true => Sockets::may_reserve(class, &core.arena).then(|| core.arena.alloc_from(&chunk)).flatten(),
+            true => Sockets::may_reserve(class, &core.arena).then(|| core.arena.alloc_from(&*chunk)).flatten(),
             false => {
                 Sockets::may_extend(&core.arena).then(|| core.arena.frame_of(&Content::new(&*chunk), 0..chunk.len())).flatten()
             }

@@ -256,7 +256,7 @@ impl Region {
             let Some(message) = core.stack.udp_receive(id, &mut frames) else { return true };
             self.channel.push_rx(slot, &envelope_of(&message, core).encode());
             for frame in frames.iter() {
-                self.channel.push_rx(slot, frame.bytes());
+                self.channel.push_rx(slot, frame.payload());
             }
             frames.clear();
         }

@@ -162,7 +162,7 @@ impl Region {
                 }
                 Err(frame) => frame,
             };
-            let pushed = self.channel.push_rx(slot, frame.bytes());
+            let pushed = self.channel.push_rx(slot, frame.payload());
             unread += pushed as u32;
             if pushed < frame.len() {
                 frame.pull(pushed);

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use ringway_shm::channel::{Attachment, Operation, REQUESTS_MAX, Request, SlotIndex, SlotRef};
-use ringway_shm::{Arena, Duration, Frame, Instant};
+use ringway_shm::{Arena, Duration, Instant, Room};
 use ringway_stack::{Event, SocketId};
 
 use super::Cookie;
@@ -111,7 +111,7 @@ impl Region {
     }
 
     /// Reserves memory of the group for payload of one of its connections that still reads.
-    pub(super) fn room(&mut self, slot: SlotIndex, id: SocketId, len: usize, arena: &Arena) -> Option<Frame> {
+    pub(super) fn room(&mut self, slot: SlotIndex, id: SocketId, len: usize, arena: &Arena) -> Option<Room> {
         let socket = self.sockets.get(slot).filter(|socket| socket.is(id) && !socket.closing)?;
         if socket.kind != Kind::Connection || self.detached {
             return None;

@@ -75,7 +75,7 @@ fn act(worker: &mut Attachment, arena: &Arena, frames: &mut Vec<Frame>, step: u8
         }
         4 => {
             // Payload that a device reads to the region; some of it is dropped before it is pushed.
-            frames.extend(worker.room_rx(arena, 16_384 + usize::from(input.word()) % 49_000));
+            frames.extend(worker.room_rx(arena, 16_384 + usize::from(input.word()) % 49_000).map(ringway_shm::Room::into_frame));
             if !input.byte().is_multiple_of(4) {
                 let pushed = frames.pop().map(|frame| worker.push_room(slot, frame));
                 frames.extend(pushed.and_then(Result::err));

@@ -17,7 +17,7 @@ impl Drop for Temporary {
 }
 
 fn write(writer: &mut CaptureWriter, number: u64, bytes: &[u8]) {
-    let mut pieces = bytes.chunks(7);
+    let mut pieces = bytes.chunks(7).map(Payload::from);
     writer.write_pieces(Instant::from_nanos(number), 3, Direction::Sent, &mut pieces);
 }
 

@@ -17,6 +17,7 @@ pub use super::shape::Shape;
 pub(crate) use crate::event_set::Bits;
 use crate::event_set::EventSet;
 use crate::list;
+use crate::payload::Payload;
 use crate::region::{Region, Shared};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -461,7 +462,8 @@ impl Map {
 
     /// Copies into a receive chunk.
     #[inline]
-    pub(crate) fn write_rx(&self, chunk: u32, offset: usize, bytes: &[u8]) {
+    pub(crate) fn write_rx<'a>(&self, chunk: u32, offset: usize, bytes: impl Into<Payload<'a>>) {
+        let bytes = bytes.into();
         assert!(offset + bytes.len() <= self.rx_capacity(chunk));
         self.region.write(self.rx_offset(chunk) + offset, bytes);
     }

@@ -178,7 +178,7 @@ impl Cursor<'_> {
         while !to.is_empty() {
             let Some(view) = self.next(to.len()) else { return };
             let (head, tail) = to.split_at_mut(view.len());
-            head.copy_from_slice(view.bytes());
+            view.payload().copy_to(head);
             to = tail;
         }
         let mut left = count - copied;

@@ -243,7 +243,7 @@ impl Ip {
         let mut total = checksum::sum(first.bytes());
         let mut offset = first.len();
         for frame in &self.rest {
-            total = checksum::add_at(total, offset, checksum::sum(frame.bytes()));
+            total = checksum::add_at(total, offset, frame.payload().sum());
             offset += frame.len();
         }
         total

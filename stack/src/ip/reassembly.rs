@@ -331,7 +331,7 @@ fn pull_up(arena: &Arena, fragment: &Fragment, len: usize, frames: &mut Vec<Fram
     while !to.is_empty() {
         let count = to.len().min(frames.first()?.len());
         let (head, tail) = to.split_at_mut(count);
-        head.copy_from_slice(&frames[0].bytes()[..count]);
+        frames[0].payload().slice(0..count).copy_to(head);
         frames[0].pull(count);
         if frames[0].is_empty() {
             frames.remove(0);
@@ -360,7 +360,7 @@ fn unpin(arena: &Arena, mut frame: Frame, header_len: usize) -> Frame {
     }
     let copy = arena.alloc(Class::Small).map(|mut small| {
         small.reserve(HEADROOM.min(SMALL_BYTES - frame.len()));
-        small.extend(frame.len()).copy_from_slice(frame.bytes());
+        frame.payload().copy_to(small.extend(frame.len()));
         small
     });
     let mut frame = copy.unwrap_or(frame);

@@ -135,11 +135,18 @@ impl Connection<'_, '_> {
     }
 
     /// RFC 4861 §7.3.1: confirms that the peer is reachable.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn confirm_neighbor(&mut self) {
         if self.env.ip.has_doubted_neighbors() {
-            let (local, remote) = self.tcb.template.addresses();
-            self.env.ip.confirm(self.now, local, remote);
+            self.apart().confirm_doubted_neighbor();
         }
+    }
+
+    /// Out of line, so that the fast path keeps no registers for addresses.
+    #[cold]
+    #[inline(never)]
+    fn confirm_doubted_neighbor(&mut self) {
+        let (local, remote) = self.tcb.template.addresses();
+        self.env.ip.confirm(self.now, local, remote);
     }
 }

@@ -463,11 +463,11 @@ impl Connection<'_, '_> {
                 mark_sent(arena, &piece, now_us, plan.again, pushed);
                 let view = || arena.share(piece.slot, piece.offset, piece.len);
                 if !link.sends_partial_checksums {
-                    let part = piece.sum.unwrap_or_else(|| checksum::sum(view().bytes()));
+                    let part = piece.sum.unwrap_or_else(|| view().payload().sum());
                     sum = checksum::add_at(sum, written, part);
                 }
                 if inline || !link.gathers {
-                    first.extend(piece.len).copy_from_slice(view().bytes());
+                    view().payload().copy_to(first.extend(piece.len));
                 }
                 written += piece.len;
             });

@@ -130,7 +130,7 @@ impl Connection<'_, '_> {
         if !back.is_some() || arena.share(back, 0, arena.queued_len(back)).tailroom() < frame.len() {
             return false;
         }
-        let copied = self.tcb.receive_queue.append_bytes(arena, frame.bytes());
+        let copied = self.tcb.receive_queue.append_bytes(arena, frame.payload());
         debug_assert!(copied == 0 || copied == frame.len());
         copied > 0
     }

@@ -1,7 +1,7 @@
 //! A received segment as a value: header fields and a list of payload frames.
 
 use ringway_shm::arena::{LARGE_BYTES, LARGE_HEADROOM};
-use ringway_shm::{Arena, Burst, Frame, FrameQueue, Note, SegmentationKind};
+use ringway_shm::{Arena, Burst, Frame, FrameQueue, Note, Payload, SegmentationKind};
 
 use crate::ip::Datagram;
 use crate::wire::tcp::{FIN, Header, PSH, SYN};
@@ -187,7 +187,11 @@ pub(crate) fn split(arena: &Arena, queue: &mut FrameQueue, len: usize) -> Option
             head.push_back(frame, note);
             continue;
         }
-        let behind = copy(arena, &frame.bytes()[room..], Note { sequence: note.sequence.wrapping_add(room as u32), ..note });
+        let behind = copy(
+            arena,
+            frame.payload().slice(room..frame.len()),
+            Note { sequence: note.sequence.wrapping_add(room as u32), ..note },
+        );
         frame.truncate(room);
         head.push_back(frame, note);
         let mut rest = core::mem::replace(queue, head);
@@ -202,10 +206,12 @@ pub(crate) fn split(arena: &Arena, queue: &mut FrameQueue, len: usize) -> Option
 }
 
 /// Copies `bytes` into as many frames as needed, all or none; `note` is the first one's.
-fn copy(arena: &Arena, bytes: &[u8], note: Note) -> Option<FrameQueue> {
+fn copy(arena: &Arena, mut bytes: Payload<'_>, note: Note) -> Option<FrameQueue> {
     let mut copies = FrameQueue::default();
     let mut sequence = note.sequence;
-    for piece in bytes.chunks(LARGE_BYTES - usize::from(LARGE_HEADROOM)) {
+    while !bytes.is_empty() {
+        let (piece, behind) = bytes.split_at(bytes.len().min(LARGE_BYTES - usize::from(LARGE_HEADROOM)));
+        bytes = behind;
         let Some(frame) = arena.alloc_from(piece) else {
             copies.clear(arena);
             return None;

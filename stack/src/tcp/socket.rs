@@ -13,7 +13,6 @@ use crate::ip::{Ip, Template};
 use crate::source::Source;
 use crate::stack::Env;
 use crate::stats::Counter;
-use crate::wire::checksum;
 use crate::wire::tcp::SACK_BLOCKS_MAX;
 
 use super::Tcp;
@@ -228,7 +227,7 @@ impl Tcp {
         }
         connection.check_application_limited();
         let shape = connection.extent_shape();
-        let sum = shape.sum.then(|| checksum::sum(frame.bytes()));
+        let sum = shape.sum.then(|| frame.payload().sum());
         connection.tcb.enqueue(frame, sum);
         connection.mark_data();
         connection.open_waiting();

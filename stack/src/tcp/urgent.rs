@@ -140,7 +140,7 @@ fn byte_at(arena: &Arena, segment: &Segment, offset: u32) -> Option<u8> {
     while slot.is_some() {
         let len = arena.queued_len(slot);
         if offset < len {
-            return arena.share(slot, offset, 1).bytes().first().copied();
+            return arena.share(slot, offset, 1).payload().first();
         }
         offset -= len;
         slot = arena.next(slot);

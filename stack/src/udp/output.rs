@@ -96,7 +96,7 @@ impl Udp {
                 first.set_segmentation(Segmentation { kind: SegmentationKind::Udp, size: outgoing.segment });
             }
         } else if !outgoing.no_checksum {
-            let parts = core::iter::once(first.bytes()).chain(self.packet.iter().map(Frame::bytes));
+            let parts = core::iter::once(first.payload()).chain(self.packet.iter().map(Frame::payload));
             let sum = checksum::add(pseudo, checksum::sum_of_parts(parts));
             put_checksum(&mut first, checksum_field(sum));
         }

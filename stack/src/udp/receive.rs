@@ -115,7 +115,7 @@ impl Udp {
             return Ok(());
         }
         let pseudo = checksum::pseudo_header(datagram.remote(), datagram.local(), ipv4::PROTOCOL_UDP, len);
-        let parts = core::iter::once(first.bytes()).chain(self.rest.iter().map(Frame::bytes));
+        let parts = core::iter::once(first.payload()).chain(self.rest.iter().map(Frame::payload));
         let good = checksum::add(pseudo, checksum::sum_of_parts(parts)) == 0xffff;
         good.then_some(()).ok_or(Counter::UdpInCsumErrors)
     }
@@ -290,7 +290,7 @@ fn unpin(arena: &Arena, frame: Frame) -> Frame {
     }
     let Some(mut small) = arena.alloc(Class::Small) else { return frame };
     small.reserve(0);
-    small.extend(frame.len()).copy_from_slice(frame.bytes());
+    frame.payload().copy_to(small.extend(frame.len()));
     small
 }
 

@@ -6,6 +6,8 @@
 
 use core::net::IpAddr;
 
+use ringway_shm::Payload;
+
 /// The sum of `bytes`, as if a zero byte followed an odd number of them.
 #[inline]
 pub fn sum(bytes: &[u8]) -> u16 {
@@ -60,10 +62,11 @@ fn address(ip: IpAddr) -> u16 {
 }
 
 /// The sum of the parts of a packet, in order.
-pub fn sum_of_parts<'a>(parts: impl Iterator<Item = &'a [u8]>) -> u16 {
+pub fn sum_of_parts<'a>(parts: impl Iterator<Item = impl Into<Payload<'a>>>) -> u16 {
     let (mut total, mut offset) = (0, 0);
     for part in parts {
-        total = add_at(total, offset, sum(part));
+        let part = part.into();
+        total = add_at(total, offset, part.sum());
         offset += part.len();
     }
     total

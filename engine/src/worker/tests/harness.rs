@@ -1,13 +1,17 @@
 //! Two workers, a wire, applications, and time that only a test advances.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use ringway_device::Device;
+use ringway_device::impair::{Impair, Impairments};
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
 use ringway_shm::channel::{
@@ -162,6 +166,7 @@ pub(super) struct App {
     pub(super) client: Client,
     worker: usize,
     pub(super) region: RegionId,
+    memory: File,
     _control: ControlConnection,
 }
 
@@ -181,15 +186,20 @@ impl Net {
 
     /// The same on a wire of another kind.
     pub(super) fn on(options: MemoryOptions) -> Net {
-        Net::with(options, None)
+        Net::with(options, None, None)
+    }
+
+    /// The same on a wire that does `harm` to what the second worker sends.
+    pub(super) fn impaired(options: MemoryOptions, harm: Option<Impairments>) -> Net {
+        Net::with(options, None, harm)
     }
 
     /// The same, with the first worker as one of several: `others` is their mock.
     pub(super) fn divided(others: &Recorder) -> Net {
-        Net::with(MemoryOptions::default(), Some(others))
+        Net::with(MemoryOptions::default(), Some(others), None)
     }
 
-    fn with(options: MemoryOptions, others: Option<&Recorder>) -> Net {
+    fn with(options: MemoryOptions, others: Option<&Recorder>, harm: Option<Impairments>) -> Net {
         let (owned, guarded) = (Arc::new(AtomicUsize::new(0)), Guarded::default());
         let now = Instant::from_millis(1_000);
         let make = |seed: u64| {
@@ -203,7 +213,11 @@ impl Net {
         let mut workers = [make(1), make(2)];
         let wire = memory::pair(workers[0].arena(), workers[1].arena(), options);
         add_interface(&mut workers[0], 0, Box::new(wire.0), now);
-        add_interface(&mut workers[1], 1, Box::new(wire.1), now);
+        let second: Box<dyn Device> = match harm {
+            None => Box::new(wire.1),
+            Some(harm) => Box::new(Impair::new(Box::new(wire.1), workers[1].arena(), 7, harm, Impairments::default())),
+        };
+        add_interface(&mut workers[1], 1, second, now);
         let mut net = Net { now, workers, apps: Vec::new(), owned, guarded };
         net.attach(0, [1; 16]);
         net.attach(1, [2; 16]);
@@ -230,7 +244,8 @@ impl Net {
             (attaching.join().expect("no panic").expect("attached"), control)
         });
         std::fs::remove_file(&path).expect("it is ours");
-        self.apps.push(App { client, worker, region: memory.region, _control: control });
+        let file = File::from(memory.memory.as_fd().try_clone_to_owned().expect("a descriptor"));
+        self.apps.push(App { client, worker, region: memory.region, memory: file, _control: control });
         self.apps.len() - 1
     }
 
@@ -435,6 +450,18 @@ impl Net {
         })
     }
 
+    /// Writes `count` words to chunks of the group's region, in whatever state they are.
+    pub(super) fn scribble_over_payload(&mut self, app: usize, seed: u64, count: usize) {
+        let mut random = Random(seed);
+        let memory = &self.apps[app].memory;
+        let (bulk, end) = (u64::from(SHAPE.tx_bulk) * (32 << 10), memory.metadata().expect("a memory file").len());
+        for _ in 0..count {
+            // Bulk chunks lie behind all lists, and rooms behind these.
+            let at = end - 8 - random.next() % bulk;
+            memory.write_all_at(&random.next().to_le_bytes(), at).expect("shared memory");
+        }
+    }
+
     /// Sends false messages on a datagram socket; now and then another socket takes its slot.
     pub(super) fn fire_lying_messages(&mut self, app: usize, seed: u64, count: usize) {
         let mut random = Random(seed);
@@ -527,7 +554,7 @@ fn nonsense(random: &mut Random) -> Operation {
     }
 }
 
-fn add_interface(worker: &mut Worker, number: usize, device: Box<dyn ringway_device::Device>, now: Instant) {
+fn add_interface(worker: &mut Worker, number: usize, device: Box<dyn Device>, now: Instant) {
     let mac = |number: usize| MacAddress([2, 0, 0, 0, 0, number as u8 + 1]);
     let ip = |number: usize| IpAddr::V4(Ipv4Addr::from(ADDRESSES[number]));
     let info =

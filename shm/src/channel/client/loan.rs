@@ -15,6 +15,7 @@ use super::Client;
 use super::receive::ReceiveError;
 use super::send::SendError;
 use crate::list;
+use crate::payload::PayloadMut;
 use crate::sync::Ordering;
 
 /// Received bytes, lent. Dropping it gives them back.
@@ -94,7 +95,8 @@ impl Client {
         let place = self.map.rx_place(loan.chunk, loan.offset as usize, loan.len as usize);
         // SAFETY: inside the mapping, which lives as long as `self`. The chunk was taken off its list and is not given back
         // before `loan` is, so this process does not write to it; the worker, which an application trusts with all its
-        // bytes, writes only to chunks that were given back.
+        // bytes, writes only to chunks that were given back. Other processes of the group could write here, as they could to
+        // every socket that they share: a group trusts its own processes (docs/isolation.md), which keep to this rule too.
         unsafe { slice::from_raw_parts(place.as_ptr(), loan.len as usize) }
     }
 
@@ -146,7 +148,7 @@ impl Client {
 
     /// Sends up to `count` bytes that `fill` writes to where they will leave from, a chunk at a time, while there is room that is
     /// worth waking for. It says how many it has written; fewer than there is room for are the last. Chunks of other threads may
-    /// come between.
+    /// come between. It is for the kernel, which writes through the pointer: nothing here borrows the bytes.
     ///
     /// # Errors
     /// See [`SendError`]; nothing was sent then. `fill` may have been called in vain.
@@ -154,15 +156,17 @@ impl Client {
         &self,
         slot: SlotRef,
         count: usize,
-        mut fill: impl FnMut(&mut [u8]) -> usize,
+        mut fill: impl FnMut(PayloadMut<'_>) -> usize,
     ) -> Result<usize, SendError> {
         let shared = self.slot(slot.index);
         let (mut done, mut is_over) = (0, count == 0);
         while !is_over && self.is_writable(slot.index) {
             let wanted = (count - done).min(shared.send_space() as usize);
             let sent = self.reserve(slot, wanted).and_then(|mut room| {
-                let filled = fill(&mut room).min(room.len());
-                is_over = filled < room.len();
+                let place = room.payload_mut();
+                let len = place.len();
+                let filled = fill(place).min(len);
+                is_over = filled < len;
                 room.commit(filled).map(|()| filled)
             });
             match sent {
@@ -187,7 +191,8 @@ impl Client {
         assert_eq!(reservation.region, self.region_number(), "a reservation of another client");
         let place = self.map.tx_place(reservation.chunk, 0, reservation.len as usize);
         // SAFETY: inside the mapping, which lives as long as `self`; the chunk is the reservation's alone until it is
-        // committed or cancelled, and the reservation is borrowed mutably.
+        // committed or cancelled, and the reservation is borrowed mutably. The worker reads only chunks that were committed, and
+        // the group's other processes keep to the rules, as in `lent_bytes`.
         unsafe { slice::from_raw_parts_mut(place.as_ptr(), reservation.len as usize) }
     }
 
@@ -273,6 +278,15 @@ impl Reserved<'_> {
     pub fn commit(mut self, count: usize) -> Result<(), SendError> {
         let reservation = self.reservation.take().expect("only this, into_reservation and drop take it");
         self.client.commit(reservation, count)
+    }
+
+    /// The bytes to fill, for a system call.
+    pub fn payload_mut(&mut self) -> PayloadMut<'_> {
+        let reservation = self.reservation.as_ref().expect("only what consumes it takes it");
+        let len = reservation.len as usize;
+        let place = self.client.map.tx_place(reservation.chunk, 0, len);
+        // SAFETY: as in `Client::reserved_bytes`.
+        unsafe { PayloadMut::new(place, len) }
     }
 
     /// Lets go of the borrow; the caller owes [`Client::commit`] or [`Client::cancel`].

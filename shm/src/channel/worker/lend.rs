@@ -4,7 +4,8 @@
 //! device, and when the last of them is gone, because the peer has acknowledged the bytes or the connection is over, the
 //! chunk goes back to the application's free list. Promises: the region stays mapped while a frame is left, whatever has
 //! become of the application; a chunk that is needed here is not taken a second time. Does not promise that its bytes keep still:
-//! an application that writes to what it has pushed spoils its own stream, and nothing else is decided by those bytes.
+//! an application that writes to what it has pushed spoils its own stream, and nothing else is decided by those bytes. So the
+//! frames are foreign: their bytes are copied, summed or shown to the kernel, never borrowed.
 
 use std::sync::Arc;
 
@@ -86,8 +87,9 @@ impl Attachment {
         }
         let place = self.map.tx_place(chunk, offset, part);
         self.lender.hold(chunk);
-        // SAFETY: inside the mapping, which the lender keeps; it hears of `chunk` when the last frame is gone.
-        let frame = unsafe { arena.extent_over(place, part, Access::Read, self.lender.clone(), chunk) };
+        // SAFETY: inside the mapping, which the lender keeps; it hears of `chunk` when the last frame is gone. The application may
+        // write there, as `Foreign` says.
+        let frame = unsafe { arena.extent_over(place, part, Access::Foreign, self.lender.clone(), chunk) };
         match frame {
             Some(_) => self.advance_tx(index, part),
             // The queue still holds it, so this gives nothing back.

@@ -3,6 +3,7 @@
 use super::super::layout::{LARGE_CHUNK, SMALL_CHUNK, Shape, WORKER_ATTEMPTS};
 use super::Attachment;
 use crate::list::{self, EMPTY, node, word};
+use crate::payload::Payload;
 use crate::sync::{Ordering, fence};
 
 /// Who has which receive chunk. A leased chunk is linked in its slot's private list.
@@ -81,15 +82,19 @@ impl Attachment {
     /// Copies `bytes` into chunks of the slot and says how many fitted. They become visible with
     /// [`publish_rx`](Self::publish_rx). Fewer than all: no chunk is free; the application will send
     /// `Reclaim` (or `Consumed`) when some came back.
-    pub fn push_rx(&mut self, index: u32, bytes: &[u8]) -> usize {
+    pub fn push_rx<'a>(&mut self, index: u32, bytes: impl Into<Payload<'a>>) -> usize {
+        self.push_payload(index, bytes.into())
+    }
+
+    fn push_payload(&mut self, index: u32, bytes: Payload<'_>) -> usize {
         let mut done = self.fill_open(index, bytes);
         while done < bytes.len() {
-            let rest = &bytes[done..];
+            let rest = bytes.slice(done..bytes.len());
             // Behind a chunk that is full more will come: small ones are for lone messages.
             let bulk = self.slots.of(index).open_newest != EMPTY;
             let Some(chunk) = self.lease(index, if bulk { LARGE_CHUNK } else { rest.len() }) else { break };
             let part = rest.len().min(self.map.rx_capacity(chunk));
-            self.map.write_rx(chunk, 0, &rest[..part]);
+            self.map.write_rx(chunk, 0, rest.slice(0..part));
             done += part;
             self.open_chunk(index, chunk, part);
         }
@@ -122,13 +127,13 @@ impl Attachment {
     }
 
     /// Uses up the room of the chunk that was filled last, if it is still private.
-    fn fill_open(&mut self, index: u32, bytes: &[u8]) -> usize {
+    fn fill_open(&mut self, index: u32, bytes: Payload<'_>) -> usize {
         let slot = self.slots.of(index);
         let Some(chunk) = node(slot.open_newest, self.rx.count) else { return 0 };
         let filled = slot.open_len as usize;
         let part = bytes.len().min(self.map.rx_capacity(chunk) - filled);
         slot.open_len += part as u32;
-        self.map.write_rx(chunk, filled, &bytes[..part]);
+        self.map.write_rx(chunk, filled, bytes.slice(0..part));
         self.map.rx_record(chunk).len.store((filled + part) as u32, Ordering::Relaxed);
         part
     }

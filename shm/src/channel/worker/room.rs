@@ -4,7 +4,8 @@
 //! others, and what comes out in order is pushed by its number, without a copy. Whatever the stack drops, or the frame's end
 //! elsewhere, gives the chunk back. There are two sizes: chunks of 64 KiB for what would fill a quarter of one, and of 16 KiB
 //! for what no large chunk holds. Promises: a chunk under a frame is nobody else's; the region stays mapped while one is
-//! left. The application may write to the chunk meanwhile: nothing is decided by payload, so it only changes what it reads.
+//! left. The application may write to the chunk meanwhile: nothing is decided by payload, and the frames are foreign, so it only
+//! changes what it reads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +14,7 @@ use super::Attachment;
 use crate::arena::Arena;
 use crate::extent::{Access, Backing, EXTENT_BYTES_MAX};
 use crate::frame::Frame;
+use crate::payload::Room;
 use crate::sync::{AtomicU32, Ordering};
 
 /// Smaller payloads are copied: one large frame holds them, and one large chunk.
@@ -95,10 +97,10 @@ impl Rooms {
 
     /// The chunk at whose start the frame's bytes lie, if nobody else sees them.
     fn chunk_under(&self, frame: &Frame) -> Option<u32> {
-        if frame.is_in_area() || frame.is_empty() || !frame.is_exclusive() {
+        if !frame.is_foreign() || frame.is_empty() || !frame.is_alone() {
             return None;
         }
-        let address = frame.bytes().as_ptr() as usize;
+        let address = frame.payload().as_ptr() as usize;
         self.bulk.chunk_at(&self.map, address).or_else(|| self.middle.chunk_at(&self.map, address))
     }
 
@@ -116,9 +118,9 @@ impl Backing for Rooms {
 }
 
 impl Attachment {
-    /// A frame of `len` bytes over a receive chunk of such a size, to be written. `None`: it would be too small or too large to be
-    /// worth it, or no chunk or extent is free.
-    pub fn room_rx(&mut self, arena: &Arena, len: usize) -> Option<Frame> {
+    /// Room for `len` bytes in a receive chunk of such a size. `None`: it would be too small or too large to be worth it, or no
+    /// chunk or extent is free.
+    pub fn room_rx(&mut self, arena: &Arena, len: usize) -> Option<Room> {
         if !(ROOM_MIN..=EXTENT_BYTES_MAX).contains(&len) {
             return None;
         }
@@ -127,13 +129,13 @@ impl Attachment {
             self.rooms.take(len)
         })?;
         let place = self.map.rx_place(chunk, 0, len);
-        // SAFETY: inside the mapping, which the rooms keep; the chunk was free, so no other frame is over it, and the worker
-        // writes to it through this frame alone until `release` is told.
-        let frame = unsafe { arena.extent_over(place, len, Access::Write, self.rooms.clone(), chunk) };
+        // SAFETY: inside the mapping, which the rooms keep until `release` is told. The application may write there, as `Foreign` says.
+        let frame = unsafe { arena.extent_over(place, len, Access::Foreign, self.rooms.clone(), chunk) };
         if frame.is_none() {
             self.rooms.put(chunk);
         }
-        frame
+        // SAFETY: the chunk was free, so no other frame is over it; a mapping of a region can be written.
+        frame.map(|frame| unsafe { Room::over(frame) })
     }
 
     /// Gives the slot the bytes of a frame of [`room_rx`](Self::room_rx), where they lie; they become visible as those of

@@ -116,7 +116,7 @@ fn act(worker: &mut Attachment, arena: &Arena, frames: &mut Vec<Frame>, random: 
             frames.extend(worker.lend_tx(slot, arena, random.below(70_000) as usize));
         }
         18 => drop(frames.pop()),
-        19 => frames.extend(worker.room_rx(arena, 16_384 + random.below(50_000) as usize)),
+        19 => frames.extend(worker.room_rx(arena, 16_384 + random.below(50_000) as usize).map(crate::Room::into_frame)),
         20 => {
             let pushed = frames.pop().map(|frame| worker.push_room(slot, frame));
             frames.extend(pushed.and_then(Result::err));

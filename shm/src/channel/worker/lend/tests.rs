@@ -41,7 +41,7 @@ fn much_at_once_leaves_in_frames_over_its_chunks_and_the_rest_is_copied() {
     let lens: Vec<usize> = frames.iter().map(Frame::len).collect();
     assert_eq!(lens, [20_000, 12_768, 20_000, 12_768, 20_000, 12_768], "at most what was asked for, and not beyond a chunk");
     assert_eq!(bench.worker.tx_available(slot.index), 1000);
-    let mut arrived: Vec<u8> = frames.iter().flat_map(|frame| frame.bytes()).copied().collect();
+    let mut arrived: Vec<u8> = frames.iter().flat_map(|frame| frame.payload().to_vec()).collect();
     arrived.extend(bench.copy_tx(slot));
     assert!(arrived == bytes, "other bytes came out than went in");
     assert_eq!(bench.worker.tx_copied(slot.index) as usize, bytes.len());
@@ -136,10 +136,10 @@ fn frames_outlive_the_application_and_the_workers_end() {
     bench.worker.tx_available(slot.index);
     let frame = bench.worker.lend_tx(slot.index, &arena, usize::MAX).expect("a frame");
     drop(bench);
-    assert!(frame.bytes() == bytes, "the region is still mapped");
+    assert!(frame.payload().to_vec() == bytes, "the region is still mapped");
     let again = frame.share();
     drop(frame);
-    assert!(again.bytes() == bytes);
+    assert!(again.payload().to_vec() == bytes);
 }
 
 #[test]

@@ -17,9 +17,9 @@ fn pattern(len: usize) -> Vec<u8> {
 
 /// A packet's payload, read to a room.
 fn arrive(bench: &mut Bench, arena: &Arena, bytes: &[u8]) -> Frame {
-    let mut frame = bench.worker.room_rx(arena, bytes.len()).expect("a room");
-    frame.bytes_mut().copy_from_slice(bytes);
-    frame
+    let mut room = bench.worker.room_rx(arena, bytes.len()).expect("a room");
+    room.payload_mut().write(0, bytes);
+    room.into_frame()
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn small_payload_and_more_than_there_are_chunks_go_elsewhere() {
     let (mut bench, arena) = (Bench::new(SHAPE), arena());
     assert!(bench.worker.room_rx(&arena, ROOM_MIN - 1).is_none());
     assert!(bench.worker.room_rx(&arena, EXTENT_BYTES_MAX + 1).is_none());
-    let all: Vec<Frame> = std::iter::from_fn(|| bench.worker.room_rx(&arena, EXTENT_BYTES_MAX)).collect();
+    let all: Vec<Room> = std::iter::from_fn(|| bench.worker.room_rx(&arena, EXTENT_BYTES_MAX)).collect();
     assert_eq!(all.len(), 3);
     drop(all);
     let mut none = Bench::new(SMALL);
@@ -145,5 +145,5 @@ fn an_application_that_returns_a_chunk_under_a_frame_gets_nothing_for_it() {
     bench.worker.map.header().returned_rx.0.store(chunk + 1, Ordering::SeqCst);
     assert_eq!((bench.worker.reclaim(), bench.worker.violations(), bench.worker.free_rooms()), (0, 1, 2));
     drop(bench);
-    assert!(frame.bytes() == pattern(20_000), "the region is mapped while the frame lives");
+    assert!(frame.payload().to_vec() == pattern(20_000), "the region is mapped while the frame lives");
 }
