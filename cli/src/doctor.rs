@@ -1,12 +1,13 @@
 //! `ringway doctor`: what this machine offers, what would be chosen, and what to repair.
 //!
-//! Promises: disturbs nothing; each line is OK, WARN or FAIL and, where something can be done, the one
+//! Promises: disturbs nothing unless it is told to (`--self-test`); each line is OK, WARN or FAIL and, where something can be done, the one
 //! command that does it. Exit status 0 all well, 1 warnings, 2 something that must be repaired first.
 //! Does not do: repair by itself, except `--undo`, which removes what dead services have left.
 
 mod checks;
 mod interfaces;
 mod report;
+mod selftest;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,9 @@ pub(crate) struct Arguments {
     /// Measure the candidates on a private wire instead of only probing them
     #[arg(long)]
     pub(crate) measure: bool,
+    /// Attach AF_XDP to each interface for a moment, and test whether packets pass; a card may lose its link meanwhile
+    #[arg(long)]
+    pub(crate) self_test: bool,
     /// Remove what dead services have left
     #[arg(long)]
     pub(crate) undo: bool,
@@ -56,9 +60,15 @@ fn examine(arguments: &Arguments, report: &mut Report) {
     };
     report.ok("configuration", format!("{} keys differ from their defaults", config.changed().len()));
     match Snapshot::read() {
-        Ok(kernel) => interfaces::examine(&config, &kernel, report),
+        Ok(kernel) => {
+            interfaces::examine(&config, &kernel, report);
+            if arguments.self_test {
+                selftest::now(&config, &kernel, report);
+            }
+        }
         Err(error) => report.fail("interfaces", format!("the kernel's addresses cannot be read: {error}"), ""),
     }
+    selftest::of_services(&RunDirectory::of_this_machine(), report);
     if arguments.measure {
         interfaces::measure(report);
     }

@@ -64,14 +64,16 @@ fn examine_interface(planned: &Planned, report: &mut Report) {
             Err(text) => report.warn(&planned.name, format!("{candidate}: {text}"), ""),
         }
     }
-    report.note(&planned.name, format!("{}: not tried: attaching it may change the offloads of the card", Candidate::XdpNative));
+    report.note(
+        &planned.name,
+        format!("{}: not tried: attaching it may change the offloads of the card (--self-test)", Candidate::XdpNative),
+    );
     choose(planned, &found, report);
     report.detail("interfaces", details(planned, &found));
 }
 
 /// Drivers differ in what they do to packets of AF_XDP (docs/testing.md, Cards).
-const XDP_REMEDY: &str =
-    "interface.device = \"auto\" works with every driver; with xdp compare the bytes of a download before you rely on it";
+const XDP_REMEDY: &str = "a service tests it when it starts, towards a neighbor; `ringway doctor --self-test` does so now";
 
 /// Whether what the configuration asks for works, and what would be better.
 fn choose(planned: &Planned, found: &Probe, report: &mut Report) {
