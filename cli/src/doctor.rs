@@ -1,12 +1,13 @@
 //! `ringway doctor`: reports what this machine supports, what Ringway would use, and what to fix.
 //!
-//! Promises: changes nothing; each line is OK, NOTE, WARN or FAIL with, where there is one, the command that fixes
+//! Promises: disturbs nothing without `--self-test`; each line is OK, NOTE, WARN or FAIL with, where there is one, the command that fixes
 //! it. Exit status: 0 no problem, 1 warnings, 2 a failure that must be fixed first.
 //! Does not do: fix anything, except `--undo`, which removes the files of dead services.
 
 mod checks;
 mod interfaces;
 mod report;
+mod selftest;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,9 @@ pub(crate) struct Arguments {
     /// Also measure each device's speed on a private veth pair or tap
     #[arg(long)]
     pub(crate) measure: bool,
+    /// Attach AF_XDP to each interface for a moment, and test whether packets pass; a card may lose its link meanwhile
+    #[arg(long)]
+    pub(crate) self_test: bool,
     /// Only remove the files that dead services left
     #[arg(long)]
     pub(crate) undo: bool,
@@ -56,9 +60,15 @@ fn examine(arguments: &Arguments, report: &mut Report) {
     };
     report.ok("configuration", format!("valid; keys changed from their defaults: {}", config.changed().len()));
     match Snapshot::read() {
-        Ok(kernel) => interfaces::examine(&config, &kernel, report),
+        Ok(kernel) => {
+            interfaces::examine(&config, &kernel, report);
+            if arguments.self_test {
+                selftest::now(&config, &kernel, report);
+            }
+        }
         Err(error) => report.fail("interfaces", format!("cannot read the kernel's addresses: {error}"), ""),
     }
+    selftest::of_services(&RunDirectory::of_this_machine(), report);
     if arguments.measure {
         interfaces::measure(report);
     }

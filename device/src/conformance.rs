@@ -5,10 +5,10 @@ use ringway_shm::{Arena, Burst, Class, Instant};
 use crate::memory::{MemoryOptions, pair};
 use crate::offload::Offload;
 use crate::packet::{Packet as PacketDevice, PacketOptions};
-use crate::steering::XdpMode;
+use crate::steering::{Redirect, XdpMode};
 use crate::tap::Tap;
 use crate::testing::{Arrived, Packet, arena, arrived, in_namespace, ip, receive_some, wait_readable};
-use crate::xdp::{Redirect, Xdp, XdpOptions};
+use crate::xdp::{Xdp, XdpOptions};
 use crate::{Device, interface};
 
 /// Two ends of a wire and the arenas that they take frames from.

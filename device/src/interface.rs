@@ -69,6 +69,55 @@ impl Interface {
     }
 }
 
+/// Offloads, by the kernel's numbers of them: one bit each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Features(Vec<u32>);
+
+impl Features {
+    /// Those that are here and not in `other`.
+    pub(crate) fn without(&self, other: &Features) -> Features {
+        let word = |(at, word): (usize, &u32)| word & !other.0.get(at).copied().unwrap_or(0);
+        Features(self.0.iter().enumerate().map(word).collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+}
+
+/// The offloads that are wanted of `name`, whether or not the card can do them at the moment.
+///
+/// # Errors
+/// No such interface, or its driver does not say.
+pub(crate) fn features(name: &str) -> io::Result<Features> {
+    sys::Control::open()?.wanted_features(name).map(Features)
+}
+
+/// Wants these offloads too.
+///
+/// # Errors
+/// No such interface, or no CAP_NET_ADMIN.
+pub(crate) fn want_features(name: &str, more: &Features) -> io::Result<()> {
+    sys::Control::open()?.want_features(name, &more.0)
+}
+
+/// What an interface has counted that should not happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    pub(crate) receive_errors: u64,
+    pub(crate) transmit_errors: u64,
+    pub(crate) receive_dropped: u64,
+    pub(crate) transmit_dropped: u64,
+}
+
+/// Whether the link of interface `index` carries packets now, and what went wrong there so far.
+///
+/// # Errors
+/// No such interface.
+pub(crate) fn health(index: u32) -> io::Result<(bool, Trouble)> {
+    route::health(index)
+}
+
 /// Adds an address to the interface with this number, for use at once: nobody asks whether somebody else has it.
 ///
 /// # Errors

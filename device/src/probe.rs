@@ -15,9 +15,9 @@ use ringway_shm::{Arena, ArenaConfig};
 
 use crate::interface::{Interface, set_up};
 use crate::packet::{Packet, PacketOptions};
-use crate::steering::{Steering, XdpMode};
+use crate::steering::{Redirect, Steering, XdpMode};
 use crate::tap::Tap;
-use crate::xdp::{Redirect, Xdp, XdpOptions};
+use crate::xdp::{Xdp, XdpOptions};
 
 pub use measure::{Measurement, measure};
 #[cfg(test)]
@@ -99,6 +99,14 @@ pub fn probe(interface: &str, native: bool) -> io::Result<Probe> {
         .map(|candidate| Finding { candidate, outcome: try_out(candidate, &interface).map_err(|error| error.to_string()) })
         .collect();
     Ok(Probe { interface, findings })
+}
+
+/// Whether packet sockets can share `interface` with the kernel.
+///
+/// # Errors
+/// Why not.
+pub fn packet_works(interface: &str) -> io::Result<()> {
+    try_out(Candidate::Packet, &Interface::open(interface)?).map(drop)
 }
 
 fn try_out(candidate: Candidate, interface: &Interface) -> io::Result<String> {

@@ -65,21 +65,30 @@ pub const WORKERS_MAX: usize = 31;
 /// A program that is attached to an interface as long as this lives.
 #[derive(Debug)]
 pub struct Attachment {
-    _hold: Hold,
+    hold: Hold,
 }
 
 /// What ends the attachment when it is dropped.
 #[derive(Debug)]
 enum Hold {
     /// The kernel detaches the program when the last descriptor of the link closes.
-    Link { _link: OwnedFd },
+    Link { link: OwnedFd },
     /// See [`ingress`].
     Filter { _filter: ingress::Filter },
 }
 
 impl Attachment {
     fn by(link: OwnedFd) -> Attachment {
-        Attachment { _hold: Hold::Link { _link: link } }
+        Attachment { hold: Hold::Link { link } }
+    }
+
+    /// Puts another program into the place of an XDP program; no packet passes between the two.
+    fn replace_xdp(&self, code: &[assembler::Instruction]) -> io::Result<()> {
+        let program = sys::load(sys::ProgramKind::Xdp, code)?;
+        match &self.hold {
+            Hold::Link { link } => sys::replace_program(link.as_fd(), program.as_fd()),
+            Hold::Filter { .. } => Err(io::Error::other("a traffic-control filter is no XDP program")),
+        }
     }
 }
 
@@ -149,32 +158,47 @@ impl Steering {
 
     /// As [`hide_from_kernel`](Steering::hide_from_kernel), as kernels without TCX (before 6.6) can do it.
     fn hide_by_filter(&self, index: u32) -> io::Result<Attachment> {
-        Ok(Attachment { _hold: Hold::Filter { _filter: ingress::Filter::attach(self.table.as_fd(), index)? } })
+        Ok(Attachment { hold: Hold::Filter { _filter: ingress::Filter::attach(self.table.as_fd(), index)? } })
     }
+}
 
-    /// Gives owned packets and ICMP errors about them that arrive on interface `index` to the AF_XDP
-    /// sockets in `sockets` instead of the kernel.
+/// Which of an interface's packets go to AF_XDP sockets instead of the kernel.
+#[derive(Clone, Copy, Debug)]
+pub enum Redirect<'a> {
+    /// Packets of owned ports, and ICMP errors about them.
+    Owned(&'a Steering),
+    /// Everything: the interface belongs to the stack.
+    All,
+    /// Answers to echo requests with this identifier, and nothing else: for the self-test of a device.
+    EchoReplies(u16),
+}
+
+impl Redirect<'_> {
+    /// Attaches the program to interface `index`.
     ///
     /// # Errors
     /// The kernel refuses it, the driver lacks `mode`, or another XDP program is attached.
-    pub fn redirect(&self, index: u32, sockets: &SocketMap, mode: XdpMode) -> io::Result<Attachment> {
-        let code = program::redirect(self.table.as_fd(), sockets.map.as_fd());
-        attach_xdp(&code, index, mode)
+    pub fn attach(self, index: u32, sockets: &SocketMap, mode: XdpMode) -> io::Result<Attachment> {
+        let program = sys::load(sys::ProgramKind::Xdp, &self.program(sockets))?;
+        Ok(Attachment::by(sys::attach_xdp(program.as_fd(), index, mode)?))
     }
-}
 
-/// Gives everything that arrives on interface `index` to the AF_XDP sockets in `sockets`: for an
-/// interface that the stack has to itself.
-///
-/// # Errors
-/// As for [`Steering::redirect`].
-pub fn redirect_all(index: u32, sockets: &SocketMap, mode: XdpMode) -> io::Result<Attachment> {
-    attach_xdp(&program::redirect_all(sockets.map.as_fd()), index, mode)
-}
+    /// Puts the program into the place of the one of `attachment`.
+    ///
+    /// # Errors
+    /// The kernel refuses it; the other one stays.
+    pub fn replace(self, attachment: &Attachment, sockets: &SocketMap) -> io::Result<()> {
+        attachment.replace_xdp(&self.program(sockets))
+    }
 
-fn attach_xdp(code: &[assembler::Instruction], index: u32, mode: XdpMode) -> io::Result<Attachment> {
-    let program = sys::load(sys::ProgramKind::Xdp, code)?;
-    Ok(Attachment::by(sys::attach_xdp(program.as_fd(), index, mode)?))
+    fn program(self, sockets: &SocketMap) -> Vec<assembler::Instruction> {
+        let sockets = sockets.map.as_fd();
+        match self {
+            Redirect::Owned(steering) => program::redirect(steering.table.as_fd(), sockets),
+            Redirect::All => program::redirect_all(sockets),
+            Redirect::EchoReplies(identifier) => program::redirect_echo_replies(sockets, identifier),
+        }
+    }
 }
 
 impl PortFilter {

@@ -10,10 +10,13 @@
 //! their segment size and are dropped by the kernel in generic mode, until the peer's offloads are off.
 
 mod ledger;
+mod offloads;
 mod queue;
 mod ring;
+pub mod selftest;
 mod sys;
 
+use std::fmt;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -22,9 +25,10 @@ use ringway_shm::{Arena, Burst, Checksum, Duration, Frame, Instant};
 
 use crate::interface::Interface;
 use crate::run::{linearize, packet_len, take_packet};
-use crate::steering::{Attachment, SocketMap, Steering, XdpMode, redirect_all};
+use crate::steering::{Attachment, Redirect, SocketMap, XdpMode};
 use crate::{Capabilities, Counters, Device, Medium};
 use ledger::Ledger;
+use offloads::Offloads;
 use queue::Queue;
 
 /// A socket that is bound to no queue: it is there as long as somebody has it, and that is all it is for.
@@ -44,15 +48,6 @@ const METADATA_BYTES: usize = 24;
 const CHAIN_MAX: usize = 17;
 const BURST: usize = 64;
 const RETRY: Duration = Duration::from_micros(50);
-
-/// Which packets the device takes from the interface.
-#[derive(Clone, Copy, Debug)]
-pub enum Redirect<'a> {
-    /// Owned ports; the rest stays with the kernel.
-    Owned(&'a Steering),
-    /// Everything: the interface belongs to the stack.
-    All,
-}
 
 /// How to open the device.
 #[derive(Clone, Copy, Debug)]
@@ -76,8 +71,8 @@ impl Default for XdpOptions {
 }
 
 /// One way to set the sockets up.
-#[derive(Clone, Copy, Debug)]
-struct Plan {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
     mode: XdpMode,
     zero_copy: bool,
     /// Packets may be chains of frames.
@@ -86,13 +81,27 @@ struct Plan {
     metadata: bool,
 }
 
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mode = match self.mode {
+            XdpMode::Native => "native",
+            XdpMode::Generic => "generic",
+        };
+        let summed = if self.metadata { ", checksums by the kernel" } else { "" };
+        write!(f, "{mode}, {}{summed}", if self.zero_copy { "zero-copy" } else { "copy" })
+    }
+}
+
 /// The device; see the module's text.
 pub struct Xdp {
     /// Dropped first, so that nothing is redirected to sockets that go away.
     attachment: Option<Attachment>,
+    /// Those of the attached program.
+    sockets: SocketMap,
     queues: Vec<Queue>,
+    offloads: Offloads,
     interface: Interface,
-    plan: Plan,
+    way: Way,
     peer_leaves_checksums: bool,
     arena: Arena,
     ledger: Ledger,
@@ -109,25 +118,64 @@ impl Xdp {
     /// says what was tried.
     pub fn open(interface: &str, redirect: Redirect<'_>, options: XdpOptions, arena: &Arena) -> io::Result<Xdp> {
         let interface = Interface::open(interface)?;
-        let entries = options.ring_entries.clamp(64, 1 << 16).next_power_of_two();
-        let mut tried = Vec::new();
-        for plan in plans(&interface, options) {
-            match Xdp::open_as(&interface, redirect, plan, entries, arena) {
-                Ok(device) => return Ok(device),
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-                Err(error) => tried.push((plan, error)),
-            }
-        }
-        Err(explain(&interface, &tried))
+        Xdp::open_first(&interface, redirect, &Xdp::ways(&interface, options), options.ring_entries, arena)
     }
 
-    fn open_as(interface: &Interface, redirect: Redirect<'_>, plan: Plan, entries: u32, arena: &Arena) -> io::Result<Xdp> {
+    /// Opens `interface` in the first of `ways` that works.
+    ///
+    /// # Errors
+    /// As for [`open`](Xdp::open).
+    pub fn open_first(
+        interface: &Interface,
+        redirect: Redirect<'_>,
+        ways: &[Way],
+        ring_entries: u32,
+        arena: &Arena,
+    ) -> io::Result<Xdp> {
+        let mut tried = Vec::new();
+        for &way in ways {
+            match Xdp::open_as(interface, redirect, way, ring_entries, arena) {
+                Ok(device) => return Ok(device),
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+                Err(error) => tried.push((way, error)),
+            }
+        }
+        Err(explain(interface, &tried))
+    }
+
+    /// The ways that [`open`](Xdp::open) tries, best first.
+    pub fn ways(interface: &Interface, options: XdpOptions) -> Vec<Way> {
+        let chains = usize::from(interface.mtu) + Medium::Ethernet.header_bytes() > CHUNK_PACKET_MAX;
+        let modes: &[XdpMode] = match &options.mode {
+            Some(mode) => std::slice::from_ref(mode),
+            None => &[XdpMode::Native, XdpMode::Generic],
+        };
+        let mut ways = Vec::new();
+        for &mode in modes {
+            if options.zero_copy && mode == XdpMode::Native {
+                ways.push(Way { mode, zero_copy: true, chains, metadata: false });
+            }
+            if options.kernel_checksums && !chains {
+                ways.push(Way { mode, zero_copy: false, chains, metadata: true });
+            }
+            // Kernels before 6.8 know no metadata.
+            ways.push(Way { mode, zero_copy: false, chains, metadata: false });
+        }
+        ways
+    }
+
+    /// Opens `interface` in this way alone.
+    ///
+    /// # Errors
+    /// As for [`open`](Xdp::open).
+    pub fn open_as(interface: &Interface, redirect: Redirect<'_>, way: Way, ring_entries: u32, arena: &Arena) -> io::Result<Xdp> {
+        let entries = ring_entries.clamp(64, 1 << 16).next_power_of_two();
         let count = interface.receive_queues;
         let sockets = SocketMap::new(count)?;
         let mut ledger = Ledger::new(arena);
         let mut queues = Vec::with_capacity(count as usize);
         for index in 0..count {
-            let queue = Queue::open(interface.index, index, entries, plan, arena)?;
+            let queue = Queue::open(interface.index, index, entries, way, arena)?;
             sockets.set(index, queue.fd())?;
             queues.push(queue);
         }
@@ -136,9 +184,11 @@ impl Xdp {
         }
         let mut device = Xdp {
             attachment: None,
+            sockets,
             queues,
+            offloads: Offloads::before(&interface.name),
             interface: interface.clone(),
-            plan,
+            way,
             peer_leaves_checksums: interface.driver == "veth",
             arena: arena.clone(),
             ledger,
@@ -147,11 +197,24 @@ impl Xdp {
             counters: Counters::default(),
         };
         // Last, so that the first packet finds frames; when it fails, `Drop` takes the frames back.
-        device.attachment = Some(match redirect {
-            Redirect::Owned(steering) => steering.redirect(interface.index, &sockets, plan.mode)?,
-            Redirect::All => redirect_all(interface.index, &sockets, plan.mode)?,
-        });
+        device.attachment = Some(redirect.attach(interface.index, &device.sockets, way.mode)?);
+        device.offloads.attached();
         Ok(device)
+    }
+
+    /// Takes other packets from now on.
+    ///
+    /// # Errors
+    /// The kernel refuses the program; the device goes on as before.
+    pub fn take(&self, redirect: Redirect<'_>) -> io::Result<()> {
+        let attachment = self.attachment.as_ref().expect("an open device has a program");
+        redirect.replace(attachment, &self.sockets)
+    }
+
+    /// Closes the device; what is returned has frames that a card may go on writing until another socket has its queue.
+    fn retire(mut self) -> Option<Ledger> {
+        let nothing = Ledger::new(&self.arena);
+        self.mode().1.then(|| std::mem::replace(&mut self.ledger, nothing))
     }
 
     /// The interface, as it was at the opening.
@@ -161,7 +224,12 @@ impl Xdp {
 
     /// Where the program runs, and whether packets are moved without a copy.
     pub fn mode(&self) -> (XdpMode, bool) {
-        (self.plan.mode, self.queues.iter().all(Queue::is_zero_copy))
+        (self.way.mode, self.queues.iter().all(Queue::is_zero_copy))
+    }
+
+    /// How it was opened.
+    pub fn way(&self) -> Way {
+        self.way
     }
 
     /// Makes the packet in `self.packet` one that the rings take. `None`: it cannot be; otherwise
@@ -171,10 +239,10 @@ impl Xdp {
         if len > usize::from(self.interface.mtu) + Medium::Ethernet.header_bytes() || self.packet.is_empty() {
             return None;
         }
-        let frames_max = if self.plan.chains { CHAIN_MAX } else { 1 };
-        let short_headroom = self.plan.metadata && self.packet[0].headroom() < METADATA_BYTES;
+        let frames_max = if self.way.chains { CHAIN_MAX } else { 1 };
+        let short_headroom = self.way.metadata && self.packet[0].headroom() < METADATA_BYTES;
         let partial = matches!(self.packet[0].checksum(), Checksum::Partial { .. });
-        let shared = partial && self.plan.metadata && !self.packet[0].is_exclusive();
+        let shared = partial && self.way.metadata && !self.packet[0].is_exclusive();
         let elsewhere = self.packet.iter().any(|frame| !frame.is_in_area());
         if self.packet.len() > frames_max || short_headroom || shared || elsewhere {
             let linear = linearize(&self.arena, &self.packet)?;
@@ -182,7 +250,7 @@ impl Xdp {
             self.packet.push(linear);
         }
         match self.packet[0].checksum() {
-            Checksum::Partial { .. } if !self.plan.metadata => None,
+            Checksum::Partial { .. } if !self.way.metadata => None,
             Checksum::Partial { start, offset } => {
                 order_checksum(&mut self.packet[0], start, offset);
                 Some(true)
@@ -202,32 +270,8 @@ fn order_checksum(frame: &mut Frame, start: u16, offset: u16) {
     frame.pull(METADATA_BYTES);
 }
 
-/// The ways to set up, best first.
-fn plans(interface: &Interface, options: XdpOptions) -> Vec<Plan> {
-    let chains = usize::from(interface.mtu) + Medium::Ethernet.header_bytes() > CHUNK_PACKET_MAX;
-    let modes: &[XdpMode] = match &options.mode {
-        Some(mode) => std::slice::from_ref(mode),
-        None => &[XdpMode::Native, XdpMode::Generic],
-    };
-    let mut plans = Vec::new();
-    for &mode in modes {
-        if options.zero_copy && mode == XdpMode::Native {
-            plans.push(Plan { mode, zero_copy: true, chains, metadata: false });
-        }
-        if options.kernel_checksums && !chains {
-            plans.push(Plan { mode, zero_copy: false, chains, metadata: true });
-        }
-        // Kernels before 6.8 know no metadata.
-        plans.push(Plan { mode, zero_copy: false, chains, metadata: false });
-    }
-    plans
-}
-
-fn explain(interface: &Interface, tried: &[(Plan, io::Error)]) -> io::Error {
-    let list: Vec<String> = tried
-        .iter()
-        .map(|(plan, error)| format!("{:?} {}: {error}", plan.mode, if plan.zero_copy { "zero-copy" } else { "copy" }))
-        .collect();
+fn explain(interface: &Interface, tried: &[(Way, io::Error)]) -> io::Error {
+    let list: Vec<String> = tried.iter().map(|(way, error)| format!("{way}: {error}")).collect();
     let kind = tried.last().map_or(io::ErrorKind::Unsupported, |(_, error)| error.kind());
     io::Error::new(
         kind,
@@ -269,12 +313,12 @@ impl Device for Xdp {
             medium: Medium::Ethernet,
             mtu: self.interface.mtu,
             receives_partial_checksums: self.peer_leaves_checksums,
-            sends_partial_checksums: self.plan.metadata,
+            sends_partial_checksums: self.way.metadata,
             segmentation_max_bytes: 0,
             segmentation_max_segments: u32::MAX,
             segments_udp: false,
             receive_max_bytes: largest,
-            gathers: self.plan.chains,
+            gathers: self.way.chains,
             burst: BURST,
         }
     }
@@ -348,7 +392,7 @@ impl Device for Xdp {
         // The kernel counts packets that found no frame in both; the rest were too large.
         let too_large = |s: libc::xdp_statistics| s.rx_dropped.saturating_sub(s.rx_fill_ring_empty_descs);
         let dropped: u64 = self.queues.iter().filter_map(|queue| queue.statistics().ok()).map(too_large).sum();
-        (dropped > 0 && self.plan.mode == XdpMode::Generic).then(|| {
+        (dropped > 0 && self.way.mode == XdpMode::Generic).then(|| {
             format!(
                 "{dropped} packets were larger than the MTU of {}: its peer sends super-segments, which AF_XDP cannot take; \
                  turn them off there (ethtool -K PEER tso off gso off) or choose the device \"packet\"",
@@ -363,6 +407,7 @@ impl Drop for Xdp {
         let zero_copy = self.mode().1;
         self.attachment = None;
         self.queues.clear();
+        self.offloads.restore();
         // A card that writes frames by itself may go on for a while: those stay lent for good.
         if !zero_copy {
             self.ledger.take_back_all();

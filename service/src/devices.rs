@@ -12,9 +12,9 @@ use ringway::{OpenDevice, Transport};
 use ringway_device::Device;
 use ringway_device::interface::{add_address, set_up};
 use ringway_device::packet::{Packet, PacketOptions};
-use ringway_device::steering::{Attachment, Division, PortFilter, Protocol, Steering, XdpMode};
+use ringway_device::steering::{Attachment, Division, PortFilter, Protocol, Redirect, Steering, XdpMode};
 use ringway_device::tap::Tap;
-use ringway_device::xdp::{Redirect, Xdp, XdpOptions};
+use ringway_device::xdp::XdpOptions;
 
 use ringway_stack::Cidr;
 
@@ -22,6 +22,7 @@ use crate::config::XdpChoice;
 use crate::plan::{Backend, Planned};
 use crate::ports::division::KEPT_MAX;
 use crate::ports::{self, NoSteering};
+use crate::selftest::{self, Findings};
 
 /// Opens devices and steers packets to them.
 pub(crate) struct Devices {
@@ -29,6 +30,16 @@ pub(crate) struct Devices {
     steering: Option<Arc<Steering>>,
     /// `None`: there is one worker.
     division: Option<Division>,
+    findings: Findings,
+}
+
+/// What is known of a device once it is open.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// How exactly it works.
+    pub(crate) detail: String,
+    /// What an operator should know.
+    pub(crate) note: Option<String>,
 }
 
 /// What opens a device, and what must be kept while it is open.
@@ -37,21 +48,21 @@ pub(crate) struct Opener {
     pub(crate) open: Vec<OpenDevice>,
     /// Hides owned packets from the kernel; dropping it gives the interface back.
     pub(crate) attachment: Option<Attachment>,
-    /// How exactly the device works, once it is open.
-    pub(crate) detail: Arc<OnceLock<String>>,
+    /// Known once the device is open.
+    pub(crate) told: Arc<OnceLock<Told>>,
 }
 
 impl Devices {
     /// Prepares for the devices of `planned`, with at most `ports_max` owned ports, for so many workers, of which there is one
-    /// but with AF_PACKET.
+    /// but with AF_PACKET. What self-tests find goes to `findings`.
     ///
     /// # Errors
     /// The kernel refuses BPF; the text names the fix.
-    pub(crate) fn new(planned: &[Planned], ports_max: u32, workers: usize) -> io::Result<Devices> {
+    pub(crate) fn new(planned: &[Planned], ports_max: u32, workers: usize, findings: Findings) -> io::Result<Devices> {
         let shared = planned.iter().any(|planned| planned.backend != Backend::Tap);
         let steering = if shared { Some(Arc::new(Steering::new(ports_max)?)) } else { None };
         let division = if workers > 1 { Some(Division::new(workers, KEPT_MAX)?) } else { None };
-        Ok(Devices { steering, division })
+        Ok(Devices { steering, division, findings })
     }
 
     /// Whether the kernel takes the programs that devices need, without making any: what has to be said at the start is.
@@ -105,20 +116,28 @@ impl Devices {
         let workers = self.division.as_ref().map_or(1, Division::workers);
         let open = (0..workers).map(open).collect::<io::Result<_>>()?;
         let attachment = Some(steering.hide_from_kernel(planned.link)?);
-        Ok(Opener { open, attachment, detail: Arc::default() })
+        Ok(Opener { open, attachment, told: Arc::default() })
     }
 
-    /// The device attaches its own program, which takes owned packets before the kernel sees them.
+    /// The device attaches its own program, which takes owned packets before the kernel sees them, once it has passed its
+    /// self-test.
     fn xdp(&self, planned: &Planned) -> io::Result<Opener> {
-        let (name, steering, options) = (planned.name.clone(), self.shared()?.clone(), xdp_options(planned.xdp_mode));
-        let detail = Arc::<OnceLock<String>>::default();
-        let told = detail.clone();
+        let steering = self.shared()?.clone();
+        let opening = selftest::Opening {
+            name: planned.name.clone(),
+            options: xdp_options(planned.xdp_mode),
+            test: selftest::prepare(planned),
+            must_pass: planned.must_pass,
+            findings: self.findings.clone(),
+        };
+        let told = Arc::<OnceLock<Told>>::default();
+        let tells = told.clone();
         let open: OpenDevice = Box::new(move |arena| {
-            let device = Xdp::open(&name, Redirect::Owned(&steering), options, arena)?;
-            told.get_or_init(|| describe(device.mode()));
+            let selftest::Opened { device, detail, note } = opening.open(Redirect::Owned(&steering), arena)?;
+            tells.get_or_init(|| Told { detail, note });
             Ok(Box::new(device) as Box<dyn Device>)
         });
-        Ok(Opener { open: vec![open], attachment: None, detail })
+        Ok(Opener { open: vec![open], attachment: None, told })
     }
 
     fn shared(&self) -> io::Result<&Arc<Steering>> {
@@ -129,18 +148,12 @@ impl Devices {
 fn xdp_options(choice: XdpChoice) -> XdpOptions {
     let mode = match choice {
         XdpChoice::Auto => None,
-        XdpChoice::Native | XdpChoice::ZeroCopy => Some(XdpMode::Native),
+        // Where zero-copy does not work, the others do not stand back.
+        XdpChoice::ZeroCopy => None,
+        XdpChoice::Native => Some(XdpMode::Native),
         XdpChoice::Generic => Some(XdpMode::Generic),
     };
     XdpOptions { mode, zero_copy: choice == XdpChoice::ZeroCopy, ..XdpOptions::default() }
-}
-
-fn describe((mode, zero_copy): (XdpMode, bool)) -> String {
-    let mode = match mode {
-        XdpMode::Native => "native",
-        XdpMode::Generic => "generic",
-    };
-    format!("af_xdp, {mode}, {}", if zero_copy { "zero-copy" } else { "copy" })
 }
 
 fn tap(planned: &Planned) -> Opener {
@@ -154,7 +167,7 @@ fn tap(planned: &Planned) -> Opener {
         }
         Ok(Box::new(device) as Box<dyn Device>)
     });
-    Opener { open: vec![open], attachment: None, detail: Arc::default() }
+    Opener { open: vec![open], attachment: None, told: Arc::default() }
 }
 
 impl ports::Steering for PortFilter {

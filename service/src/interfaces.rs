@@ -13,11 +13,12 @@ use ringway_device::steering::Attachment;
 use ringway_stack::MacAddress;
 
 use crate::config::Config;
-use crate::devices::{Devices, Opener};
+use crate::devices::{Devices, Opener, Told};
 use crate::firewall::Gate;
 use crate::follow::Served;
 use crate::netlink::Snapshot;
 use crate::plan::{Backend, Machine, Plan, Planned, named_links, plan};
+use crate::selftest;
 use crate::supervise::StartError;
 use crate::workers::Workers;
 
@@ -90,25 +91,40 @@ impl Interfaces {
         let name = planned.name.clone();
         let opened = self.open(planned, MacAddress::default()).map_err(|error| format!("{name} cannot be opened: {error}"));
         match &opened {
-            Ok(planned) if is_new => ringway::notice::notice(&format!("serves {name} ({}) too", planned.device())),
-            Ok(_) => {}
+            Ok(planned) => {
+                if is_new {
+                    ringway::notice::notice(&format!("serves {name} ({}) too", planned.device()));
+                }
+                planned.note.iter().for_each(|note| ringway::notice::notice(note));
+            }
             Err(text) => ringway::notice::notice(text),
         }
         opened.map(drop)
     }
 
-    /// Opens the device of `planned`; returns it with what is known of the device now. `random_mac`: the link address of an
-    /// interface of its own.
+    /// Opens the device of `planned`; returns it with what is known of the device now. Where AF_XDP fails its self-test, packet
+    /// sockets serve. `random_mac`: the link address of an interface of its own.
     ///
     /// # Errors
     /// The device or a program cannot be opened; the text says why.
     ///
     /// # Blocking
     /// Until the workers have opened it.
-    pub(crate) fn open(&mut self, mut planned: Planned, random_mac: MacAddress) -> io::Result<Planned> {
+    pub(crate) fn open(&mut self, planned: Planned, random_mac: MacAddress) -> io::Result<Planned> {
+        match self.open_as_planned(planned.clone(), random_mac) {
+            Err(error) if selftest::is_failure(&error) && !planned.must_pass => {
+                let instead = Planned { backend: Backend::Packet, reason: "AF_XDP failed its self-test", ..planned };
+                let note = format!("{}: {error}; packet sockets serve it", instead.name);
+                self.open_as_planned(instead, random_mac).map(|opened| Planned { note: Some(note), ..opened })
+            }
+            result => result,
+        }
+    }
+
+    fn open_as_planned(&mut self, mut planned: Planned, random_mac: MacAddress) -> io::Result<Planned> {
         let owned = planned.backend == Backend::Tap;
         let info = info(&planned, if owned { random_mac } else { planned.mac });
-        let Opener { open, attachment, detail } = self.devices.opener(&planned)?;
+        let Opener { open, attachment, told } = self.devices.opener(&planned)?;
         let number = match self.links.interface(planned.link) {
             Some(number) => self.workers.replace_interface(number, &info, open).map(|()| number)?,
             None => self.workers.add_interface(&info, open)?,
@@ -116,7 +132,9 @@ impl Interfaces {
         self.links.insert(planned.link, number);
         self.open.insert(planned.link, Open { mac: planned.mac, mtu: planned.mtu, _attachment: attachment });
         self.workers.set_addresses(number, &planned.addresses)?;
-        planned.detail = detail.get().cloned().unwrap_or_default();
+        if let Some(Told { detail, note }) = told.get() {
+            (planned.detail, planned.note) = (detail.clone(), note.clone());
+        }
         Ok(planned)
     }
 
@@ -149,7 +167,7 @@ impl Interfaces {
     /// # Blocking
     /// While the kernel lists its rules.
     pub(crate) fn follow_rules(&mut self, kernel: &Snapshot) -> BTreeSet<u32> {
-        self.machine = Machine::now(&self.config);
+        self.machine = Machine { lacks_packet: self.machine.lacks_packet, ..Machine::now(&self.config) };
         let plan = plan(&self.config, kernel, &self.machine);
         if self.gate.install(self.machine.rules.clone(), named_links(&plan)) {
             // `Err`: a worker has stopped.

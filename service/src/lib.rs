@@ -21,6 +21,7 @@ mod readiness;
 mod rights;
 pub mod rundir;
 mod secret;
+pub mod selftest;
 mod supervise;
 mod system_calls;
 mod watchdog;

@@ -64,8 +64,12 @@ pub struct Planned {
     pub backend: Backend,
     /// How it is attached, if it is AF_XDP.
     pub xdp_mode: XdpChoice,
+    /// AF_XDP serves only where it passes its self-test: nobody has asked for it.
+    pub must_pass: bool,
     /// How exactly, once it is open.
     pub detail: String,
+    /// What opening it has shown, if it is not as asked.
+    pub note: Option<String>,
     /// Why this back end.
     pub reason: &'static str,
     /// Rules of the kernel that its packets do not obey, a sentence each.
@@ -118,6 +122,8 @@ const PORTS_SHOWN: usize = 24;
 pub struct Machine {
     /// Its packet filters.
     pub rules: Arc<Ruleset>,
+    /// Packet sockets have been tried, and do not work.
+    pub lacks_packet: bool,
 }
 
 impl Machine {
@@ -127,7 +133,7 @@ impl Machine {
     /// While the kernel lists the rules of its packet filters.
     pub fn now(config: &Config) -> Machine {
         let is_asked = config.policy.firewall != RuleChoice::Ignore && config.interface.device != DeviceChoice::Tap;
-        Machine { rules: Arc::new(if is_asked { Ruleset::read() } else { Ruleset::default() }) }
+        Machine { rules: Arc::new(if is_asked { Ruleset::read() } else { Ruleset::default() }), lacks_packet: false }
     }
 }
 
@@ -237,7 +243,7 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine, 
     match refusal.map(str::to_owned).or(guard.map(|objection| objection.guard.clone())) {
         Some(reason) => plan.skipped.push(Skipped { name: link.name.clone(), reason, was_named, is_guarded }),
         None => {
-            let (backend, reason) = backend(config);
+            let (backend, reason) = backend(config, machine);
             let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
             plan.served.push(Planned {
                 link: link.index,
@@ -248,19 +254,22 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine, 
                 queued: link.queued,
                 backend,
                 xdp_mode: config.interface.xdp_mode,
+                must_pass: config.interface.device == DeviceChoice::Auto,
                 reason,
                 warnings: objections.into_iter().map(|objection| objection.warning).collect(),
                 autoconfiguration: Autoconfiguration::Off,
                 vlan: None,
                 kernel_side: Vec::new(),
                 detail: String::new(),
+                note: None,
             });
         }
     }
 }
 
-fn backend(config: &Config) -> (Backend, &'static str) {
+fn backend(config: &Config, machine: &Machine) -> (Backend, &'static str) {
     match config.interface.device {
+        DeviceChoice::Auto if machine.lacks_packet => (Backend::Xdp, "packet sockets do not work here"),
         DeviceChoice::Auto => (Backend::Packet, "works with every driver and carries segments up to 64 KiB"),
         DeviceChoice::Packet => (Backend::Packet, "chosen by interface.device"),
         DeviceChoice::Xdp => (Backend::Xdp, "chosen by interface.device"),
@@ -286,14 +295,16 @@ fn tap(config: &Config, kernel: &Snapshot) -> Planned {
         queued: false,
         backend: Backend::Tap,
         xdp_mode: XdpChoice::Auto,
+        must_pass: false,
         reason: "chosen by interface.device",
         warnings: Vec::new(),
         autoconfiguration: config.interface.autoconfiguration,
         vlan: config.interface.vlan,
         kernel_side: config.interface.networks().filter(|_| untagged).map(kernels).collect(),
         detail: String::new(),
+        note: None,
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,7 +1,7 @@
 //! The files of running services in `/run/ringway`: who is there, who is dead.
 //!
 //! A service NAME holds a lock on `NAME.lock`, which says its process and its network namespace, for as long as it lives; beside it stand `NAME.sock`,
-//! `NAME.stats` and `NAME.capture`, and `NAME.sock1` and so on for each further worker. Promises: two services never have one name; nothing stays after
+//! `NAME.stats`, `NAME.capture` and `NAME.selftest`, and `NAME.sock1` and so on for each further worker. Promises: two services never have one name; nothing stays after
 //! a clean stop; what a killed service left is removed by the next one. Does not do: talk to
 //! services.
 
@@ -26,7 +26,7 @@ const NAME_LEN_MAX: usize = 64;
 /// Of a lock file, what is read.
 const LOCK_BYTES: u64 = 64;
 /// Everything that a service may leave behind, the lock last.
-const EXTENSIONS: [&str; 4] = ["sock", "stats", "capture", "lock"];
+const EXTENSIONS: [&str; 5] = ["sock", "stats", "capture", "selftest", "lock"];
 /// Those of which each worker but the first has one, with its number behind it.
 const NUMBERED: [&str; 3] = ["sock", "stats", "capture"];
 
@@ -101,6 +101,11 @@ impl RunDirectory {
     /// The capture ring of the service `name`.
     pub fn capture_path(&self, name: &str) -> PathBuf {
         self.file(name, "capture")
+    }
+
+    /// What the service `name` has found out about AF_XDP on its interfaces; there from the first device of that kind on.
+    pub fn selftest_path(&self, name: &str) -> PathBuf {
+        self.file(name, "selftest")
     }
 
     /// Takes `name`, after removing what dead services left.
@@ -280,6 +285,11 @@ impl Claim {
     /// Where it keeps its statistics.
     pub fn stats_path(&self) -> PathBuf {
         self.directory.stats_path(&self.name)
+    }
+
+    /// Where it says what it has found out about AF_XDP.
+    pub fn selftest_path(&self) -> PathBuf {
+        self.directory.selftest_path(&self.name)
     }
 
     /// Where it keeps its capture ring.

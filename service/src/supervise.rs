@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
 use ringway::{UserQuotas, WorkerConfig, WorkerThread};
+use ringway_device::probe::packet_works;
 use ringway_shm::Duration;
 use ringway_shm::channel::attach::path_of_worker;
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route};
@@ -24,7 +25,7 @@ use rustix::process::Pid;
 use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
 
 use crate::broker::{self, Account, Admission, AttachLimits, BellLimits, Bells, BrokerConfig, BrokerStatus, Desk, KeptLimits};
-use crate::config::Config;
+use crate::config::{Config, DeviceChoice};
 use crate::devices::Devices;
 use crate::firewall::{Gate, Watch};
 use crate::follow::{Follower, Served};
@@ -40,6 +41,7 @@ use crate::readiness::{Opening, Readiness};
 use crate::rights;
 use crate::rundir::{Claim, ClaimError, RunDirectory};
 use crate::secret::{self, random};
+use crate::selftest::Findings;
 use crate::watchdog;
 use crate::workers::Workers;
 
@@ -137,11 +139,11 @@ impl Service {
         let mirror = Mirror::open().map_err(StartError::Netlink)?;
         // Before the rules are read, so that no change is missed.
         let watch = Watch::open();
-        let machine = Machine::now(config);
-        let plan = plan(config, mirror.now(), &machine);
-        let missing = rights::missing_for(config.interface.device, &plan.served);
-        if !missing.is_empty() {
-            return Err(StartError::NoRights(missing));
+        let mut machine = Machine::now(config);
+        let mut plan = decide(config, &mirror, &machine)?;
+        if opening == Opening::AtStart && lacks_packet(config, &plan) {
+            machine.lacks_packet = true;
+            plan = decide(config, &mirror, &machine)?;
         }
         if plan.served.is_empty() {
             return Err(StartError::NoInterface(
@@ -151,7 +153,8 @@ impl Service {
         privileges::keep(privileges::of_devices(&plan.served)).map_err(StartError::Start)?;
         let count = worker_count(config, &plan);
         let links = Served::default();
-        let devices = Devices::new(&plan.served, PORTS_MAX, count).map_err(StartError::Start)?;
+        let findings = Findings::new(claim.selftest_path());
+        let devices = Devices::new(&plan.served, PORTS_MAX, count, findings).map_err(StartError::Start)?;
         let forks: Vec<Forks> = (0..count).map(|_| Forks::new()).collect::<io::Result<_>>().map_err(StartError::Start)?;
         let gate = Gate::new(config.policy.firewall, machine.rules.clone(), named_links(&plan));
         let threads = start_workers(config, &claim, &plan, (&devices, &gate), &links, &forks).map_err(StartError::Start)?;
@@ -279,7 +282,10 @@ impl Service {
         }
         for planned in plan.served {
             match self.open_device(planned.clone()) {
-                Ok(opened) => self.served.push(opened),
+                Ok(opened) => {
+                    self.notes.extend(opened.note.clone());
+                    self.served.push(opened);
+                }
                 Err(error) => self.notes.push(format!("{} cannot be opened: {error}", planned.name)),
             }
         }
@@ -391,6 +397,19 @@ fn watch_workers(
 }
 
 /// How many workers there are: as many as the configuration says, where packets can be divided among them.
+/// What is to be served, if the rights for it are there.
+fn decide(config: &Config, mirror: &Mirror, machine: &Machine) -> Result<Plan, StartError> {
+    let plan = plan(config, mirror.now(), machine);
+    let missing = rights::missing_for(config.interface.device, &plan.served);
+    if missing.is_empty() { Ok(plan) } else { Err(StartError::NoRights(missing)) }
+}
+
+/// Whether packet sockets, which nobody has chosen, do not work. One interface stands for all: what is missing then is the kernel's.
+fn lacks_packet(config: &Config, plan: &Plan) -> bool {
+    let first = plan.served.first().filter(|_| config.interface.device == DeviceChoice::Auto);
+    first.is_some_and(|planned| packet_works(&planned.name).is_err())
+}
+
 fn worker_count(config: &Config, plan: &Plan) -> usize {
     let divides = plan.served.iter().all(|planned| planned.backend == Backend::Packet);
     if divides { config.worker.count as usize } else { 1 }

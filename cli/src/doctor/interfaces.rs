@@ -64,14 +64,16 @@ fn examine_interface(planned: &Planned, report: &mut Report) {
             Err(text) => report.warn(&planned.name, format!("{candidate}: {text}"), ""),
         }
     }
-    report.note(&planned.name, format!("{}: not tried: attaching it may change the offloads of the card", Candidate::XdpNative));
+    report.note(
+        &planned.name,
+        format!("{}: not tried: attaching it may change the offloads of the card (--self-test)", Candidate::XdpNative),
+    );
     choose(planned, &found, report);
     report.detail("interfaces", details(planned, &found));
 }
 
 /// Some drivers alter AF_XDP packets (docs/testing.md, Cards).
-const XDP_REMEDY: &str =
-    "interface.device = \"auto\" works with every driver; before you rely on xdp, compare the bytes of a download";
+const XDP_REMEDY: &str = "a service tests it when it starts, towards a neighbor; `ringway doctor --self-test` does so now";
 
 /// Reports whether the configured device works, and which one would work instead.
 fn choose(planned: &Planned, found: &Probe, report: &mut Report) {

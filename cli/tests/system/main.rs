@@ -35,6 +35,7 @@ mod quotas;
 mod redis;
 mod run;
 mod see_inside;
+mod selftest;
 mod sharing;
 mod socat;
 mod ssh;

@@ -9,6 +9,8 @@ use std::net::IpAddr;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, sendto, socket_with};
 
+use super::Trouble;
+
 const NLMSG_ERROR: u16 = 2;
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
@@ -25,6 +27,7 @@ pub(crate) const EXCLUSIVE: u16 = 0x200;
 pub(crate) const CREATE: u16 = 0x400;
 /// NLM_F_DUMP: all that there are.
 pub(crate) const DUMP: u16 = 0x300;
+const IFLA_STATS64: u16 = 23;
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
 const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
@@ -37,6 +40,8 @@ const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
 const HEADER_BYTES: usize = 16;
+/// The carrier is there.
+const IFF_LOWER_UP: u32 = 1 << 16;
 /// `struct ifinfomsg`
 const LINK_BYTES: usize = 16;
 /// The kernel never sends more at once.
@@ -52,14 +57,23 @@ pub(super) struct Limits {
 
 /// The limits of the interface with this number.
 pub(super) fn limits(index: u32) -> io::Result<Limits> {
+    Ok(limits_of(link(index)?.get(HEADER_BYTES + LINK_BYTES..).unwrap_or_default()))
+}
+
+/// What the kernel says of the interface with this number.
+fn link(index: u32) -> io::Result<Vec<u8>> {
     let mut body = [0; LINK_BYTES];
     body[4..8].copy_from_slice(&index.to_ne_bytes());
     let answer = ask(RTM_GETLINK, REQUEST, &body)?;
-    if kind(&answer) != RTM_NEWLINK {
-        return Err(error_of(&answer));
-    }
+    if kind(&answer) == RTM_NEWLINK { Ok(answer) } else { Err(error_of(&answer)) }
+}
+
+/// See [`super::health`].
+pub(super) fn health(index: u32) -> io::Result<(bool, Trouble)> {
+    let answer = link(index)?;
+    let flags = answer.get(HEADER_BYTES + 8..HEADER_BYTES + 12).map_or(0, u32_of);
     let attributes = answer.get(HEADER_BYTES + LINK_BYTES..).unwrap_or_default();
-    Ok(limits_of(attributes))
+    Ok((flags & IFF_LOWER_UP != 0, trouble_of(attributes)))
 }
 
 /// Adds an address to the interface with this number, for use at once.
@@ -125,18 +139,33 @@ fn u32_of(bytes: &[u8]) -> u32 {
     bytes.try_into().map_or(0, u32::from_ne_bytes)
 }
 
-/// The limits among a link's attributes. Kernels before 6.3 have one size for both families.
-fn limits_of(mut attributes: &[u8]) -> Limits {
-    let mut limits = Limits { bytes: u32::MAX, segments: u32::MAX };
-    while let Some(header) = attributes.get(..4) {
+/// The attributes of a message, until one makes no sense.
+fn each(mut attributes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let header = attributes.get(..4)?;
         let len = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        let (Some(payload), kind) = (attributes.get(4..len), u16::from_ne_bytes([header[2], header[3]])) else { break };
+        let (kind, payload) = (u16::from_ne_bytes([header[2], header[3]]), attributes.get(4..len)?);
+        attributes = attributes.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, payload))
+    })
+}
+
+/// Of `struct rtnl_link_stats64` the 64-bit words 4 to 7.
+fn trouble_of(attributes: &[u8]) -> Trouble {
+    let Some((_, words)) = each(attributes).find(|(kind, _)| *kind == IFLA_STATS64) else { return Trouble::default() };
+    let word = |at: usize| words.get(8 * at..8 * at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes);
+    Trouble { receive_errors: word(4), transmit_errors: word(5), receive_dropped: word(6), transmit_dropped: word(7) }
+}
+
+/// The limits among a link's attributes. Kernels before 6.3 have one size for both families.
+fn limits_of(attributes: &[u8]) -> Limits {
+    let mut limits = Limits { bytes: u32::MAX, segments: u32::MAX };
+    for (kind, payload) in each(attributes) {
         match kind {
             IFLA_GSO_MAX_SIZE | IFLA_GSO_IPV4_MAX_SIZE if payload.len() == 4 => limits.bytes = limits.bytes.min(u32_of(payload)),
             IFLA_GSO_MAX_SEGS if payload.len() == 4 => limits.segments = u32_of(payload),
             _ => {}
         }
-        attributes = attributes.get(len.next_multiple_of(4)..).unwrap_or_default();
     }
     limits
 }

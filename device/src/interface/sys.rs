@@ -12,6 +12,7 @@ const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
+const ETHTOOL_SFEATURES: u32 = 0x3b;
 /// The set of strings that names features.
 const FEATURES: u32 = 4;
 const NAME_BYTES: usize = 32;
@@ -69,6 +70,15 @@ struct FeatureStates {
     count: u32,
     /// Available, requested, active, never changed: one bit for each feature.
     blocks: [[u32; 4]; BLOCKS_MAX],
+}
+
+/// `struct ethtool_sfeatures`
+#[repr(C)]
+struct FeatureOrders {
+    command: u32,
+    count: u32,
+    /// Which are meant, and which of these are wanted.
+    blocks: [[u32; 2]; BLOCKS_MAX],
 }
 
 /// A socket to ask with.
@@ -183,13 +193,37 @@ impl Control {
         Ok(channels.receive + channels.combined)
     }
 
-    /// Whether all of these features (`ethtool -k` lists their names) are on. The kernel writes as many entries as
-    /// it has features, so it is asked first that there are no more than there is room for.
-    pub(super) fn has_features(&self, name: &str, features: &[&str]) -> io::Result<bool> {
+    /// The features that are wanted, 32 in a word.
+    pub(super) fn wanted_features(&self, name: &str) -> io::Result<Vec<u32>> {
+        let states = self.feature_states(name)?;
+        Ok(states.blocks[..(states.count as usize).min(BLOCKS_MAX)].iter().map(|block| block[1]).collect())
+    }
+
+    fn feature_states(&self, name: &str) -> io::Result<FeatureStates> {
         let mut states = FeatureStates { command: ETHTOOL_GFEATURES, count: BLOCKS_MAX as u32, blocks: [[0; 4]; BLOCKS_MAX] };
         let mut asked = request(name)?;
         asked.ifr_ifru.ifru_data = std::ptr::from_mut(&mut states).cast();
         self.ask(libc::SIOCETHTOOL, &mut asked)?;
+        Ok(states)
+    }
+
+    /// Wants these features too, as many words as the kernel has.
+    pub(super) fn want_features(&self, name: &str, more: &[u32]) -> io::Result<()> {
+        let mut orders = FeatureOrders { command: ETHTOOL_SFEATURES, count: 0, blocks: [[0; 2]; BLOCKS_MAX] };
+        for (block, word) in orders.blocks.iter_mut().zip(more) {
+            *block = [*word, *word];
+            orders.count += 1;
+        }
+        let mut asked = request(name)?;
+        asked.ifr_ifru.ifru_data = std::ptr::from_mut(&mut orders).cast();
+        self.ask(libc::SIOCETHTOOL, &mut asked)
+    }
+
+    /// Whether all of these features (`ethtool -k` lists their names) are on. The kernel writes as many entries as
+    /// it has features, so it is asked first that there are no more than there is room for.
+    pub(super) fn has_features(&self, name: &str, features: &[&str]) -> io::Result<bool> {
+        let states = self.feature_states(name)?;
+        let mut asked = request(name)?;
         // The kernel has told how many blocks it knows; its names are as many or fewer.
         if states.count as usize > BLOCKS_MAX {
             return Ok(false);

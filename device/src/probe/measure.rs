@@ -13,9 +13,9 @@ use crate::interface::{Interface, set_up};
 use crate::offload::Offload;
 use crate::packet::{Packet, PacketOptions};
 use crate::run::take_packet;
-use crate::steering::XdpMode;
+use crate::steering::{Redirect, XdpMode};
 use crate::tap::Tap;
-use crate::xdp::{Redirect, Xdp, XdpOptions};
+use crate::xdp::{Xdp, XdpOptions};
 use crate::{Counters, Device};
 
 /// Packets per burst that are sent before the other end is read.

@@ -60,6 +60,11 @@ const PROTOCOL_ICMPV6: i32 = 58;
 pub(super) const ICMP_ERRORS: &[i32] = &[3, 11, 12];
 /// Destination unreachable, packet too big, time exceeded, parameter problem.
 pub(super) const ICMPV6_ERRORS: &[i32] = &[1, 2, 3, 4];
+const ICMP_ECHO_REPLY: i32 = 0;
+const ICMPV6_ECHO_REPLY: i32 = 129;
+const ECHO_IDENTIFIER: i32 = 4;
+/// Version 4 and a header without options.
+const V4_PLAIN: i32 = 0x45;
 
 const FILTER_REJECT: i32 = 0;
 const FILTER_WHOLE: i32 = -1;
@@ -278,6 +283,34 @@ pub(super) fn redirect_all(sockets: BorrowedFd<'_>) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     asm.copy(R6, R1);
     redirect_to_queue(&mut asm, sockets);
+    asm.finish()
+}
+
+/// Redirects answers to echo requests with this identifier, as hosts send them: without IP options or extension headers.
+pub(super) fn redirect_echo_replies(sockets: BorrowedFd<'_>, identifier: u16) -> Vec<Instruction> {
+    let mut asm = Assembler::default();
+    let (pass, v6, found) = (asm.label(), asm.label(), asm.label());
+    let match_echo = |asm: &mut Assembler, at: i32, reply: i32| {
+        need(asm, R2, at + ICMP_HEADER, pass);
+        asm.load(Width::Byte, R0, R2, at as i16).jump_if(When::NotEqual, R0, reply, pass);
+        asm.load(Width::Half, R0, R2, (at + ECHO_IDENTIFIER) as i16).from_network(R0, 16);
+        asm.jump_if(When::NotEqual, R0, i32::from(identifier), pass);
+    };
+    asm.copy(R6, R1).load(Width::Word, R2, R6, XDP_DATA).load(Width::Word, R3, R6, XDP_DATA_END);
+    need(&mut asm, R2, IP + V4_MIN, pass);
+    asm.load(Width::Half, R0, R2, ETHERTYPE as i16).from_network(R0, 16);
+    asm.jump_if(When::Equal, R0, ETHERTYPE_IPV6, v6).jump_if(When::NotEqual, R0, ETHERTYPE_IPV4, pass);
+    asm.load(Width::Byte, R0, R2, IP as i16).jump_if(When::NotEqual, R0, V4_PLAIN, pass);
+    asm.load(Width::Byte, R0, R2, (IP + V4_PROTOCOL) as i16).jump_if(When::NotEqual, R0, PROTOCOL_ICMP, pass);
+    asm.load(Width::Half, R0, R2, (IP + V4_FRAGMENT) as i16).from_network(R0, 16);
+    asm.jump_if(When::AnyBit, R0, V4_OFFSET_MASK, pass);
+    match_echo(&mut asm, IP + V4_MIN, ICMP_ECHO_REPLY);
+    asm.jump(found).place(v6).load(Width::Byte, R0, R2, (IP + V6_NEXT) as i16);
+    asm.jump_if(When::NotEqual, R0, PROTOCOL_ICMPV6, pass);
+    match_echo(&mut asm, IP + V6_HEADER, ICMPV6_ECHO_REPLY);
+    asm.place(found);
+    redirect_to_queue(&mut asm, sockets);
+    asm.place(pass).set(R0, XDP_PASS).exit();
     asm.finish()
 }
 

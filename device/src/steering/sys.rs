@@ -12,6 +12,7 @@ const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
 const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_LINK_CREATE: libc::c_long = 28;
+const BPF_LINK_UPDATE: libc::c_long = 29;
 const BPF_F_NO_PREALLOC: u32 = 1;
 const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
 const BPF_XDP: u32 = 37;
@@ -79,6 +80,14 @@ struct LinkCreate {
     relative: u32,
     padding: u32,
     revision: u64,
+}
+
+#[repr(C)]
+struct LinkUpdate {
+    link: u32,
+    program: u32,
+    flags: u32,
+    old_program: u32,
 }
 
 /// # Safety
@@ -195,6 +204,15 @@ pub(super) fn attach_xdp(program: BorrowedFd<'_>, interface: u32, mode: XdpMode)
         }
         _ => explain(error),
     })
+}
+
+/// Puts `program` into the place of the one that `link` holds.
+pub(super) fn replace_program(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    let (link, program) = (link.as_raw_fd() as u32, program.as_raw_fd() as u32);
+    let attributes = LinkUpdate { link, program, flags: 0, old_program: 0 };
+    // SAFETY: the structure is BPF_LINK_UPDATE's and holds no pointers.
+    unsafe { bpf(BPF_LINK_UPDATE, &attributes) }.map_err(explain)?;
+    Ok(())
 }
 
 fn attach(program: BorrowedFd<'_>, interface: u32, attach_type: u32, flags: u32) -> io::Result<OwnedFd> {

@@ -151,7 +151,7 @@ fn a_filter_hides_owned_packets_while_its_process_lives() {
             shared.send_syn(KERNELS);
             assert_eq!(shared.kernel_answer(KERNELS) & RST, RST, "the first answer there is");
             assert_eq!(shared.device_got(), [Some(OWNED)]);
-            match shared.hidden.take().map(|attachment| attachment._hold) {
+            match shared.hidden.take().map(|attachment| attachment.hold) {
                 Some(Hold::Filter { _filter }) if dies => _filter.abandon(),
                 filter => drop(filter),
             }
@@ -276,9 +276,9 @@ fn the_verifier_accepts_the_xdp_programs() {
         let sockets = SocketMap::new(1).expect("root may use BPF");
         let index = shared.server.interface().index;
         for mode in [XdpMode::Native, XdpMode::Generic] {
-            drop(shared.steering.redirect(index, &sockets, mode).expect("veth has both modes"));
-            let one = redirect_all(index, &sockets, mode).expect("veth has both modes");
-            let error = redirect_all(index, &sockets, mode).expect_err("one is attached");
+            drop(Redirect::Owned(&shared.steering).attach(index, &sockets, mode).expect("veth has both modes"));
+            let one = Redirect::All.attach(index, &sockets, mode).expect("veth has both modes");
+            let error = Redirect::All.attach(index, &sockets, mode).expect_err("one is attached");
             assert!(error.to_string().contains("another XDP program"), "{error}");
             drop(one);
         }
@@ -287,7 +287,7 @@ fn the_verifier_accepts_the_xdp_programs() {
 
 #[test]
 fn xdp_takes_owned_ports_and_errors_about_them_and_leaves_the_rest() {
-    use crate::xdp::{Redirect, Xdp, XdpOptions};
+    use crate::xdp::{Xdp, XdpOptions};
     for mode in [XdpMode::Native, XdpMode::Generic] {
         in_namespace(move || {
             let mut shared = shared();
@@ -326,7 +326,7 @@ fn xdp_takes_owned_ports_and_errors_about_them_and_leaves_the_rest() {
 
 #[test]
 fn xdp_takes_owned_ipv6_ports_and_errors_about_them() {
-    use crate::xdp::{Redirect, Xdp, XdpOptions};
+    use crate::xdp::{Xdp, XdpOptions};
     in_namespace(|| {
         let mut shared = shared();
         shared.hidden = None;

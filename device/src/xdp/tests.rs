@@ -35,7 +35,7 @@ fn truncated_packets_are_not_recognized_and_do_no_harm() {
 }
 
 #[test]
-fn plans_go_from_the_best_to_the_plainest() {
+fn ways_go_from_the_best_to_the_plainest() {
     let interface = |mtu| Interface {
         name: "x".to_owned(),
         index: 1,
@@ -49,15 +49,15 @@ fn plans_go_from_the_best_to_the_plainest() {
         segmentation_max_bytes: 65_521,
         segmentation_max_segments: 65_535,
     };
-    let plain = plans(&interface(1500), XdpOptions::default());
-    assert!(plain.len() == 2 && plain.iter().all(|plan| !plan.zero_copy && !plan.metadata), "the safe ways alone");
+    let plain = Xdp::ways(&interface(1500), XdpOptions::default());
+    assert!(plain.len() == 2 && plain.iter().all(|way| !way.zero_copy && !way.metadata), "the safe ways alone");
     let all = XdpOptions { zero_copy: true, kernel_checksums: true, ..XdpOptions::default() };
-    let small = plans(&interface(1500), all);
+    let small = Xdp::ways(&interface(1500), all);
     assert!(small[0].zero_copy && small[0].mode == XdpMode::Native);
     assert!(small[1].metadata && !small[1].zero_copy);
-    assert!(small.iter().all(|plan| !plan.chains) && small.len() == 5);
-    let jumbo = plans(&interface(9000), XdpOptions { zero_copy: false, ..all });
-    assert!(jumbo.iter().all(|plan| plan.chains && !plan.metadata) && jumbo.len() == 2);
+    assert!(small.iter().all(|way| !way.chains) && small.len() == 5);
+    let jumbo = Xdp::ways(&interface(9000), XdpOptions { zero_copy: false, ..all });
+    assert!(jumbo.iter().all(|way| way.chains && !way.metadata) && jumbo.len() == 2);
 }
 
 #[test]

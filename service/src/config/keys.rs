@@ -115,15 +115,16 @@ pub const KEYS: &[Key] = &[
         &["auto", "packet", "xdp", "tap"],
         "How packets are carried. packet: AF_PACKET with vnet headers, segments up to 64 KiB. xdp: AF_XDP, least work per packet. \
          tap: an interface of its own with its own address. auto: packet, because it needs no help from the driver and \
-         carries large segments.",
+         carries large segments; where a service finds at its start that packet sockets do not work, xdp, if it passes its self-test.",
     ),
     choice(
         "interface.xdp_mode",
         "auto",
         &["auto", "native", "zero_copy", "generic"],
         "How AF_XDP is attached where interface.device is xdp. native: in the driver, packets are copied. zero_copy: in the driver, \
-         into memory of the stack; igb loses frames above 1 KiB then. generic: above the driver, with any card. auto: native, else \
-         generic. Checksums are always made by the stack.",
+         into memory of the stack, else native, else generic. generic: above the driver, with any card. auto: native, else generic. \
+         Each is tested towards a neighbor before it serves; where it fails, the next one is tried, and packet sockets at last. \
+         Checksums are always made by the stack.",
     ),
     address("interface.address", true, "Address and prefix length of the stack on a tap device; empty with all others."),
     address(

@@ -9,7 +9,7 @@ fn config(text: &str) -> Config {
 }
 
 /// lo, eth0 with both families, eth1 down, tun0 without Ethernet, br0 with a link-local address only.
-fn kernel() -> Snapshot {
+pub(crate) fn kernel() -> Snapshot {
     let link = |index: u32, name: &str| Link {
         index,
         name: name.to_owned(),
@@ -112,7 +112,7 @@ fn on_a_vlan_the_kernels_end_has_no_address() {
 
 #[test]
 fn an_interface_that_a_firewall_guards_stays_with_the_kernel() {
-    let guarded = Machine { rules: crate::firewall::Ruleset::unreadable_for_tests().into() };
+    let guarded = Machine { rules: crate::firewall::Ruleset::unreadable_for_tests().into(), ..Machine::default() };
     let respectful = plan(&config(""), &kernel(), &guarded);
     assert!(respectful.served.is_empty());
     let eth0 = respectful.skipped.iter().find(|skipped| skipped.name == "eth0").expect("it is named");
@@ -134,4 +134,17 @@ fn policy_routing_leaves_interfaces_to_the_kernel() {
     kernel.policies.clear();
     kernel.links.get_mut(&2).expect("eth0").is_in_vrf = true;
     assert!(eth0(&plan(&config(""), &kernel, &Machine::default())).reason.contains("VRF"));
+}
+
+#[test]
+fn af_xdp_that_nobody_has_asked_for_must_pass_its_self_test() {
+    let lacking = Machine { lacks_packet: true, ..Machine::default() };
+    let served = |text, machine: &Machine| {
+        let planned = plan(&config(text), &kernel(), machine).served.remove(0);
+        (planned.backend, planned.must_pass)
+    };
+    assert_eq!(served("", &Machine::default()).0, Backend::Packet);
+    assert_eq!(served("", &lacking), (Backend::Xdp, true));
+    assert_eq!(served("[interface]\ndevice = \"xdp\"", &Machine::default()), (Backend::Xdp, false));
+    assert_eq!(served("[interface]\ndevice = \"packet\"", &lacking).0, Backend::Packet, "what was asked for");
 }

@@ -47,7 +47,7 @@ fn who_writes_over_payload_that_is_under_way_spoils_its_own_stream_alone() {
                 net.write_some((hostile[1], scribbler), &bytes, &mut spoilt);
                 step += 1;
                 for app in hostile {
-                    net.scribble_over_payload(app, step, 1_024);
+                    net.scribble_over_payload(app, step, 256);
                 }
                 lent = lent.max(net.workers[1].attachments.lent_chunks());
                 net.receive_into(0, server, &mut got);

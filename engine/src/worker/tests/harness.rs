@@ -454,10 +454,11 @@ impl Net {
     pub(super) fn scribble_over_payload(&mut self, app: usize, seed: u64, count: usize) {
         let mut random = Random(seed);
         let memory = &self.apps[app].memory;
-        let (bulk, end) = (u64::from(SHAPE.tx_bulk) * (32 << 10), memory.metadata().expect("a memory file").len());
+        let rooms = u64::from(SHAPE.rx_bulk) * (64 << 10) + u64::from(SHAPE.rx_middle) * (16 << 10);
+        let (chunks, end) = (u64::from(SHAPE.tx_bulk) * (32 << 10) + rooms, memory.metadata().expect("a memory file").len());
         for _ in 0..count {
-            // Bulk chunks lie behind all lists, and rooms behind these.
-            let at = end - 8 - random.next() % bulk;
+            // Bulk chunks are behind all lists, and receive chunks of bulk behind these.
+            let at = end - 8 - random.next() % (chunks - 8);
             memory.write_all_at(&random.next().to_le_bytes(), at).expect("shared memory");
         }
     }

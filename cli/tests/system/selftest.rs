@@ -1,0 +1,135 @@
+//! The self-test of AF_XDP: a card that carries packets serves; one that does not is given back, and packet sockets serve.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+
+use ringway_device::interface::Interface;
+use ringway_device::steering::{Attachment, Steering};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::harness::*;
+use crate::http::{fetch, nginx_config, site};
+
+const ON_KERNEL: &[&str] = &[];
+
+/// The peer drops what the self-test sends by AF_XDP: no router has taken a hop off, while the kernel's packets have fewer.
+const LOSES: &str = "ip ttl 255 icmp type echo-request drop";
+
+/// A service over AF_XDP with this `xdp_mode`, started when both ends know each other.
+fn serve(net: &Net, mode: &str) -> (Process, String) {
+    net.output(Server, &["ping", "-c", "1", "-W", "5", &net.address(Client)]);
+    let config = net.file("ringway.toml", format!("[interface]\ndevice = \"xdp\"\nxdp_mode = \"{mode}\"\n"));
+    net.serve(Server, &["--config", &config])
+}
+
+/// nginx behind the service: a large file arrives, and the kernel sees nothing of it.
+fn assert_serves(net: &Net, name: &str, large: &str) {
+    let config = nginx_config(net, 80);
+    let mut nginx = net.spawn(Server, &[RINGWAY, "run", "--name", name, "--", "nginx", "-c", &config]);
+    net.wait_served(Server, 80, &mut nginx);
+    net.untouched(Server, || assert_eq!(fetch(net, Client, ON_KERNEL, &net.url(80, "large.bin")), large));
+}
+
+/// What `ringway doctor` says of this service's devices.
+fn doctor(net: &Net, name: &str) -> String {
+    let report = net.run(Server, &[RINGWAY, "doctor"]).stdout;
+    report.lines().filter(|line| line.contains(&format!("service {name}"))).map(|line| format!("{line}\n")).collect()
+}
+
+fn attached(net: &Net) -> bool {
+    net.output(Server, &["ip", "link", "show", INTERFACE]).contains("xdp")
+}
+
+#[test]
+fn a_card_that_passes_serves_over_af_xdp() {
+    let net = Net::new();
+    let [large, _] = site(&net);
+    for (mode, way) in [("native", "native, copy"), ("generic", "generic, copy")] {
+        let (mut service, name) = serve(&net, mode);
+        service.wait_for_error_line(&format!("(af_xdp, {way}, self-test passed)"));
+        assert!(attached(&net), "the program is there");
+        assert_serves(&net, &name, &large);
+        let said = doctor(&net, &name);
+        assert!(said.starts_with("OK") && said.contains(&format!("{INTERFACE}, {way}: PASS")), "{said}");
+    }
+}
+
+#[test]
+fn a_card_that_loses_packets_is_given_back_and_packet_sockets_serve() {
+    let net = Net::new();
+    let [large, _] = site(&net);
+    net.output(Client, &["nft", "add", "table", "ip", "walls"]);
+    net.output(Client, &["nft", "add chain ip walls in { type filter hook input priority 0 ; }"]);
+    net.output(Client, &["nft", &format!("add rule ip walls in {LOSES}")]);
+    let (mut service, name) = serve(&net, "auto");
+    service.wait_for_error_line("AF_XDP failed its self-test (native, copy: no answer to an echo request of 64 bytes");
+    service.wait_for_error_line("generic, copy: no answer");
+    service.wait_for_error_line("packet sockets serve it");
+    assert!(!attached(&net), "the program is gone");
+    assert_serves(&net, &name, &large);
+    let said = doctor(&net, &name);
+    assert!(said.matches("FAIL: no answer").count() == 2 && said.starts_with("WARN"), "{said}");
+    // What has failed is not tried again: the device that comes with another MTU is the packet socket's at once.
+    for side in [Client, Server] {
+        net.output(side, &["ip", "link", "set", INTERFACE, "mtu", "1400"]);
+    }
+    service.wait_for_error_lines("packet sockets serve it", 2);
+    assert!(!attached(&net), "the program is gone");
+}
+
+#[test]
+fn without_a_neighbor_that_answers_it_serves_untested() {
+    let net = Net::new();
+    let [large, _] = site(&net);
+    net.output(Client, &["sysctl", "-qw", "net.ipv4.icmp_echo_ignore_all=1"]);
+    net.run(Server, &["ping", "-c", "1", "-W", "1", &net.address(Client)]);
+    let config = net.file("ringway.toml", "[interface]\ndevice = \"xdp\"\n");
+    let (mut service, name) = net.serve(Server, &["--config", &config]);
+    service.wait_for_error_line("is not tested: no neighbor answers the kernel an echo request");
+    assert_serves(&net, &name, &large);
+    assert!(doctor(&net, &name).contains("NOT TRIED: no neighbor answers"), "{}", doctor(&net, &name));
+}
+
+/// `ringway doctor --self-test` tries every way on an interface that nobody serves, and leaves nothing.
+#[test]
+fn doctor_tries_af_xdp_when_asked() {
+    let net = Net::new();
+    net.output(Server, &["ping", "-c", "1", "-W", "5", &net.address(Client)]);
+    let report = net.run(Server, &[RINGWAY, "doctor", "--self-test"]).stdout;
+    for way in ["native, copy", "generic, copy"] {
+        let line = report.lines().find(|line| line.contains(&format!("af_xdp, {way}: PASS")));
+        assert!(line.is_some_and(|line| line.starts_with("OK")), "{report}");
+    }
+    assert!(report.contains("native, zero-copy: NOT AVAILABLE"), "veth has none: {report}");
+    assert!(!attached(&net), "the program is gone");
+}
+
+/// Programs that the kernel runs at one hook at most.
+const PROGRAMS_MAX: usize = 64;
+
+/// Fills the hook at which packets are hidden from the kernel, so that packet sockets cannot share the server's interface.
+fn fill_the_hook(net: &Net) -> Vec<Attachment> {
+    let namespace = File::open(format!("/run/netns/{}", net.namespace(Server))).expect("the wire's");
+    let fill = move || {
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("root");
+        let index = Interface::open(INTERFACE).expect("the wire's").index;
+        let steering = Steering::new(1).expect("root");
+        let attachments = (0..PROGRAMS_MAX).map(|_| steering.hide_from_kernel(index));
+        attachments.collect::<Result<Vec<_>, _>>().expect("root")
+    };
+    std::thread::spawn(fill).join().expect("the hook has room for them")
+}
+
+#[test]
+fn auto_takes_af_xdp_where_packet_sockets_do_not_work_and_it_passes() {
+    let net = Net::new();
+    let [large, _] = site(&net);
+    let filled = fill_the_hook(&net);
+    let ended = net.run(Server, &[RINGWAY, "serve", "--name", "untested"]);
+    assert!(ended.code() == 1 && ended.stderr.contains("AF_XDP cannot be tested: no neighbor is known"), "{}", ended.stderr);
+    net.output(Server, &["ping", "-c", "1", "-W", "5", &net.address(Client)]);
+    let (mut service, name) = net.serve(Server, &[]);
+    service.wait_for_error_line("(af_xdp, native, copy, self-test passed)");
+    assert_serves(&net, &name, &large);
+    drop(filled);
+}
