@@ -61,8 +61,8 @@ pub struct Interface {
     pub role: Role,
     /// Makes IPv6 addresses and follows routers. Only for [`Role::Owned`] on Ethernet.
     pub autoconfiguration: Autoconfiguration,
-    /// Uses configured addresses only after DAD has found no other host with them: some seconds later (RFC 4862 §5.4, RFC
-    /// 5227 §2.1). Otherwise the caller must know that they are free. Only for [`Role::Owned`] on Ethernet.
+    /// Uses configured addresses only after DAD has found no other host with them: some seconds later (RFC 4862 §5.4,
+    /// RFC 5227 §2.1). Otherwise the caller must know that they are free. Only for [`Role::Owned`] on Ethernet.
     pub detects_duplicates: bool,
     /// VLAN of the interface (IEEE 802.1Q, 1 to 4094): only its tagged frames are received, all frames leave tagged, and
     /// none leaves with segmentation. `None`: untagged frames, and those whose tag has only a priority.
