@@ -1,7 +1,8 @@
 //! Sans-IO protocols: frames and time in, frames and events out.
 //!
-//! Receiving marks; transmitting writes: `receive` changes state and marks connections ready,
-//! `transmit` is the only place where headers are written. Nothing here asks a clock, opens a file
+//! Receiving marks; transmitting writes: `receive` changes state and marks connections ready, `transmit` is the only place
+//! where headers are written. Nothing here reads a clock, opens a file or calls upward. See ARCHITECTURE.md for the packet's
+//! journey.
 //! or calls upward. See ARCHITECTURE.md for the packet's journey.
 #![no_std]
 #![forbid(unsafe_code)]

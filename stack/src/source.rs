@@ -1,23 +1,23 @@
-//! Where the bytes to be sent come from.
+//! Sources of the bytes to be sent.
 //!
-//! A connection whose link does not sum needs the sum of its bytes before they leave; whoever copies them can take it
-//! in the same pass. Does not do: waiting, or ending early; a source has as many bytes as it is asked for.
+//! When the link does not compute checksums, a connection needs the sum of its bytes before they leave; a source can compute
+//! it while it copies them. Does not do: waiting, or ending early; a source has as many bytes as requested.
 
 use crate::wire::checksum;
 
-/// Gives the bytes of one call to send, piece by piece, in order.
+/// Supplies the bytes of one call to send, piece by piece, in order.
 pub trait Source {
     /// Fills the whole of `piece` with the next bytes.
     fn fill(&mut self, piece: &mut [u8]);
 
-    /// As `fill`; returns the ones'-complement sum of `piece`, folded, in network order, not complemented.
+    /// Fills like `fill`; returns the ones'-complement sum of `piece`, folded, in network order, not complemented.
     fn fill_and_sum(&mut self, piece: &mut [u8]) -> u16 {
         self.fill(piece);
         checksum::sum(piece)
     }
 }
 
-/// The slice moves on to what was not asked for yet.
+/// The slice advances past the bytes taken.
 impl Source for &[u8] {
     fn fill(&mut self, piece: &mut [u8]) {
         let (now, later) = self.split_at(piece.len());

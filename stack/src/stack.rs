@@ -1,8 +1,8 @@
-//! The façade: everything that an engine calls.
+//! The façade: all calls of an engine.
 //!
-//! Promises: no call blocks, allocates per packet, asks a clock or calls upward. The same calls with
-//! the same arguments give the same frames and events. Order of a turn: `receive`, `handle_timeout`,
-//! socket calls, `transmit`, `poll_event`.
+//! Promises: no call blocks, allocates per packet, reads a clock or calls upward. The same calls with the same arguments
+//! give the same frames and events. Order of an iteration: `receive`, `handle_timeout`, socket calls, `transmit`,
+//! `poll_event`.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -22,7 +22,7 @@ use crate::timer;
 use crate::udp::Udp;
 use crate::wire::ipv4::PROTOCOL_UDP;
 
-/// What every protocol may use while it works; lent by the façade for one call.
+/// Environment that the façade lends to a protocol for one call.
 pub(crate) struct Env<'a> {
     pub(crate) ip: &'a mut Ip,
     pub(crate) arena: &'a Arena,
@@ -42,7 +42,7 @@ pub struct Stack {
     datagrams: Datagrams,
 }
 
-/// Splits `self` into the protocol and what it may use.
+/// Splits `self` into the protocol and its environment.
 macro_rules! env {
     ($stack:ident) => {
         env!($stack, tcp)
@@ -56,7 +56,7 @@ macro_rules! env {
 }
 
 impl Drop for Stack {
-    /// Queues of connections own frames without a handle of the arena: they give them back, or its memory would stay.
+    /// Queues of connections own frames without a handle of the arena: without this the arena's memory would never be freed.
     fn drop(&mut self) {
         self.tcp.give_back_frames(&self.arena);
     }
@@ -65,7 +65,7 @@ impl Drop for Stack {
 mod udp;
 
 impl Stack {
-    /// A stack without interfaces. All tables are taken now; `arena` is shared with the devices.
+    /// Makes a stack without interfaces. All tables are allocated now; `arena` is shared with the devices.
     pub fn new(config: StackConfig, arena: Arena, now: Instant) -> Stack {
         Stack {
             ip: Ip::new(&config, now),
@@ -81,13 +81,13 @@ impl Stack {
     /// Adds an interface and returns its index: the index of its burst in `transmit`.
     ///
     /// # Panics
-    /// When there are 255 already.
+    /// When there are already 255.
     pub fn add_interface(&mut self, interface: Interface) -> u32 {
         self.ip.add_interface(interface)
     }
 
-    /// An interface has changed (its link address, its MTU, what its device can do), or another one takes its index.
-    /// Connections that are open send no packets larger than its MTU from now on.
+    /// Changes an interface (its link address, its MTU, what its device can do), or replaces it under the same index. Open
+    /// connections send no packets larger than its MTU from now on.
     ///
     /// # Panics
     /// When there is no such interface.
@@ -102,7 +102,7 @@ impl Stack {
         self.ip.set_addresses(interface, addresses);
     }
 
-    /// Says which of an interface's IPv6 addresses are deprecated (RFC 4862 §5.5.4): new flows prefer the others.
+    /// Sets which of an interface's IPv6 addresses are deprecated (RFC 4862 §5.5.4): new flows prefer the others.
     pub fn set_deprecated(&mut self, interface: u32, addresses: Vec<IpAddr>) {
         self.ip.set_deprecated(interface, addresses);
     }
@@ -112,80 +112,82 @@ impl Stack {
         self.ip.set_routes(routes);
     }
 
-    /// Tells a neighbor's link address; `None`: it does not answer or is forgotten. Packets that
-    /// waited for it leave with the next `transmit`, or are dropped.
+    /// Sets a neighbor's link address; `None`: it does not answer or is removed. Packets that waited for it leave with the
+    /// next `transmit`, or are dropped.
     pub fn set_neighbor(&mut self, now: Instant, interface: u32, ip: IpAddr, mac: Option<MacAddress>) {
         self.ip.set_neighbor(interface, ip, mac);
         self.deliver_ip_errors(now);
     }
 
-    /// Whether `ip` is an address of this stack.
+    /// Returns true when `ip` is an address of this stack.
     pub fn owns(&self, ip: IpAddr) -> bool {
         self.ip.owns(ip)
     }
 
-    /// The address from which packets to `remote` would come. `None`: no interface leads there.
+    /// Returns the source address of packets to `remote`. `None`: no interface leads there.
     pub fn source_for(&self, remote: IpAddr) -> Option<IpAddr> {
         self.ip.route(remote, None).map(|path| path.source)
     }
 
-    /// The interface that packets to `remote` leave through.
+    /// Returns the interface of packets to `remote`.
     pub fn interface_for(&self, remote: IpAddr) -> Option<u32> {
         self.ip.route(remote, None).map(|path| path.interface)
     }
 
-    /// Whether `connect` to `remote` is for this stack, as far as the address says. Connections to our own addresses are
-    /// when a listener of this stack serves them or when no kernel has the address; otherwise they are the kernel's.
+    /// Returns true when `connect` to `remote` is for this stack, judged by the address. This includes our own addresses if
+    /// a listener of this stack serves them or the kernel does not have the address; otherwise such connections are the
+    /// kernel's.
     pub fn reaches(&self, remote: SocketAddress) -> bool {
         self.tcp.reaches(&self.ip, remote)
     }
 
-    /// All addresses of this stack.
+    /// Returns all addresses of this stack.
     pub fn local_addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.ip.local_addresses()
     }
 
-    /// Says which flow groups are this stack's, where several stacks have the same address. It opens only connections whose
-    /// answers come to it, and leaves segments and datagrams of other groups unanswered. At first all are.
+    /// Sets the flow groups of this stack, when several stacks have the same address. It then opens only connections whose
+    /// answers arrive here, and ignores segments and datagrams of other groups. Initially it has all groups.
     pub fn set_flow_groups(&mut self, groups: GroupSet) {
         *self.ip.groups() = groups;
     }
 
-    /// Flow groups that are being steered to another stack: whoever still comes to a listener in one of them is among
-    /// [`newcomers`](Self::newcomers). [`GroupSet::NONE`]: nobody is.
+    /// Sets the flow groups that are being steered to another stack: a flow in one of them that still reaches a listener
+    /// here is added to [`newcomers`](Self::newcomers). [`GroupSet::NONE`]: none.
     pub fn watch_groups(&mut self, groups: GroupSet) {
         self.tcp.newcomers().watch(groups);
     }
 
-    /// Who has come to listeners in the groups that are watched; to be emptied before `transmit`, which may answer them.
+    /// Returns the migrating flows: those that reached listeners in the watched groups; the caller must empty it before
+    /// `transmit`, which may answer them.
     pub fn newcomers(&mut self) -> &mut Vec<Flow> {
         self.tcp.newcomers().flows()
     }
 
-    /// Calls `visit` for every TCP connection with its state, half-open ones and those in TIME-WAIT too: cheaper than
+    /// Calls `visit` for every TCP connection with its state, including half-open ones and TIME-WAIT: cheaper than
     /// [`for_each_socket`](Self::for_each_socket).
     pub fn for_each_flow(&self, visit: &mut dyn FnMut(&Flow, State)) {
         self.tcp.for_each_flow(visit);
     }
 
-    /// Whether there is this TCP connection, half open or in TIME-WAIT too.
+    /// Returns true when this TCP connection exists, including half-open ones and TIME-WAIT.
     pub fn knows(&self, flow: &Flow) -> bool {
         self.tcp.knows(flow)
     }
 
-    /// Whether the flow between `local` and `remote` is this stack's: its packets are to come here.
+    /// Returns true when the flow between `local` and `remote` belongs to this stack, so that its packets must arrive here.
     pub fn has_flow(&self, local: SocketAddress, remote: SocketAddress) -> bool {
         self.ip.has_flow((local.ip, local.port), (remote.ip, remote.port))
     }
 
-    /// Takes all packets of `burst`, which arrived on `interface`. Changes state and marks; what
-    /// has to be sent leaves with the next `transmit`.
+    /// Receives all packets of `burst`, which arrived on `interface`. Changes state and marks; answers leave with the next
+    /// `transmit`.
     pub fn receive(&mut self, now: Instant, interface: u32, burst: &mut Burst) {
         self.ip.receive(now, &self.arena, &mut self.counters, interface, burst, &mut self.datagrams);
         self.deliver(now);
     }
 
-    /// Hands the datagrams that the Internet layer has found to their protocols, and errors to their flows.
+    /// Passes the datagrams of the Internet layer to their protocols, and errors to their flows.
     fn deliver(&mut self, now: Instant) {
         let (tcp, env) = env!(self);
         tcp.receive(now, env, &mut self.datagrams);
@@ -198,8 +200,8 @@ impl Stack {
         self.deliver_ip_errors(now);
     }
 
-    /// Writes what is to be sent to the end of `out[interface]`. Returns `true` when its budget was
-    /// used up and there is more to write.
+    /// Appends what is to be sent to `out[interface]`. Returns `true` when its budget was used up and there is more to
+    /// write.
     ///
     /// # Panics
     /// When `out` has fewer bursts than there are interfaces.
@@ -214,13 +216,13 @@ impl Stack {
         let mut more = tcp.transmit(now, env, out);
         let (udp, env) = env!(self, udp);
         more |= udp.transmit(now, env, out);
-        // They may have asked for a neighbor.
+        // The protocols may have requested a neighbor.
         arp_packets += self.ip.transmit(now, &self.arena, &mut self.counters, out);
         self.counters.add(Counter::IpOutRequests, (packets(out) - before - arp_packets) as u64);
         more
     }
 
-    /// Hands errors that the Internet layer has found to the flows that they are about.
+    /// Passes errors of the Internet layer to the flows that they concern.
     fn deliver_ip_errors(&mut self, now: Instant) {
         while let Some(error) = self.ip.poll_error() {
             if error.protocol == PROTOCOL_UDP {
@@ -233,8 +235,7 @@ impl Stack {
         }
     }
 
-    /// Does what was due at or before `now`; a bounded amount, so `poll_timeout` may still name a
-    /// time in the past afterwards.
+    /// Handles what is due at `now`; a bounded amount, so `poll_timeout` may still return a time in the past afterwards.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.ip.has_looped() {
             self.ip.receive_looped(now, &self.arena, &mut self.counters, &mut self.datagrams);
@@ -248,17 +249,18 @@ impl Stack {
         udp.handle_timeout(now, env);
     }
 
-    /// To be called before a long wait: `poll_timeout` then names no time that was for an ACK which data has carried since.
+    /// Drops timers of delayed ACKs that data has carried since. Call it before a long wait, so that `poll_timeout` does not
+    /// return their times.
     pub fn forget_ended_delays(&mut self) {
         self.tcp.forget_ended_delays();
     }
 
-    /// When `handle_timeout` has something to do next. May be early, never late.
+    /// Returns the next time at which `handle_timeout` has something to do. May be early, never late.
     pub fn poll_timeout(&self) -> Option<Instant> {
         timer::earliest(&[self.ip.poll_timeout(), self.tcp.poll_timeout(), self.udp.poll_timeout()])
     }
 
-    /// The next event: those of sockets in the order in which they happened, then those of interfaces.
+    /// Returns the next event: those of sockets in order of occurrence, then those of interfaces.
     pub fn poll_event(&mut self) -> Option<Event> {
         if let Some(event) = self.events.pop_front() {
             if let Event::Ready { socket, .. } = event {
@@ -270,8 +272,8 @@ impl Stack {
         resolve.or_else(|| self.ip.poll_notice())
     }
 
-    /// Serves a port; an unspecified address means all addresses of its family that the stack has, also later ones.
-    /// `cookie` comes back in events.
+    /// Listens on a port; an unspecified address means all addresses of its family that the stack has, including later ones.
+    /// Events return `cookie`.
     ///
     /// # Errors
     /// [`ListenError`]
@@ -286,8 +288,8 @@ impl Stack {
         tcp.listen(env, local, backlog, options, cookie)
     }
 
-    /// For how many connections more there is room where those of a listener are accepted: no handshake begins that could
-    /// not be, its SYN is dropped and counted as `ListenOverflows`.
+    /// Sets how many more connections of a listener can be accepted. Beyond that no handshake begins: the SYN is dropped and
+    /// counted as `ListenOverflows`.
     pub fn set_room(&mut self, listener: SocketId, room: u32) {
         self.tcp.set_room(listener, room);
     }
@@ -316,8 +318,8 @@ impl Stack {
         tcp.accept(env, listener, cookie)
     }
 
-    /// Starts an active open. Without `local`, or with its address unspecified or its port 0, the
-    /// stack chooses. [`Event::Connected`] or [`Event::Failed`] follows.
+    /// Starts an active open. Without `local`, or with an unspecified address or port 0 in it, the stack chooses.
+    /// [`Event::Connected`] or [`Event::Failed`] follows.
     ///
     /// # Errors
     /// [`ConnectError`]
@@ -333,78 +335,78 @@ impl Stack {
         tcp.connect(now, env, local, remote, options, cookie)
     }
 
-    /// Bytes that the SYN of an active open may carry, while it waits for the first data (RFC 7413). `None`: it does
-    /// not wait.
+    /// Returns the number of bytes that the SYN of an active open may carry, while it waits for the first data (RFC 7413).
+    /// `None`: it does not wait.
     pub fn fast_open_room(&mut self, id: SocketId) -> Option<usize> {
         let (tcp, env) = env!(self);
         tcp.fast_open_room(env, id)
     }
 
-    /// Other settings of TCP from now on, for connections that are there too. What was made at start keeps its size: tables, and how
-    /// long TIME-WAIT lasts.
+    /// Replaces the settings of TCP, also for existing connections. Allocations made at start keep their size: tables, and
+    /// the duration of TIME-WAIT.
     pub fn set_tcp_config(&mut self, config: TcpConfig) {
         self.tcp.set_config(config);
     }
 
-    /// Replaces the Fast Open keys of a listener, or (`None`) those of all listeners that have none of their own.
+    /// Replaces the Fast Open keys of a listener, or (`None`) of all listeners without keys of their own.
     pub fn set_fast_open_keys(&mut self, listener: Option<SocketId>, keys: FastOpenKeys) {
         self.tcp.set_fast_open_keys(listener, keys);
     }
 
-    /// The Fast Open keys of a listener, or (`None`) those of all listeners that have none of their own.
+    /// Returns the Fast Open keys of a listener, or (`None`) of all listeners without keys of their own.
     pub fn fast_open_keys(&self, listener: Option<SocketId>) -> FastOpenKeys {
         self.tcp.fast_open_keys(listener)
     }
 
-    /// Bytes that `send_with` would take now.
+    /// Returns the number of bytes that `send_with` would take now.
     pub fn send_space(&self, id: SocketId) -> usize {
         self.tcp.send_space(id)
     }
 
-    /// Bytes that a frame for [`send_frame`](Self::send_frame) should hold at most: no more than would be taken now, and
-    /// where packets are no larger than a segment, up to the end of one.
+    /// Returns the maximum payload of a frame for [`send_frame`](Self::send_frame): no more than would be taken now, and on
+    /// a link whose packets are no larger than a segment, up to the end of a segment.
     pub fn send_piece(&mut self, id: SocketId) -> usize {
         let (tcp, env) = env!(self);
         tcp.send_piece(env, id)
     }
 
-    /// Bytes that are queued or under way and not acknowledged.
+    /// Returns the number of bytes that are queued or sent, and not acknowledged.
     pub fn send_queued(&self, id: SocketId) -> usize {
         self.tcp.send_queued(id)
     }
 
-    /// Memory of those bytes; what is queued where it lies counts with its length.
+    /// Returns the memory of those bytes; bytes queued without a copy count with their length.
     pub fn send_memory(&self, id: SocketId) -> usize {
         self.tcp.send_memory(id)
     }
 
-    /// Bytes that the peer has acknowledged, ever.
+    /// Returns the total number of bytes that the peer has acknowledged.
     pub fn bytes_acknowledged(&self, id: SocketId) -> u64 {
         self.tcp.bytes_acknowledged(id)
     }
 
-    /// Resets a connection that was closed and has not ended. `false`: there is none of that name.
+    /// Resets an orphan, if it has not ended. `false`: the name is stale.
     pub fn reset_orphan(&mut self, now: Instant, id: SocketId) -> bool {
         let (tcp, env) = env!(self);
         tcp.reset_orphan(now, env, id)
     }
 
-    /// Frames of a class that send queues may take now: the others are kept for what arrives, the ACKs that free those.
+    /// Returns the number of frames of a class that send queues may take now: the others are reserved for arriving packets,
+    /// whose ACKs free the former.
     #[inline]
     pub fn sendable_frames(arena: &Arena, class: Class) -> u32 {
         crate::tcp::sendable_frames(arena, class)
     }
 
-    /// Memory is short: the buffer is no larger than what is queued, until ACKs make room and it grows again, and the
-    /// application then hears that it may go on. `false`: nothing is queued, or the application has chosen the size, so nobody
-    /// will tell.
+    /// Shrinks the send buffer to the queued bytes when memory is short; ACKs make it grow again, and the application then
+    /// gets `Ready`. `false`: too little is queued, or the application has set the size, so no event would follow.
     pub fn cut_send_buffer(&mut self, id: SocketId) -> bool {
         let (tcp, env) = env!(self);
         tcp.cut_send_buffer(env, id)
     }
 
-    /// Queues up to `count` bytes. `copy` is called once for each piece, in order, and must fill the
-    /// whole piece. Returns how many bytes were queued, at least one.
+    /// Queues up to `count` bytes. `copy` is called once for each piece, in order, and must fill the whole piece. Returns
+    /// the number of bytes queued, at least one.
     ///
     /// # Errors
     /// [`SendError`]
@@ -412,7 +414,7 @@ impl Stack {
         self.send_from(id, count, &mut Filler(copy))
     }
 
-    /// As [`send_with`](Self::send_with), from a source that can sum while it copies.
+    /// Queues bytes like [`send_with`](Self::send_with), from a source that can sum while it copies.
     ///
     /// # Errors
     /// [`SendError`]
@@ -421,14 +423,14 @@ impl Stack {
         tcp.send_from(env, id, count, source)
     }
 
-    /// The queued bytes are urgent (MSG_OOB) up to the end of the queue, or `ahead` bytes behind that (before it, if
-    /// negative). Say so before they are sent. Urgent data is held back neither by Nagle nor by a cork.
+    /// Marks the queued bytes as urgent (MSG_OOB) up to the end of the queue, or to `ahead` bytes after it (before it, if
+    /// negative). Call it before they are sent. Neither Nagle nor a cork delays urgent data.
     pub fn mark_urgent(&mut self, id: SocketId, ahead: i32) {
         let (tcp, env) = env!(self);
         tcp.mark_urgent(env, id, ahead);
     }
 
-    /// The urgent data that has arrived or is announced, if the application has not read beyond it.
+    /// Returns the urgent data that has arrived or is announced, until the application has read beyond it.
     pub fn urgent(&self, id: SocketId) -> Option<Urgent> {
         self.tcp.urgent(id)
     }
@@ -436,13 +438,13 @@ impl Stack {
     /// Queues a frame of payload without copying it.
     ///
     /// # Errors
-    /// The frame comes back with the reason.
+    /// Returns the frame with the reason.
     pub fn send_frame(&mut self, id: SocketId, frame: Frame) -> Result<(), (Frame, SendError)> {
         let (tcp, env) = env!(self);
         tcp.send_frame(env, id, frame)
     }
 
-    /// Takes the next frame of payload, in order. The window opens only with `consumed`.
+    /// Takes the next frame of payload, in order. Only `consumed` opens the window.
     ///
     /// # Errors
     /// [`ReceiveError`]
@@ -451,8 +453,8 @@ impl Stack {
         tcp.take_frame(env, id)
     }
 
-    /// Reads up to `max` bytes where they lie: `visit` sees piece after piece, in order. The window may open by what it has
-    /// seen. Returns how many bytes these were, at least one unless `max` is 0.
+    /// Reads up to `max` bytes in place: `visit` gets piece after piece, in order. The window may open by the bytes visited.
+    /// Returns their number, at least one unless `max` is 0.
     ///
     /// # Errors
     /// [`ReceiveError`]
@@ -461,32 +463,32 @@ impl Stack {
         tcp.read_with(env, id, max, visit)
     }
 
-    /// The application has read `bytes` of what `take_frame` gave: the window may open.
+    /// Reports that the application has read `bytes` of the frames from `take_frame`: the window may open.
     pub fn consumed(&mut self, id: SocketId, bytes: usize) {
         let (tcp, env) = env!(self);
         tcp.consumed(env, id, bytes);
     }
 
-    /// Bytes received in order that `take_frame` has not given yet.
+    /// Returns the number of bytes received in order that `take_frame` has not returned yet.
     pub fn unread(&self, id: SocketId) -> usize {
         self.tcp.unread(id)
     }
 
-    /// For whom a packet of `len` bytes is that begins with `head` and waits at an interface. `None`: for no connection, or no
-    /// plain packet.
+    /// Returns the connection of a packet of `len` bytes that begins with `head` and waits at an interface. `None`: no
+    /// connection, or not a simple packet (see [`Destination`]).
     pub fn destination(&self, interface: u32, head: &[u8], len: usize) -> Option<Destination> {
         let (key, header_bytes) = flow_of(self.ip.plain_medium(interface)?, head, len)?;
         let (socket, cookie) = self.tcp.connection_of(&key)?;
         Some(Destination { socket, cookie, header_bytes })
     }
 
-    /// What can be done with the socket now. A stale name is hung up.
+    /// Returns the operations that are possible on the socket now. A stale name is hung up.
     pub fn readiness(&self, id: SocketId) -> Readiness {
         if Udp::names(id) { self.udp.readiness(id) } else { self.tcp.readiness(id) }
     }
 
-    /// Local and remote address; that of an unconnected UDP socket is unspecified. `None`: the name
-    /// is stale or a listener's.
+    /// Returns local and remote address; the remote one of an unconnected UDP socket is unspecified. `None`: the name is
+    /// stale or a listener's.
     pub fn addresses(&self, id: SocketId) -> Option<(SocketAddress, SocketAddress)> {
         if Udp::names(id) { self.udp.addresses(id) } else { self.tcp.addresses(id) }
     }
@@ -497,13 +499,13 @@ impl Stack {
         tcp.set_options(now, env, id, options);
     }
 
-    /// The application of a connection reads no more: once it has also shut its writing, what still comes is answered with RST.
+    /// Ends reading from a connection: once it has also shut down writing, further data is answered with RST.
     pub fn shutdown_read(&mut self, now: Instant, id: SocketId) {
         let (tcp, env) = env!(self);
         tcp.shutdown_read(now, env, id);
     }
 
-    /// Sends FIN after what is queued. Of UDP: nothing more is sent.
+    /// Sends FIN after the queued data. UDP: nothing more can be sent.
     pub fn shutdown_write(&mut self, now: Instant, id: SocketId) {
         if Udp::names(id) {
             let (udp, env) = env!(self, udp);
@@ -513,9 +515,8 @@ impl Stack {
         tcp.shutdown_write(now, env, id);
     }
 
-    /// Gives the socket up: FIN after what is queued, or RST when received data was not read
-    /// (RFC 2525 §2.17). A listener's waiting connections are reset. A UDP socket is gone at once; what
-    /// it has queued leaves. [`Event::Closed`] follows.
+    /// Closes the socket: FIN after the queued data, or RST when received data was not read (RFC 2525 §2.17). A listener's
+    /// waiting connections are reset. A UDP socket is gone at once; its queued datagrams leave. [`Event::Closed`] follows.
     pub fn close(&mut self, now: Instant, id: SocketId) {
         if Udp::names(id) {
             let (udp, env) = env!(self, udp);
@@ -525,7 +526,7 @@ impl Stack {
         tcp.close(now, env, id);
     }
 
-    /// Gives the socket up with RST.
+    /// Closes the socket with RST.
     pub fn abort(&mut self, now: Instant, id: SocketId) {
         if Udp::names(id) {
             return self.close(now, id);
@@ -534,13 +535,13 @@ impl Stack {
         tcp.abort(now, env, id);
     }
 
-    /// Ends a connection without a packet, as if it had timed out, also one that no application has any more.
+    /// Ends a connection without a packet, as if it had timed out, even an orphan.
     pub fn give_up(&mut self, now: Instant, id: SocketId) {
         let (tcp, env) = env!(self);
         tcp.give_up(now, env, id);
     }
 
-    /// What `TCP_INFO` tells of a connection.
+    /// Returns the `TCP_INFO` of a connection.
     pub fn info(&self, id: SocketId) -> Option<TcpInfo> {
         self.tcp.info(&self.ip, id)
     }
@@ -551,17 +552,18 @@ impl Stack {
         self.udp.for_each_socket(visit);
     }
 
-    /// The line of one connection, as [`for_each_socket`](Self::for_each_socket) tells it.
+    /// Returns the summary of one connection, as in [`for_each_socket`](Self::for_each_socket).
     pub fn summary(&self, id: SocketId) -> Option<SocketSummary> {
         self.tcp.summary_of(id)
     }
 
-    /// How many connections are half open, and how many in TIME-WAIT: cheaper than [`for_each_socket`](Self::for_each_socket).
+    /// Returns the numbers of half-open connections and of TIME-WAIT records: cheaper than
+    /// [`for_each_socket`](Self::for_each_socket).
     pub fn records(&self) -> (usize, usize) {
         self.tcp.records()
     }
 
-    /// For the proof that the short ways do what the long way does.
+    /// For the test that the fast paths have the same effect as the slow path.
     #[cfg(test)]
     pub(crate) fn tcp(&self) -> &Tcp {
         &self.tcp
@@ -578,13 +580,13 @@ impl Stack {
         self.tcp.shortest_ways()
     }
 
-    /// TCP connections of which segments may come, those in TIME-WAIT among them.
+    /// Returns the number of TCP connections that may receive segments, including TIME-WAIT.
     #[inline]
     pub fn connections(&self) -> usize {
         self.tcp.flows()
     }
 
-    /// All counters.
+    /// Returns all counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

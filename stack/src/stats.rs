@@ -44,15 +44,15 @@ counters! {
     IpOutNoRoutes = "IpOutNoRoutes",
     /// Fragments received.
     IpReasmReqds = "IpReasmReqds",
-    /// Datagrams put together.
+    /// Datagrams reassembled.
     IpReasmOks = "IpReasmOKs",
-    /// Fragments or datagrams that could not be put together.
+    /// Fragments or datagrams that could not be reassembled.
     IpReasmFails = "IpReasmFails",
-    /// Datagrams whose fragments did not come in time.
+    /// Datagrams whose fragments did not arrive in time.
     IpReasmTimeout = "IpReasmTimeout",
-    /// Datagrams cut into fragments.
+    /// Datagrams fragmented.
     IpFragOks = "IpFragOKs",
-    /// Datagrams that could not be cut.
+    /// Datagrams that could not be fragmented.
     IpFragFails = "IpFragFails",
     /// Fragments made.
     IpFragCreates = "IpFragCreates",
@@ -78,7 +78,7 @@ counters! {
     TcpInSegs = "TcpInSegs",
     /// Segments sent.
     TcpOutSegs = "TcpOutSegs",
-    /// Segments sent again.
+    /// Segments retransmitted.
     TcpRetransSegs = "TcpRetransSegs",
     /// Segments with a bad checksum or header.
     TcpInErrs = "TcpInErrs",
@@ -86,21 +86,21 @@ counters! {
     TcpOutRsts = "TcpOutRsts",
     /// Segments with a bad checksum.
     TcpInCsumErrors = "TcpInCsumErrors",
-    /// Segments that the header-prediction test let through.
+    /// Segments that the header prediction accepted.
     TcpHpHits = "TcpExtTCPHPHits",
-    /// Segments that were joined to the one before them.
+    /// Segments that were merged with the one before them.
     TcpRcvCoalesce = "TcpExtTCPRcvCoalesce",
     /// Probes of the path MTU that have arrived.
     TcpMtupSuccess = "TcpExtTCPMTUPSuccess",
     /// Probes of the path MTU that were lost.
     TcpMtupFail = "TcpExtTCPMTUPFail",
-    /// Windows taken back since only a probe of the path MTU was lost.
+    /// Window reductions undone because only a probe of the path MTU was lost.
     TcpMtupUndo = "TcpExtTCPMTUPUndo",
     /// Retransmission timeouts.
     TcpTimeouts = "TcpExtTCPTimeouts",
     /// Fast retransmissions.
     TcpFastRetrans = "TcpExtTCPFastRetrans",
-    /// Segments sent again in slow start after a timeout.
+    /// Segments retransmitted in slow start after a timeout.
     TcpSlowStartRetrans = "TcpExtTCPSlowStartRetrans",
     /// SACK-based recoveries.
     TcpSackRecovery = "TcpExtTCPSackRecovery",
@@ -108,9 +108,9 @@ counters! {
     TcpRenoRecovery = "TcpExtTCPRenoRecovery",
     /// Out-of-order segments queued.
     TcpOfoQueue = "TcpExtTCPOFOQueue",
-    /// Out-of-order segments dropped for want of room.
+    /// Out-of-order segments dropped for lack of buffer space.
     TcpOfoDrop = "TcpExtTCPOFODrop",
-    /// Out-of-order data given up for data in order.
+    /// Out-of-order data dropped in favor of data in order.
     OfoPruned = "TcpExtOfoPruned",
     /// Tail loss probes sent (RFC 8985 §7).
     TcpLossProbes = "TcpExtTCPLossProbes",
@@ -118,7 +118,7 @@ counters! {
     TcpLossProbeRecovery = "TcpExtTCPLossProbeRecovery",
     /// DSACK blocks received for data below the acknowledgment (RFC 2883).
     TcpDsackRecv = "TcpExtTCPDSACKRecv",
-    /// DSACK blocks received for data above it.
+    /// DSACK blocks received for data above the acknowledgment.
     TcpDsackOfoRecv = "TcpExtTCPDSACKOfoRecv",
     /// DSACK blocks sent for data below RCV.NXT (RFC 2883).
     TcpDsackOldSent = "TcpExtTCPDSACKOldSent",
@@ -148,9 +148,9 @@ counters! {
     TcpChallengeAck = "TcpExtTCPChallengeACK",
     /// Challenge ACKs held back because the connection had just sent one.
     TcpAckSkippedChallenge = "TcpExtTCPACKSkippedChallenge",
-    /// ACKs of segments outside the window that were held back.
+    /// Suppressed ACKs of segments outside the window.
     TcpAckSkippedSeq = "TcpExtTCPACKSkippedSeq",
-    /// ACKs of segments with old timestamps that were held back.
+    /// Suppressed ACKs of segments with old timestamps.
     TcpAckSkippedPaws = "TcpExtTCPACKSkippedPAWS",
     /// SYNs in synchronized states (RFC 5961 §4).
     TcpSynChallenge = "TcpExtTCPSYNChallenge",
@@ -166,25 +166,25 @@ counters! {
     TcpReqQFullDoCookies = "TcpExtTCPReqQFullDoCookies",
     /// Fast Open: data in our SYN was acknowledged.
     TcpFastOpenActive = "TcpExtTCPFastOpenActive",
-    /// Fast Open: it was not.
+    /// Fast Open: data in our SYN was not acknowledged.
     TcpFastOpenActiveFail = "TcpExtTCPFastOpenActiveFail",
-    /// Fast Open: connections made of a SYN.
+    /// Fast Open: connections opened by a SYN with data.
     TcpFastOpenPassive = "TcpExtTCPFastOpenPassive",
-    /// Fast Open: SYNs with a bad cookie, or for which there was no room.
+    /// Fast Open: SYNs with a bad cookie, or beyond a limit.
     TcpFastOpenPassiveFail = "TcpExtTCPFastOpenPassiveFail",
     /// Fast Open: SYNs beyond a listener's limit.
     TcpFastOpenListenOverflow = "TcpExtTCPFastOpenListenOverflow",
     /// Fast Open: SYNs that asked for a cookie.
     TcpFastOpenCookieReqd = "TcpExtTCPFastOpenCookieReqd",
-    /// Fast Open: rests after SYNs with data went lost.
+    /// Fast Open: pauses after SYNs with data were lost.
     TcpFastOpenBlackhole = "TcpExtTCPFastOpenBlackhole",
-    /// Fast Open: connections made with a cookie of the backup key.
+    /// Fast Open: connections opened with a cookie of the backup key.
     TcpFastOpenPassiveAltKey = "TcpExtTCPFastOpenPassiveAltKey",
     /// SYN cookies sent.
     SyncookiesSent = "TcpExtSyncookiesSent",
-    /// SYN cookies that came back.
+    /// Valid SYN cookies received.
     SyncookiesRecv = "TcpExtSyncookiesRecv",
-    /// ACKs with something else than a cookie while some were expected.
+    /// ACKs without a valid cookie while cookies were expected.
     SyncookiesFailed = "TcpExtSyncookiesFailed",
     /// Connections that entered TIME-WAIT.
     TimeWaits = "TcpExtTW",
@@ -208,7 +208,7 @@ counters! {
     TcpFromZeroWindowAdv = "TcpExtTCPFromZeroWindowAdv",
     /// UDP datagrams given to applications.
     UdpInDatagrams = "UdpInDatagrams",
-    /// UDP datagrams to ports that nobody serves.
+    /// UDP datagrams to ports without a socket.
     UdpNoPorts = "UdpNoPorts",
     /// UDP datagrams that could not be delivered for another reason.
     UdpInErrors = "UdpInErrors",
@@ -224,7 +224,7 @@ counters! {
     DropMalformed = "RingwayDropMalformed",
     /// Segments for which there is no socket.
     DropNoSocket = "RingwayDropNoSocket",
-    /// Segments and datagrams of flows that another worker's stack serves.
+    /// Segments and datagrams of flows that belong to another worker's stack.
     DropElsewhere = "RingwayDropElsewhere",
     /// Segments outside the window.
     DropOutOfWindow = "RingwayDropOutOfWindow",
@@ -236,15 +236,15 @@ counters! {
     DropNoBuffer = "RingwayDropNoBuffer",
     /// The neighbor did not answer, or its queue was full.
     DropNoNeighbor = "RingwayDropNoNeighbor",
-    /// Replies held back by the rate limit.
+    /// Replies suppressed by the rate limit.
     DropRateLimited = "RingwayDropRateLimited",
-    /// Answers of ARP and neighbor discovery beyond those that may wait.
+    /// Answers of ARP and neighbor discovery beyond the queue's limit.
     DropNeighborAnswer = "RingwayDropNeighborAnswer",
-    /// ICMP errors about our packets beyond those that may wait for TCP and UDP.
+    /// ICMP errors about our packets beyond the limit of those that wait for TCP and UDP.
     DropIcmpError = "RingwayDropIcmpError",
 }
 
-/// How many counters there are.
+/// Number of counters.
 pub const COUNTERS: usize = Counter::ALL.len();
 
 /// All counters of one stack: plain integers, owned by the worker.
@@ -266,13 +266,13 @@ impl Counters {
         self.values[counter as usize] += n;
     }
 
-    /// The value.
+    /// Returns the value.
     #[inline]
     pub fn get(&self, counter: Counter) -> u64 {
         self.values[counter as usize]
     }
 
-    /// All values in the order of [`Counter::ALL`].
+    /// Returns all values in the order of [`Counter::ALL`].
     pub fn values(&self) -> &[u64; COUNTERS] {
         &self.values
     }

@@ -1,11 +1,10 @@
 //! A lazy hierarchical timer wheel: one entry per owner at most, re-armed by its owner on expiry.
 //!
-//! Three levels of 256 buckets, 1 ms ticks. An owner remembers the tick of its live entry and its
-//! real deadlines; when a deadline moves later it only stores the new one, and re-arms when the old
-//! entry comes up. When a deadline moves earlier it pushes another entry; the owner recognises the
-//! outdated one by its tick. Ticks are milliseconds modulo 2^32 and never fire early. The wheel
-//! promises O(1) insertion, O(1) [`next_expiry`](TimerWheel::next_expiry) through bitmaps, and
-//! bounded work per [`expire`](TimerWheel::expire). It does not know what the owners are.
+//! Three levels of 256 buckets, 1 ms ticks. An owner stores the tick of its live entry and its real deadlines; when a
+//! deadline moves later it only stores the new one, and re-arms when the old entry expires. When a deadline moves earlier it
+//! inserts another entry; the owner recognises the outdated one by its tick. Ticks are milliseconds modulo 2^32 and never
+//! fire early. The wheel promises O(1) insertion, O(1) [`next_expiry`](TimerWheel::next_expiry) through bitmaps, and bounded
+//! work per [`expire`](TimerWheel::expire). It does not know what the owners are.
 
 use alloc::vec::Vec;
 use ringway_shm::Instant;
@@ -13,7 +12,7 @@ use ringway_shm::Instant;
 const LEVELS: usize = 3;
 const BUCKETS: usize = 256;
 const NIL: u32 = u32::MAX;
-/// Ticks beyond which an entry is parked in the farthest bucket, to be placed again from there.
+/// Ticks beyond which an entry is put into the farthest bucket, and placed again from there.
 const HORIZON: u32 = 1 << 24;
 
 #[derive(Clone, Copy)]
@@ -35,22 +34,22 @@ pub(crate) struct TimerWheel {
     free: u32,
     /// Everything up to and including this millisecond has expired.
     now_ms: u64,
-    /// Entries that are due but were not handed out yet.
+    /// Entries that are due and not handed out yet.
     due: u32,
-    /// What a [`scan`](TimerWheel::scan) would find: asked for in every turn, changed seldom.
+    /// Cached result of [`scan`](TimerWheel::scan): read in every iteration, changed rarely.
     next_ms: Option<u64>,
 }
 
-/// Microseconds of a tick.
+/// Microseconds per tick.
 const TICK_MICROS: u64 = 1_000;
 
-/// An instant in the units that TCP counts in: found once for each call, used by each segment.
+/// An instant in TCP's units: computed once per call, used by each segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
-    /// The tick that has been reached.
+    /// The current tick.
     pub(crate) tick: u32,
     pub(crate) micros: u64,
-    /// `micros`, and what a division by the microseconds of a tick needs to round up.
+    /// `micros` plus the amount that makes a division by the tick's microseconds round up.
     micros_up: u64,
 }
 
@@ -60,26 +59,26 @@ impl Moment {
         Moment { tick: tick_at(now), micros, micros_up: micros + TICK_MICROS - 1 }
     }
 
-    /// The tick at or after this instant and `delay_us` microseconds; never 0.
+    /// Returns the tick at or after this instant and `delay_us` microseconds; never 0.
     #[inline(always)]
     pub(crate) fn tick_after(&self, delay_us: u64) -> u32 {
         (((self.micros_up + delay_us) / TICK_MICROS) as u32).max(1)
     }
 }
 
-/// The tick at or after `now + delay_us` microseconds.
+/// Returns the tick at or after `now + delay_us` microseconds.
 #[inline]
 pub(crate) fn tick_after(now: Instant, delay_us: u64) -> u32 {
     (now.as_micros() + delay_us).div_ceil(1_000) as u32
 }
 
-/// The tick that has been reached at `now`.
+/// Returns the current tick at `now`.
 #[inline]
 pub(crate) fn tick_at(now: Instant) -> u32 {
     now.as_millis() as u32
 }
 
-/// The earliest of what there is.
+/// Returns the earliest of the given times.
 #[inline(always)]
 pub(crate) fn earliest<const COUNT: usize>(times: &[Option<Instant>; COUNT]) -> Option<Instant> {
     let mut earliest = None;
@@ -93,14 +92,14 @@ pub(crate) fn earliest<const COUNT: usize>(times: &[Option<Instant>; COUNT]) -> 
     earliest
 }
 
-/// When `tick` comes (or came), seen from millisecond `now_ms`.
+/// Returns the instant of `tick`, past or future, relative to millisecond `now_ms`.
 #[inline]
 pub(crate) fn instant_of(tick: u32, now_ms: u64) -> Instant {
     let delta = tick.wrapping_sub(now_ms as u32) as i32;
     Instant::from_millis(now_ms.saturating_add_signed(delta as i64))
 }
 
-/// Whether `tick` has come at tick `now`.
+/// Returns true when `tick` is not after tick `now`.
 #[inline]
 pub(crate) fn is_due(tick: u32, now: u32) -> bool {
     (now.wrapping_sub(tick) as i32) >= 0
@@ -117,7 +116,7 @@ impl Level {
         }
     }
 
-    /// Buckets from `from` (counted round the wheel) to the first occupied one.
+    /// Returns the number of buckets from `from` (counted round the wheel) to the first occupied one.
     fn distance(&self, from: usize) -> Option<usize> {
         for step in 0..=BUCKETS / 64 {
             let word = (from / 64 + step) % (BUCKETS / 64);
@@ -137,7 +136,7 @@ impl Level {
 }
 
 impl TimerWheel {
-    /// An empty wheel whose past ends at `now`.
+    /// Makes an empty wheel whose past ends at `now`.
     pub(crate) fn new(now: Instant) -> TimerWheel {
         let level = || Level { heads: [NIL; BUCKETS], occupied: [0; BUCKETS / 64] };
         TimerWheel {
@@ -150,7 +149,7 @@ impl TimerWheel {
         }
     }
 
-    /// Adds an entry. A tick that has passed comes up at the next [`expire`](TimerWheel::expire).
+    /// Adds an entry. A tick in the past expires at the next [`expire`](TimerWheel::expire).
     pub(crate) fn insert(&mut self, owner: u32, tick: u32) {
         let entry = Entry { owner, tick, next: NIL };
         let index = if self.free == NIL {
@@ -167,7 +166,7 @@ impl TimerWheel {
         }
     }
 
-    /// Puts an entry where it belongs. Returns when its bucket comes up, unless it is due.
+    /// Puts an entry into its bucket. Returns the bucket's time, unless the entry is due.
     fn place(&mut self, index: u32) -> Option<u64> {
         let now = self.now_ms as u32;
         let tick = self.entries[index as usize].tick;
@@ -194,14 +193,13 @@ impl TimerWheel {
         Some(start << (8 * level))
     }
 
-    /// Bytes of all entries, free ones too.
+    /// Returns the bytes of all entries, including free ones.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
         self.entries.len() * size_of::<Entry>()
     }
 
-    /// When to call [`expire`](TimerWheel::expire) next; may be earlier than the first entry's
-    /// tick, never later.
+    /// Returns when to call [`expire`](TimerWheel::expire) next; may be earlier than the first entry's tick, never later.
     #[inline]
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         if self.due != NIL {
@@ -211,7 +209,7 @@ impl TimerWheel {
         self.next_ms.map(Instant::from_millis)
     }
 
-    /// The millisecond at which the next occupied bucket comes up.
+    /// Returns the millisecond of the next occupied bucket.
     fn scan(&self) -> Option<u64> {
         let mut next: Option<u64> = None;
         for (number, level) in self.levels.iter().enumerate() {
@@ -224,8 +222,7 @@ impl TimerWheel {
         next
     }
 
-    /// Moves time to `now` and hands out up to `limit` due entries to `fire`. Returns whether more
-    /// are due.
+    /// Advances time to `now` and appends up to `limit` due entries to `expired`. Returns true when more are due.
     pub(crate) fn expire(&mut self, now: Instant, limit: usize, expired: &mut Vec<(u32, u32)>) -> bool {
         let target = now.as_millis();
         loop {
@@ -249,7 +246,7 @@ impl TimerWheel {
         false
     }
 
-    /// Moves to a millisecond that is not beyond the next occupied bucket's start.
+    /// Advances to a millisecond that is not beyond the next occupied bucket's start.
     fn advance_to(&mut self, at: u64) {
         self.now_ms = at;
         let due_bucket = (at & 255) as usize;
@@ -263,8 +260,8 @@ impl TimerWheel {
         self.next_ms = self.scan();
     }
 
-    /// All entries of a bucket of the nearest level are due at the same millisecond: the list goes over as it is. Nobody is
-    /// due before, unless the farther levels have just brought some for this millisecond.
+    /// Moves a bucket of the nearest level to the due list. Its entries are all due at the same millisecond, so the list
+    /// moves as it is. The due list is empty before, unless the farther levels have just added entries of this millisecond.
     fn take_due(&mut self, bucket: usize) {
         let head = core::mem::replace(&mut self.levels[0].heads[bucket], NIL);
         self.levels[0].set(bucket, NIL);
@@ -280,7 +277,7 @@ impl TimerWheel {
         }
     }
 
-    /// Places all entries of a bucket again, nearer or into the due list.
+    /// Places all entries of a bucket again, into a nearer bucket or the due list.
     fn empty_bucket(&mut self, level: usize, bucket: usize) {
         let mut index = self.levels[level].heads[bucket];
         self.levels[level].set(bucket, NIL);

@@ -1,9 +1,8 @@
-//! Is an address ours alone? Read RFC 4862 §5.4, RFC 7527, RFC 5227 §2.1 first.
+//! Duplicate address detection (DAD). Read RFC 4862 §5.4, RFC 7527, RFC 5227 §2.1 first.
 //!
-//! An address that is to be checked is used for nothing until the questions about it have stayed without an
-//! answer: one neighbor solicitation for IPv6, three ARP probes for IPv4. Somebody who answers, or asks the
-//! same, has it: then it is not used, and whoever set the stack up is told. Defending an address in use against
-//! latecomers (RFC 5227 §2.4) is here too.
+//! A checked address is not used until its probes have stayed unanswered: one neighbor solicitation for IPv6, three ARP
+//! probes for IPv4. When another host answers or probes for it, the address is not used, and the owner of the stack gets an
+//! event. Also defends an address in use against a later claim (RFC 5227 §2.4).
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -18,31 +17,31 @@ use crate::wire::arp::Packet;
 use crate::wire::ipv6;
 use crate::wire::ndp::{Message, Nonce};
 
-/// An address that is being asked for.
+/// An address being checked.
 #[derive(Debug)]
 pub(super) struct Check {
     pub(super) ip: IpAddr,
-    /// Questions sent.
+    /// Number of probes sent.
     sent: u8,
-    /// When to go on; `None`: it was not begun.
+    /// Time of the next step; `None`: not begun.
     pub(super) next: Option<Instant>,
-    /// Of the last solicitation, to know it when a network brings it back.
+    /// Nonce of the last solicitation, to recognise it when a network loops it back.
     pub(super) nonce: Nonce,
 }
 
-/// An IPv4 address that has just come into use is announced again.
+/// An IPv4 address that has just come into use, for its second announcement.
 #[derive(Debug)]
 pub(super) struct Announcement {
     ip: Ipv4Addr,
     pub(super) at: Instant,
 }
 
-/// How often and when to ask.
+/// Number and timing of the probes.
 struct Course {
     questions: u8,
-    /// Between two questions, at least and at most.
+    /// Minimum and maximum interval between two probes.
     gap: (Duration, Duration),
-    /// After the last one.
+    /// Time after the last probe.
     settle: Duration,
 }
 
@@ -62,18 +61,18 @@ impl Check {
 }
 
 impl Ip {
-    /// Whether addresses of an interface can be checked at all.
+    /// Returns true when addresses of an interface can be checked at all.
     pub(super) fn can_check(&self, interface: u32) -> bool {
         let own = &self.interfaces[interface as usize].interface;
         own.role == Role::Owned && own.medium == Medium::Ethernet
     }
 
-    /// A random time below `limit`.
+    /// Returns a random time below `limit`.
     pub(super) fn random_time(&mut self, limit: Duration) -> Duration {
         Duration::from_nanos(self.secrets.random() % limit.as_nanos().max(1))
     }
 
-    /// Goes on with the checks of an interface that are due; addresses that nobody else has come into use.
+    /// Continues the checks of an interface that are due; unique addresses come into use.
     pub(super) fn tend_checks(&mut self, now: Instant, interface: u32) {
         let mut at = 0;
         while let Some(check) = self.interfaces[interface as usize].checks.get(at) {
@@ -81,7 +80,7 @@ impl Ip {
             let course = Course::of(ip);
             match check.next {
                 None => {
-                    // RFC 4862 §5.4.2, RFC 5227 §2.1.1: not all hosts of a link at once.
+                    // RFC 4862 §5.4.2, RFC 5227 §2.1.1: a random delay, so that the hosts of a link do not start at once.
                     let next = now + self.random_time(FIRST_WITHIN);
                     self.interfaces[interface as usize].checks[at].next = Some(next);
                 }
@@ -141,7 +140,7 @@ impl Ip {
         self.control.push_back(ControlOut { interface, destination, message });
     }
 
-    /// Announces for the second time what is due.
+    /// Sends second announcements that are due.
     pub(super) fn tend_announcements(&mut self, now: Instant, interface: u32) {
         let waiting = core::mem::take(&mut self.interfaces[interface as usize].announcements);
         for announcement in waiting {
@@ -153,12 +152,12 @@ impl Ip {
         }
     }
 
-    /// Whether `ip` is being asked for.
+    /// Returns true when `ip` is being checked.
     pub(super) fn is_tentative(&self, interface: u32, ip: IpAddr) -> bool {
         self.interfaces[interface as usize].checks.iter().any(|check| check.ip == ip)
     }
 
-    /// Somebody else has, or wants, an address that is being asked for.
+    /// Gives up an address being checked that another host has or probes for.
     pub(super) fn address_is_taken(&mut self, interface: u32, ip: IpAddr) {
         let state = &mut self.interfaces[interface as usize];
         let before = state.checks.len();
@@ -175,17 +174,17 @@ impl Ip {
         self.reschedule();
     }
 
-    /// RFC 4862 §5.4.3: a solicitation for an address that is being asked for. `nonce` is the question's.
+    /// RFC 4862 §5.4.3: handles a solicitation for an address being checked, with its `nonce`.
     pub(super) fn hears_question(&mut self, interface: u32, target: Ipv6Addr, from_nobody: bool, nonce: Option<Nonce>) {
         let check = self.interfaces[interface as usize].checks.iter().find(|check| check.ip == target);
         let own = check.is_some_and(|check| check.sent > 0 && nonce == Some(check.nonce));
-        // Who has an address asks for another's link address: that one is no rival.
+        // A sender with an address resolves the target's link address; it does not claim the target.
         if from_nobody && !own {
             self.address_is_taken(interface, target.into());
         }
     }
 
-    /// RFC 5227 §2.1.1, §2.4: does an ARP packet claim an address of ours?
+    /// RFC 5227 §2.1.1, §2.4: handles an ARP packet that claims one of our addresses.
     pub(super) fn hears_claim(&mut self, now: Instant, interface: u32, packet: &Packet) {
         let state = &self.interfaces[interface as usize];
         if packet.sender_mac == state.interface.mac {
@@ -202,7 +201,7 @@ impl Ip {
         }
     }
 
-    /// RFC 5227 §2.4 (c): a server keeps its address, and says so, but not more than once in ten seconds.
+    /// RFC 5227 §2.4 (c): a server keeps its address and announces it, at most once in ten seconds.
     fn defend(&mut self, now: Instant, interface: u32, ip: Ipv4Addr) {
         let state = &mut self.interfaces[interface as usize];
         if state.defended_at.is_some_and(|at| now < at + DEFEND_INTERVAL) {

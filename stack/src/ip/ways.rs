@@ -1,17 +1,17 @@
-//! Ways that were found: what routing has said of hosts lately, so that the segments of a handshake ask once.
+//! The route cache: recent routes to hosts, so that the segments of a handshake need one lookup.
 //!
-//! Promises: a bounded number of entries, each replaced by the next host that falls on its place. What is remembered counts
-//! while [`Ip::generation`](super::Ip::generation) stands still: it moves whenever addresses, routes, redirects or neighbors
-//! change. Path MTUs change without that, so they are not kept here. Ways to ourselves are not kept either.
+//! Promises: a bounded number of entries, each overwritten by the next host with the same index. An entry is valid while
+//! [`Ip::generation`](super::Ip::generation) is unchanged: it changes with addresses, routes, redirects and neighbors. Path
+//! MTUs change without it, so they are not cached here. Paths to our own addresses are not cached either.
 
 use alloc::boxed::Box;
 use core::cell::RefCell;
 use core::net::IpAddr;
 
-/// Hosts that are remembered at most; a power of two.
+/// Number of entries; a power of two.
 const WAYS: usize = 64;
 
-/// Where packets to a host go.
+/// A cached route to a host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) interface: u32,
@@ -22,13 +22,13 @@ pub(super) struct Way {
 #[derive(Clone, Copy)]
 struct Entry {
     remote: IpAddr,
-    /// The source address that was asked for.
+    /// The requested source address.
     local: Option<IpAddr>,
     generation: u32,
     way: Way,
 }
 
-/// See the module's text.
+/// The route cache; see the module's text.
 pub(super) struct Ways {
     entries: Box<[RefCell<Option<Entry>>; WAYS]>,
 }
@@ -39,7 +39,7 @@ impl Default for Ways {
     }
 }
 
-/// Where a host is looked for in a small table, modulo its size.
+/// Returns the index of a host in a small table, modulo its size.
 #[inline]
 pub(super) fn place(remote: IpAddr) -> usize {
     let bits = match remote {
@@ -50,7 +50,7 @@ pub(super) fn place(remote: IpAddr) -> usize {
 }
 
 impl Ways {
-    /// What was found for packets to `remote`, from `local` if that is said.
+    /// Returns the cached route to `remote`, from `local` if given.
     #[inline]
     pub(super) fn find(&self, remote: IpAddr, local: Option<IpAddr>, generation: u32) -> Option<Way> {
         let entry = self.entries[place(remote) % WAYS].borrow();
@@ -58,7 +58,7 @@ impl Ways {
         (entry.generation == generation && entry.remote == remote && entry.local == local).then_some(entry.way)
     }
 
-    /// As was found just now.
+    /// Stores a route.
     pub(super) fn remember(&self, remote: IpAddr, local: Option<IpAddr>, generation: u32, way: Way) {
         *self.entries[place(remote) % WAYS].borrow_mut() = Some(Entry { remote, local, generation, way });
     }

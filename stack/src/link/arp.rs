@@ -1,29 +1,29 @@
-//! ARP where the stack alone answers for its addresses. Read RFC 826, RFC 5227 first.
+//! ARP for addresses that only the stack has. Read RFC 826, RFC 5227 first.
 //!
-//! Answers and questions are values here; `Ip::transmit` writes them.
+//! Requests and replies are values here; `Ip::transmit` writes them.
 
 use core::net::{IpAddr, Ipv4Addr};
 
 use crate::address::MacAddress;
 use crate::wire::arp::{Operation, Packet};
 
-/// What a received ARP packet means for us.
+/// Content of a received ARP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Heard {
-    /// Where the sender is, unless it does not say (a probe).
+    /// The sender's addresses; `None` for a probe.
     pub(crate) sender: Option<(IpAddr, MacAddress)>,
-    /// It was for us: the sender is worth remembering.
+    /// True when it was for us: the sender is then recorded.
     pub(crate) for_us: bool,
-    /// What to answer.
+    /// The reply, if any.
     pub(crate) reply: Option<Packet>,
 }
 
-/// Looks at an ARP packet. `None`: nothing to believe in it.
+/// Parses an ARP packet. `None`: nothing in it can be believed.
 pub(crate) fn receive(own_mac: MacAddress, owns: impl Fn(IpAddr) -> bool, packet: &Packet) -> Option<Heard> {
     if packet.sender_mac.is_multicast() || packet.sender_mac == MacAddress::default() || packet.sender_mac == own_mac {
         return None;
     }
-    // RFC 5227 §2.4: somebody else claims our address. Never believe it.
+    // RFC 5227 §2.4: another host claims our address. Never believed.
     let claims_ours = owns(packet.sender_ip.into());
     let names_host = !packet.sender_ip.is_unspecified() && !packet.sender_ip.is_multicast() && !packet.sender_ip.is_broadcast();
     let for_us = owns(packet.target_ip.into());
@@ -38,7 +38,7 @@ pub(crate) fn receive(own_mac: MacAddress, owns: impl Fn(IpAddr) -> bool, packet
     Some(Heard { sender, for_us, reply })
 }
 
-/// Who has `target`?
+/// Makes a request for the link address of `target`.
 pub(crate) fn request(own_mac: MacAddress, own_ip: Ipv4Addr, target: Ipv4Addr) -> Packet {
     Packet {
         operation: Operation::Request,
@@ -49,7 +49,7 @@ pub(crate) fn request(own_mac: MacAddress, own_ip: Ipv4Addr, target: Ipv4Addr) -
     }
 }
 
-/// Tells everybody that `own_ip` is here now (RFC 5227 §2.3).
+/// Makes an announcement of `own_ip` (RFC 5227 §2.3).
 pub(crate) fn announcement(own_mac: MacAddress, own_ip: Ipv4Addr) -> Packet {
     request(own_mac, own_ip, own_ip)
 }

@@ -1,23 +1,23 @@
-//! Ethernet in and out: which frames are for us and what they carry.
+//! Parses and writes Ethernet headers: selects frames for us and finds their protocol.
 
 use ringway_shm::Frame;
 
 use crate::address::MacAddress;
 use crate::wire::ethernet::{HEADER_LEN, Header, TAG_LEN, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN, vlan_of};
 
-/// What a frame for us carries.
+/// Content of a frame for us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carries {
     Arp,
     Ipv4,
-    /// IPv4 in a frame to many: hosts must not answer those (RFC 1122 §3.3.6).
+    /// IPv4 in a broadcast or multicast frame: hosts must not answer those (RFC 1122 §3.3.6).
     Ipv4ToMany,
     Ipv6,
-    /// IPv6 in a frame to many.
+    /// IPv6 in a broadcast or multicast frame.
     Ipv6ToMany,
 }
 
-/// Looks at the Ethernet header and takes it off. `None`: not for us, or nothing that we speak.
+/// Parses and removes the Ethernet header. `None`: not for us, or an unknown protocol.
 #[inline]
 pub(crate) fn receive(own: MacAddress, vlan: Option<u16>, frame: &mut Frame) -> Option<Carries> {
     let header = Header::parse(frame.bytes())?;
@@ -42,14 +42,14 @@ pub(crate) fn receive(own: MacAddress, vlan: Option<u16>, frame: &mut Frame) -> 
     Some(carries)
 }
 
-/// What a tagged frame carries; `None`: it is of another VLAN, or has another tag behind the first.
+/// Returns the EtherType of a tagged frame; `None`: another VLAN, or a second tag.
 fn tagged_type(bytes: &[u8], vlan: u16) -> Option<u16> {
     let tag: &[u8; TAG_LEN] = bytes.get(HEADER_LEN..)?.first_chunk()?;
     let [c0, c1, t0, t1] = *tag;
     (vlan_of(u16::from_be_bytes([c0, c1])) == vlan).then_some(u16::from_be_bytes([t0, t1]))
 }
 
-/// Puts an Ethernet header in front, with a tag of `vlan`.
+/// Writes an Ethernet header in front, with a tag of `vlan`.
 #[inline]
 pub(crate) fn push_header(frame: &mut Frame, source: MacAddress, destination: MacAddress, ether_type: u16, vlan: Option<u16>) {
     let mut ether_type = ether_type;

@@ -1,4 +1,4 @@
-//! The link layer: Ethernet framing, ARP, and who is where on the link.
+//! The link layer: Ethernet framing, ARP, and the neighbor table.
 
 pub(crate) mod arp;
 pub(crate) mod ethernet;

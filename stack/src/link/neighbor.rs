@@ -1,12 +1,11 @@
-//! Who is where on the link: IP address to link address. Read RFC 826, RFC 1122 §2.3.2, RFC 4861 §7.3 first.
+//! Neighbor table: link addresses by IP address. Read RFC 826, RFC 1122 §2.3.2, RFC 4861 §7.3 first.
 //!
-//! One state machine for three sources: the kernel's table (`told`), ARP (`heard`), and neighbor
-//! discovery (`advertised`, `noticed`). On a miss a
-//! question is asked up to three times, a second apart, and a few packets wait for the answer. What
-//! was learnt goes stale after a minute. When next used it is believed for some seconds more, in which TCP may say that
-//! packets arrive (`confirm`), so that nobody is asked while traffic flows; then the neighbor is asked, and forgotten when it
-//! does not answer. The table is bounded: when full, the entry that would go soonest goes. It writes no packets:
-//! questions, released and failed packets are taken from it.
+//! One state machine for three sources: the kernel's table (`told`), ARP (`heard`), and neighbor discovery (`advertised`,
+//! `noticed`). A miss sends up to three requests, a second apart, and holds a few packets for the answer. An entry becomes
+//! stale after a minute. When next used it is believed for five seconds more, in which TCP may confirm that packets arrive
+//! (`confirm`), so that flowing traffic causes no requests; then the neighbor is probed, and dropped when it does not
+//! answer. The table is bounded: when full, the entry that expires first is dropped. It writes no packets: its owner takes
+//! requests, released and failed packets from it.
 //!
 //! ```text
 //!            lookup            answer              60 s            lookup           5 s
@@ -28,25 +27,25 @@ use crate::address::MacAddress;
 /// An interface and an address on its link.
 pub(crate) type Key = (u32, IpAddr);
 
-/// The limits of a table.
+/// Limits of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Entries.
+    /// Maximum number of entries.
     pub(crate) entries: usize,
-    /// Packets that wait for one neighbor.
+    /// Maximum number of packets that wait for one neighbor.
     pub(crate) held_each: usize,
-    /// Packets that wait in all.
+    /// Maximum number of waiting packets.
     pub(crate) held: usize,
 }
 
-/// What the rest of the stack has to do.
+/// Action for the rest of the stack.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// Ask who has the address: everybody, or (to confirm) the neighbor itself.
+    /// Send a request for the address: to all, or (to confirm) to the neighbor itself.
     Ask(Key, Option<MacAddress>),
     /// These packets (from the IP header on) can leave now.
     Release(Key, MacAddress, Burst),
-    /// Nobody has the address; these packets cannot leave.
+    /// No host has the address; these packets cannot leave.
     Fail(Burst),
     /// A neighbor did not answer.
     Lost(Instant, Key),
@@ -78,15 +77,15 @@ pub(crate) struct NeighborTable {
     tasks: VecDeque<Task>,
     held: usize,
     asked: usize,
-    /// Entries in Delay or Probed.
+    /// Number of entries in Delay or Probed.
     doubted: usize,
     dropped: u64,
     changed: bool,
-    /// Per interface: what its routers say of IPv6 neighbors.
+    /// Per interface: times for IPv6 neighbors from its routers.
     times: Vec<Times>,
 }
 
-/// How long neighbors are believed, and how often they are asked.
+/// Lifetime of a reachable neighbor, and interval of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
     pub(crate) reachable: Duration,
@@ -109,7 +108,8 @@ impl NeighborTable {
         }
     }
 
-    /// A router has said how long the IPv6 neighbors of an interface count as reachable, and how often to ask.
+    /// Sets a router's values: time for which the IPv6 neighbors of an interface count as reachable, and interval of
+    /// requests.
     pub(crate) fn set_times(&mut self, interface: u32, times: Times) {
         let at = interface as usize;
         if self.times.len() <= at {
@@ -123,13 +123,13 @@ impl NeighborTable {
         said.copied().unwrap_or(TIMES)
     }
 
-    /// Whether a neighbor is known, or about to be.
+    /// Returns true when a neighbor is known, or being resolved.
     #[cfg(test)]
     pub(crate) fn knows(&self, key: Key) -> bool {
         self.entries.contains_key(&key)
     }
 
-    /// The link address of a neighbor; `None`: it is being asked for.
+    /// Returns the link address of a neighbor; `None`: it is being resolved.
     pub(crate) fn lookup(&mut self, now: Instant, key: Key) -> Option<MacAddress> {
         match self.entries.get(&key).map(|entry| entry.state) {
             Some(State::Reachable(mac) | State::Told(mac) | State::Delay(mac) | State::Probed { mac, .. }) => Some(mac),
@@ -139,7 +139,7 @@ impl NeighborTable {
             }
             Some(State::Asked { .. }) => None,
             None => {
-                // Strangers can make us ask (a SYN from a made-up neighbor): leave room for the rest.
+                // Other hosts can cause requests (a SYN from an invented neighbor): leave space for the rest.
                 if self.asked < self.limits.entries.div_ceil(2) {
                     self.set(key, State::Asked { tries: 1 }, Some(now + self.times(key).retransmit));
                     self.tasks.push_back(Task::Ask(key, None));
@@ -149,8 +149,8 @@ impl NeighborTable {
         }
     }
 
-    /// Packets to a neighbor seem to go astray: what ARP taught is doubted, and everybody is asked,
-    /// since the address itself may be what is wrong. Meanwhile it stays in use.
+    /// Probes a neighbor whose packets seem to get lost: doubts its ARP entry, and broadcasts the request, since the link
+    /// address itself may be wrong. Meanwhile the entry stays in use.
     pub(crate) fn suspect(&mut self, now: Instant, key: Key) {
         if let Some(State::Reachable(mac) | State::Stale(mac) | State::Delay(mac)) =
             self.entries.get(&key).map(|entry| entry.state)
@@ -160,20 +160,20 @@ impl NeighborTable {
         }
     }
 
-    /// Whether `confirm` has something to do for any neighbor.
+    /// Returns true when `confirm` has something to do for any neighbor.
     #[inline]
     pub(crate) fn has_doubted(&self) -> bool {
         self.doubted > 0
     }
 
-    /// RFC 4861 §7.3.1: packets that went by way of the neighbor have arrived.
+    /// RFC 4861 §7.3.1: confirms the neighbor; packets sent through it have arrived.
     pub(crate) fn confirm(&mut self, now: Instant, key: Key) {
         if let Some(State::Delay(mac) | State::Probed { mac, .. }) = self.entries.get(&key).map(|entry| entry.state) {
             self.set(key, State::Reachable(mac), Some(now + self.times(key).reachable));
         }
     }
 
-    /// Keeps the first packet of `packets` until the neighbor answers. The oldest goes when too many wait.
+    /// Holds the first packet of `packets` until the neighbor answers. When too many wait, the oldest is dropped.
     pub(crate) fn hold(&mut self, key: Key, packets: &mut Burst) {
         let Some(entry) = self.entries.get_mut(&key).filter(|_| self.limits.held_each > 0) else {
             packets.drop_packet();
@@ -194,7 +194,7 @@ impl NeighborTable {
         self.held += 1;
     }
 
-    /// The kernel says where a neighbor is, or that it is nowhere.
+    /// Sets or removes an entry of the kernel's table.
     pub(crate) fn told(&mut self, key: Key, mac: Option<MacAddress>) {
         match mac {
             Some(mac) => self.answer(key, mac, State::Told(mac), None),
@@ -202,7 +202,7 @@ impl NeighborTable {
         }
     }
 
-    /// ARP says where a neighbor is. Strangers are remembered only when `learn` (RFC 826: the packet was for us).
+    /// Handles a sender in ARP. A new neighbor is added only with `learn` (RFC 826: the packet was for us).
     pub(crate) fn heard(&mut self, now: Instant, key: Key, mac: MacAddress, learn: bool) {
         let known = self.entries.get(&key).map(|entry| entry.state);
         if known.is_none() && !learn || matches!(known, Some(State::Told(_))) {
@@ -211,7 +211,7 @@ impl NeighborTable {
         self.answer(key, mac, State::Reachable(mac), Some(now + self.times(key).reachable));
     }
 
-    /// RFC 4861 §7.2.5: a neighbor advertisement. Strangers are not remembered.
+    /// RFC 4861 §7.2.5: handles a neighbor advertisement. It adds no new neighbor.
     pub(crate) fn advertised(&mut self, now: Instant, key: Key, mac: Option<MacAddress>, solicited: bool, overrides: bool) {
         let Some(state) = self.entries.get(&key).map(|entry| entry.state) else { return };
         if matches!(state, State::Told(_)) {
@@ -233,8 +233,8 @@ impl NeighborTable {
         }
     }
 
-    /// RFC 4861 §7.2.3, §6.2.6, §6.3.4, §8.3: a message names its sender's link address, or another's. Whether
-    /// that one hears us is not known.
+    /// RFC 4861 §7.2.3, §6.2.6, §6.3.4, §8.3: handles a link address named in a message. Whether that neighbor receives our
+    /// packets is unknown.
     pub(crate) fn noticed(&mut self, now: Instant, key: Key, mac: MacAddress) {
         let known = self.entries.get(&key).map(|entry| entry.state);
         if matches!(known, Some(State::Told(_))) || known.and_then(State::mac) == Some(mac) {
@@ -243,7 +243,7 @@ impl NeighborTable {
         self.answer(key, mac, State::Stale(mac), Some(now + STALE_TIME));
     }
 
-    /// Does what was due at or before `now`, a bounded amount of it.
+    /// Handles what is due at `now`, a bounded amount of it.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         for _ in 0..TIMEOUTS_PER_CALL {
             let Some(&(_, key)) = self.deadlines.first().filter(|(at, _)| *at <= now) else { return };
@@ -259,7 +259,7 @@ impl NeighborTable {
                     self.tasks.push_back(Task::Ask(key, Some(mac)));
                 }
                 State::Reachable(mac) => {
-                    // Templates made from it go stale, so that whoever still uses it comes back and asks.
+                    // Header templates made from it become stale, so that their users look the neighbor up again.
                     self.changed = true;
                     self.set(key, State::Stale(mac), Some(now + STALE_TIME));
                 }
@@ -276,28 +276,28 @@ impl NeighborTable {
         }
     }
 
-    /// When `handle_timeout` has something to do.
+    /// Returns the time at which `handle_timeout` has something to do.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// The next thing to do outside.
+    /// Returns the next action.
     pub(crate) fn poll_task(&mut self) -> Option<Task> {
         self.tasks.pop_front()
     }
 
-    /// Whether an answer changed since the last call, so that headers made from it are stale.
+    /// Returns true when a link address changed since the last call, so that headers made from it are stale.
     pub(crate) fn take_changed(&mut self) -> bool {
         core::mem::take(&mut self.changed)
     }
 
-    /// Whether packets were dropped since the last [`take_dropped`](NeighborTable::take_dropped).
+    /// Returns true when packets were dropped since the last [`take_dropped`](NeighborTable::take_dropped).
     #[inline]
     pub(crate) fn has_dropped(&self) -> bool {
         self.dropped > 0
     }
 
-    /// Packets dropped since the last call for want of room or of an answer.
+    /// Returns the number of packets dropped since the last call for lack of space or of an answer.
     pub(crate) fn take_dropped(&mut self) -> u64 {
         core::mem::take(&mut self.dropped)
     }
@@ -327,10 +327,10 @@ impl NeighborTable {
         }
     }
 
-    /// Changes or makes an entry; makes room for it first.
+    /// Changes or adds an entry; makes space for it first.
     fn set(&mut self, key: Key, state: State, deadline: Option<Instant>) {
         if !self.entries.contains_key(&key) && self.entries.len() >= self.limits.entries {
-            // Told entries have no deadline: when they alone fill the table, the first of them goes.
+            // Entries of the kernel have no deadline: when they alone fill the table, the first of them is dropped.
             let soonest = self.deadlines.first().map(|(_, key)| *key).or_else(|| self.entries.keys().next().copied());
             if let Some(soonest) = soonest {
                 self.forget(soonest);
@@ -368,7 +368,7 @@ impl State {
         }
     }
 
-    /// Whether the neighbor's time is over, and it is in use.
+    /// Returns true when the neighbor's lifetime has ended while it is in use.
     fn is_doubted(self) -> bool {
         matches!(self, State::Delay(_) | State::Probed { .. })
     }
@@ -389,17 +389,17 @@ pub(crate) fn move_packet(from: &mut Burst, to: &mut Burst) {
     }
 }
 
-/// Between two questions, and to the end after the last one (RFC 1122 §2.3.2.1: at most one a second).
+/// Interval of requests, and time after the last one (RFC 1122 §2.3.2.1: at most one a second).
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
-/// Questions before the neighbor counts as not there.
+/// Number of requests before the neighbor counts as absent.
 const ASK_TRIES: u8 = 3;
-/// How long an answer is believed, and between two questions, unless a router says otherwise.
+/// Lifetime of an answer and interval of requests, unless a router sets others.
 const TIMES: Times = Times { reachable: Duration::from_secs(60), retransmit: ASK_INTERVAL };
-/// How long an answer that nobody uses is remembered.
+/// Lifetime of an unused answer.
 const STALE_TIME: Duration = Duration::from_secs(600);
 /// RFC 4861 §10, DELAY_FIRST_PROBE_TIME.
 const DELAY_TIME: Duration = Duration::from_secs(5);
-/// Entries looked at in one call.
+/// Maximum number of entries handled in one call.
 const TIMEOUTS_PER_CALL: usize = 256;
 
 #[cfg(test)]

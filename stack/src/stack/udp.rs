@@ -1,5 +1,5 @@
-//! The façade's calls for UDP sockets. `readiness`, `addresses`, `close`, `abort`, `shutdown_write`
-//! and `for_each_socket` serve them too.
+//! The façade's calls for UDP sockets. `readiness`, `addresses`, `close`, `abort`, `shutdown_write` and `for_each_socket`
+//! also accept them.
 
 use core::net::IpAddr;
 
@@ -13,10 +13,9 @@ use crate::event::SocketId;
 use crate::udp::{UdpError, UdpErrorReport, UdpInfo, UdpMessage, UdpSend};
 
 impl Stack {
-    /// Makes a UDP socket that serves a port; the unspecified address means all addresses of the
-    /// stack (that of IPv6: of both families, unless `only_ipv6`), port 0 that the stack chooses.
-    /// `cookie` comes back in events: `Ready` when something can be taken, after a refused send when
-    /// there is room, and when there is an error.
+    /// Makes a UDP socket bound to a port; the unspecified address means all addresses of the stack (that of IPv6: of both
+    /// families, unless `only_ipv6`), port 0 one that the stack chooses. Events return `cookie`: `Ready` when something can
+    /// be received, when there is space after a refused send, and when there is an error.
     ///
     /// # Errors
     /// [`BindError`]
@@ -25,8 +24,8 @@ impl Stack {
         udp.bind(env, local, options, cookie)
     }
 
-    /// Fixes the remote end of a UDP socket, and its local address with it: only datagrams of that
-    /// flow are received from now on (what is queued stays). `None` dissolves both.
+    /// Sets the remote end of a UDP socket, and thereby its local address: only datagrams of that flow are received from now
+    /// on (those queued stay). `None` clears both.
     ///
     /// # Errors
     /// [`ConnectError::NoRoute`]: no route, another family, or a stale name.
@@ -35,9 +34,9 @@ impl Stack {
         udp.connect(env, id, remote)
     }
 
-    /// Queues one datagram, or a train of datagrams of `segment_size` bytes, whole or not at all.
-    /// `copy` is called for each piece of the payload, in order, and must fill the whole piece; not
-    /// at all when the call fails. Returns `send.len`.
+    /// Queues one datagram, or a batch of datagrams of `segment_size` bytes, whole or not at all. `copy` is called for each
+    /// piece of the payload, in order, and must fill the whole piece; it is not called when the call fails. Returns
+    /// `send.len`.
     ///
     /// # Errors
     /// [`UdpSendError`]
@@ -52,12 +51,12 @@ impl Stack {
         udp.send(now, env, id, send, copy)
     }
 
-    /// Queues one datagram, whose payload `frame` is, without copying it. The frame must have
-    /// [`UDP_HEADROOM`](crate::UDP_HEADROOM) bytes in front of the payload and share its slot with nobody. `send.len` and
-    /// `send.segment_size` do not matter.
+    /// Queues one datagram with the payload in `frame`, without copying it. The frame must have
+    /// [`UDP_HEADROOM`](crate::UDP_HEADROOM) bytes in front of the payload and be the only one of its slot. `send.len` and
+    /// `send.segment_size` are ignored.
     ///
     /// # Errors
-    /// The frame comes back with the reason.
+    /// Returns the frame with the reason.
     pub fn udp_send_frame(
         &mut self,
         now: Instant,
@@ -69,19 +68,19 @@ impl Stack {
         udp.send_frame(now, env, id, send, frame)
     }
 
-    /// The next received message, without taking it. `None`: nothing has come, or the name is stale.
+    /// Returns the next received message, without taking it. `None`: nothing has arrived, or the name is stale.
     pub fn udp_peek(&self, id: SocketId) -> Option<UdpMessage> {
         self.udp.peek(id)
     }
 
-    /// Takes the next received message; its payload goes to the end of `frames` as one packet. A
-    /// message without payload adds no frames.
+    /// Takes the next received message; its payload is appended to `frames` as one packet. A message without payload adds no
+    /// frames.
     pub fn udp_receive(&mut self, id: SocketId, frames: &mut Burst) -> Option<UdpMessage> {
         let (udp, env) = env!(self, udp);
         udp.take(env, id, frames)
     }
 
-    /// The socket wants what is sent to `group` on an interface; `None`: the one that the routes name.
+    /// Joins `group` on an interface; `None`: the one of the routes.
     ///
     /// # Errors
     /// [`GroupError`]
@@ -90,7 +89,7 @@ impl Stack {
         udp.join(env, id, interface, group)
     }
 
-    /// The socket no longer wants it. Closing leaves all groups.
+    /// Leaves the group. Closing leaves all groups.
     ///
     /// # Errors
     /// [`GroupError`]
@@ -99,7 +98,7 @@ impl Stack {
         udp.leave(env, id, interface, group)
     }
 
-    /// Takes the pending error of a UDP socket (SO_ERROR): what ICMP has said of a connected one.
+    /// Takes the pending error of a UDP socket (SO_ERROR): an ICMP error of a connected one.
     pub fn udp_error(&mut self, id: SocketId) -> Option<UdpError> {
         self.udp.take_error(id)
     }
@@ -114,13 +113,13 @@ impl Stack {
         self.udp.set_options(id, options);
     }
 
-    /// From now on nothing is received: what is queued can be taken, then the socket stays readable.
+    /// Ends receiving: queued messages can still be taken, then the socket stays readable.
     pub fn udp_shutdown_read(&mut self, id: SocketId) {
         let (udp, env) = env!(self, udp);
         udp.shutdown(env, id, true, false);
     }
 
-    /// What is known of a UDP socket. `None`: the name is stale.
+    /// Returns information on a UDP socket. `None`: the name is stale.
     pub fn udp_info(&mut self, id: SocketId) -> Option<UdpInfo> {
         let (udp, env) = env!(self, udp);
         udp.info(env, id)

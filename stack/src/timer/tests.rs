@@ -8,7 +8,7 @@ fn drain(wheel: &mut TimerWheel, now_ms: u64) -> Vec<(u32, u32)> {
     expired
 }
 
-/// Entries come up at their tick and not before, on every level.
+/// Entries expire at their tick and not before, on every level.
 #[test]
 fn exact_ticks() {
     let mut wheel = TimerWheel::new(Instant::from_millis(1_000));
@@ -40,7 +40,7 @@ fn bounded_work() {
     assert_eq!(drain(&mut wheel, 9).len(), 6);
 }
 
-/// Entries of one tick come up together, those that were far away when they were added too.
+/// Entries of one tick expire together, including those that were far away when they were added.
 #[test]
 fn one_tick_from_two_levels() {
     let mut wheel = TimerWheel::new(Instant::ZERO);
@@ -54,7 +54,7 @@ fn one_tick_from_two_levels() {
     assert_eq!(wheel.next_expiry(), None);
 }
 
-/// Against a sorted set: the same entries at the same times; following `next_expiry` misses nothing.
+/// Equal to a sorted set: the same entries at the same times; following `next_expiry` misses nothing.
 #[test]
 fn like_a_sorted_set() {
     for seed in 1..20u64 {

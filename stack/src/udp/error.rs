@@ -1,9 +1,8 @@
-//! What ICMP says of datagrams that we sent, and whom it is told. Read RFC 1122 §4.1.3.3, RFC 5927 §4, ip(7) IP_RECVERR first.
+//! Delivers ICMP errors to the sockets that caused them. Read RFC 1122 §4.1.3.3, RFC 5927 §4, ip(7) IP_RECVERR first.
 //!
-//! As Linux: a connected socket learns of hard errors by its next call; one that has asked for
-//! reports (IP_RECVERR) learns of all errors, connected or not. A message is believed only when the
-//! datagram that it quotes could be ours: a socket is bound to its port, and it is connected to, or
-//! was sending to, that destination.
+//! Like Linux: the next call on a connected socket returns a hard error; a socket with IP_RECVERR gets all errors, connected
+//! or not. A message is believed only when the quoted datagram could be ours: a socket is bound to its port, and is
+//! connected to that destination or was sending to it.
 
 use core::net::IpAddr;
 
@@ -19,20 +18,20 @@ use crate::tcp::demux::FlowKey;
 use super::Udp;
 use super::socket::Socket;
 
-/// Why a datagram did not arrive. `posix::errno` maps these.
+/// Reason why a datagram did not arrive. `posix::errno` maps these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UdpError {
-    /// Nobody serves the port.
+    /// No socket has the port.
     Refused,
     /// No route to the host, or time exceeded.
     HostUnreachable,
     /// No route to the network.
     NetworkUnreachable,
-    /// The host does not speak UDP.
+    /// The host does not support UDP.
     ProtocolUnreachable,
-    /// Larger than the path takes.
+    /// Larger than the path MTU.
     MessageTooLong,
-    /// A header was found bad.
+    /// A header was bad.
     ProtocolError,
 }
 
@@ -41,9 +40,9 @@ pub enum UdpError {
 pub struct UdpErrorReport {
     /// What happened.
     pub error: UdpError,
-    /// Where the datagram was sent.
+    /// Destination of the datagram.
     pub destination: SocketAddress,
-    /// Who says so; `None`: this stack itself.
+    /// Sender of the error; `None`: this stack.
     pub offender: Option<IpAddr>,
     /// Type of the ICMP message; 0 without one.
     pub icmp_type: u8,
@@ -54,7 +53,7 @@ pub struct UdpErrorReport {
 }
 
 impl Udp {
-    /// An ICMP error quotes a datagram of ours.
+    /// Handles an ICMP error about one of our datagrams.
     pub(crate) fn icmp_error(&mut self, now: Instant, env: &mut Env, error: &IcmpError) {
         self.now = now;
         let IcmpError { local, remote, local_port, remote_port, .. } = *error;
@@ -65,7 +64,7 @@ impl Udp {
         let sends_there = socket.remote.is_some() || socket.template.as_ref().is_some_and(|(flow, _)| flow.remote == remote);
         let mut mtu = 0;
         if let IcmpErrorKind::FragmentationNeeded { mtu: told } = error.kind {
-            // The quoted length must be one that does not fit (RFC 5927 §7.2).
+            // A datagram of the quoted length must not fit (RFC 5927 §7.2).
             let quoted = (error.sequence >> 16) + if remote.is_ipv4() { 20 } else { 40 };
             if sends_there && quoted > told.into() && socket.options.path_mtu_discovery.is_learning() {
                 env.ip.learn_path_mtu(now, remote, told);
@@ -90,7 +89,7 @@ impl Udp {
     /// Takes SO_ERROR.
     pub(crate) fn take_error(&mut self, id: SocketId) -> Option<UdpError> {
         let (_, socket) = self.resolve_mut(id)?;
-        // What comes from now on is news again.
+        // The next event is signalled again.
         socket.signalled = false;
         socket.pending.take()
     }
@@ -100,14 +99,14 @@ impl Udp {
         let (_, socket) = self.resolve_mut(id)?;
         socket.signalled = false;
         let report = socket.reports.pop_front()?;
-        // As Linux: SO_ERROR then tells of the next entry, or of nothing.
+        // Like Linux: SO_ERROR then has the next entry, or nothing.
         socket.pending = socket.reports.front().map(|next| next.error);
         Some(report)
     }
 }
 
 impl Socket {
-    /// Keeps what concerns the application; `false`: nothing does.
+    /// Stores an error for the application; `false`: it does not get this one.
     pub(crate) fn report(&mut self, report: UdpErrorReport, hard: bool) -> bool {
         if self.options.receive_errors {
             if self.reports.len() < REPORTS_MAX {
@@ -121,14 +120,14 @@ impl Socket {
     }
 }
 
-/// Linux's icmp_err_convert: the error, and whether a connected socket learns of it unasked.
+/// Linux's icmp_err_convert: returns the error, and true when a connected socket gets it without IP_RECVERR.
 fn classify(kind: IcmpErrorKind, code: u8, discovery: &PathMtuDiscovery) -> Option<(UdpError, bool)> {
     Some(match kind {
         IcmpErrorKind::PortUnreachable => (UdpError::Refused, true),
         IcmpErrorKind::ProtocolUnreachable => (UdpError::ProtocolUnreachable, true),
         IcmpErrorKind::FragmentationNeeded { .. } if *discovery == PathMtuDiscovery::Dont => return None,
         IcmpErrorKind::FragmentationNeeded { .. } => (UdpError::MessageTooLong, true),
-        // "Unknown" is for good, "unreachable" may pass.
+        // "Unknown" is permanent, "unreachable" may be temporary.
         IcmpErrorKind::NetworkUnreachable => (UdpError::NetworkUnreachable, code == crate::wire::icmpv4::code::NETWORK_UNKNOWN),
         IcmpErrorKind::HostUnreachable => (UdpError::HostUnreachable, matches!(code, 7 | 8)),
         IcmpErrorKind::Prohibited => (UdpError::HostUnreachable, true),
@@ -137,5 +136,5 @@ fn classify(kind: IcmpErrorKind, code: u8, discovery: &PathMtuDiscovery) -> Opti
     })
 }
 
-/// Entries of one socket's error queue.
+/// Maximum number of entries of one socket's error queue.
 const REPORTS_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! Groups that sockets join, and what they hear of their own. Read RFC 1112 §6.1, ip(7) IP_ADD_MEMBERSHIP first.
+//! Multicast groups of sockets, and loopback of their own datagrams. Read RFC 1112 §6.1, ip(7) IP_ADD_MEMBERSHIP first.
 
 use core::net::IpAddr;
 
@@ -15,7 +15,7 @@ use super::Udp;
 use super::output::Outgoing;
 
 impl Udp {
-    /// The socket wants what is sent to `group` on an interface; `None`: the one that the routes name.
+    /// Joins `group` on an interface; `None`: the one of the routes.
     pub(crate) fn join(&mut self, env: &mut Env, id: SocketId, interface: Option<u32>, group: IpAddr) -> Result<(), GroupError> {
         let (_, socket) = self.resolve_mut(id).ok_or(GroupError::NotOpen)?;
         if !group.is_multicast() || !socket.speaks(group) {
@@ -36,7 +36,7 @@ impl Udp {
         Ok(())
     }
 
-    /// The socket no longer wants it.
+    /// Leaves the group.
     pub(crate) fn leave(&mut self, env: &mut Env, id: SocketId, interface: Option<u32>, group: IpAddr) -> Result<(), GroupError> {
         let (_, socket) = self.resolve_mut(id).ok_or(GroupError::NotOpen)?;
         let is_it = |&(number, other): &(u32, IpAddr)| other == group && interface.is_none_or(|wanted| wanted == number);
@@ -46,8 +46,8 @@ impl Udp {
         Ok(())
     }
 
-    /// Gives sockets of this host their copy of a datagram to many that is about to leave: `first`
-    /// starts at the UDP header, `self.packet` follows.
+    /// Gives sockets of this host a copy of an outgoing multicast or broadcast datagram: `first` starts at the UDP header,
+    /// `self.packet` follows.
     pub(super) fn loop_back(&mut self, env: &mut Env, outgoing: &Outgoing, interface: u32, first: &Frame) {
         let group = outgoing.flow.remote;
         if group.is_multicast() && !env.ip.is_joined(interface, group) {
@@ -79,5 +79,5 @@ impl Udp {
     }
 }
 
-/// Groups of one socket; Linux igmp_max_memberships: 20.
+/// Maximum number of groups of one socket; Linux igmp_max_memberships: 20.
 const GROUPS_MAX: usize = 64;

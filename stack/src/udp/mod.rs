@@ -1,9 +1,8 @@
-//! UDP: sockets, their queues, and the way of a datagram through them. Read RFC 768, RFC 1122 §4.1, RFC 8085 first.
+//! UDP: sockets, their queues, and the path of a datagram through them. Read RFC 768, RFC 1122 §4.1, RFC 8085 first.
 //!
-//! [`Udp::receive`] verifies each datagram of a burst, finds its socket and queues it there;
-//! [`Udp::send`] copies a datagram into frames and queues it; [`Udp::transmit`] writes headers. All
-//! queues are bounded by the buffers of the sockets and by the arena; what does not fit is dropped
-//! and counted (in) or refused (out). A datagram is taken whole or not at all.
+//! [`Udp::receive`] verifies each datagram of a burst, finds its socket and queues it there; [`Udp::send`] copies a datagram
+//! into frames and queues it; [`Udp::transmit`] writes headers. The buffers of the sockets and the arena bound all queues;
+//! an excess datagram is dropped and counted (received) or refused (sent). A datagram is queued whole or not at all.
 
 mod error;
 mod group;
@@ -35,7 +34,7 @@ use output::Outgoing;
 use socket::Socket;
 use table::Table;
 
-/// In [`SocketId::index`]: the name of a UDP socket. TCP's connections stay below, listeners above.
+/// Bit of [`SocketId::index`] in names of UDP sockets. TCP's connections are below, listeners above.
 const UDP_BIT: u32 = 1 << 30;
 const LISTENER_BIT: u32 = 1 << 31;
 
@@ -49,20 +48,20 @@ pub(crate) struct Udp {
     /// Datagrams that wait for `transmit`, and their frames in the same order.
     outgoing: VecDeque<Outgoing>,
     outgoing_frames: Burst,
-    /// Sockets that were told of in this turn.
+    /// Sockets that were signalled in this iteration.
     signalled: Vec<u32>,
     /// Sockets whose application waits for frames.
     starved: BTreeSet<u32>,
-    /// Scratch: the frames behind the first one of the datagram at hand.
+    /// Scratch: the frames after the first one of the current datagram.
     rest: Vec<Frame>,
-    /// Scratch: the datagram on its way out.
+    /// Scratch: the datagram being sent.
     packet: Burst,
-    /// Scratch: the sockets that a datagram to many goes to.
+    /// Scratch: the recipients of a multicast or broadcast datagram.
     recipients: Vec<u32>,
 }
 
 impl Udp {
-    /// Empty tables with the limits of `config`.
+    /// Makes empty tables with the limits of `config`.
     pub(crate) fn new(config: &StackConfig, now: Instant) -> Udp {
         Udp {
             config: config.udp.clone(),
@@ -80,7 +79,7 @@ impl Udp {
         }
     }
 
-    /// Whether a name is that of a UDP socket.
+    /// Returns true for the name of a UDP socket.
     #[inline]
     pub(crate) fn names(id: SocketId) -> bool {
         id.index & (UDP_BIT | LISTENER_BIT) == UDP_BIT
@@ -96,7 +95,7 @@ impl Udp {
         self.table.get_mut(index).map(|socket| (index, socket))
     }
 
-    /// Makes a socket that serves `local`.
+    /// Makes a socket bound to `local`.
     pub(crate) fn bind(
         &mut self,
         env: &mut Env,
@@ -124,7 +123,7 @@ impl Udp {
         Ok(SocketId { index: index | UDP_BIT, generation })
     }
 
-    /// Fixes the remote end, and the local address with it; `None`: neither is fixed any more.
+    /// Sets the remote end, and thereby the local address; `None` clears both.
     pub(crate) fn connect(&mut self, env: &mut Env, id: SocketId, remote: Option<SocketAddress>) -> Result<(), ConnectError> {
         let (index, socket) = self.resolve(id).ok_or(ConnectError::NoRoute)?;
         let local = match remote {
@@ -149,7 +148,7 @@ impl Udp {
         }
     }
 
-    /// Shuts directions down: nothing more is sent, or readers see the end when the queue is empty.
+    /// Shuts down directions: nothing more is sent, or readers see the end when the queue is empty.
     pub(crate) fn shutdown(&mut self, env: &mut Env, id: SocketId, read: bool, write: bool) {
         let Some((index, socket)) = self.resolve_mut(id) else { return };
         socket.shut_read |= read;
@@ -157,7 +156,7 @@ impl Udp {
         self.signal(env, index);
     }
 
-    /// Gives the socket up. What is queued for sending leaves; what was received is dropped.
+    /// Closes the socket. Datagrams queued for sending leave; received ones are dropped.
     pub(crate) fn close(&mut self, env: &mut Env, id: SocketId) {
         let Some((index, socket)) = self.resolve(id) else { return };
         env.events.push_back(Event::Closed { socket: id, cookie: socket.cookie, time_wait: false });
@@ -166,7 +165,7 @@ impl Udp {
         self.table.remove(index);
     }
 
-    /// What can be done with the socket now. A stale name is hung up.
+    /// Returns the operations that are possible on the socket now. A stale name is hung up.
     pub(crate) fn readiness(&self, id: SocketId) -> Readiness {
         match self.resolve(id) {
             Some((_, socket)) => socket.readiness(),
@@ -174,12 +173,12 @@ impl Udp {
         }
     }
 
-    /// Local and remote address; the remote one is unspecified while the socket is not connected.
+    /// Returns local and remote address; the remote one is unspecified while the socket is not connected.
     pub(crate) fn addresses(&self, id: SocketId) -> Option<(SocketAddress, SocketAddress)> {
         self.resolve(id).map(|(_, socket)| socket.addresses())
     }
 
-    /// What is known of a socket.
+    /// Returns information on a socket.
     pub(crate) fn info(&self, env: &Env, id: SocketId) -> Option<UdpInfo> {
         let (_, socket) = self.resolve(id)?;
         let path = socket.remote.and_then(|remote| env.ip.route(remote.ip, Some(socket.local.ip)));
@@ -206,7 +205,7 @@ impl Udp {
         }
     }
 
-    /// Tells applications that were refused for want of frames to try again, as far as there are some now.
+    /// Signals applications that were refused for lack of frames, if some are free now.
     pub(crate) fn handle_timeout(&mut self, now: Instant, env: &mut Env) {
         self.begin_turn(now);
         while has_room(env.arena)
@@ -216,12 +215,12 @@ impl Udp {
         }
     }
 
-    /// When [`handle_timeout`](Udp::handle_timeout) is due.
+    /// Returns the time at which [`handle_timeout`](Udp::handle_timeout) is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         (!self.starved.is_empty()).then(|| Instant::from_millis(self.now.as_millis() + RETRY_MS))
     }
 
-    /// A socket may be told of again.
+    /// Begins an iteration: sockets may be signalled again.
     fn begin_turn(&mut self, now: Instant) {
         self.now = now;
         while let Some(index) = self.signalled.pop() {
@@ -231,7 +230,7 @@ impl Udp {
         }
     }
 
-    /// Tells of a socket's readiness, once a turn.
+    /// Signals a socket's readiness, once per iteration.
     fn signal(&mut self, env: &mut Env, index: u32) {
         let Some(socket) = self.table.get_mut(index).filter(|socket| !socket.signalled) else { return };
         socket.signalled = true;
@@ -241,15 +240,15 @@ impl Udp {
     }
 }
 
-/// Whether so many frames are free that an application may queue more.
+/// Returns true when enough frames are free for an application to queue more.
 fn has_room(arena: &Arena) -> bool {
     let spare = |class| arena.free(class) > arena.capacity(class) / SEND_RESERVE;
     spare(Class::Large) && spare(Class::Small)
 }
 
-/// Sending leaves one in so many frames alone.
+/// Divisor of all frames: the part that sending must leave free.
 const SEND_RESERVE: u32 = 4;
-/// How soon an application that found no frame may try again, milliseconds.
+/// Time until an application that found no frame is signalled, milliseconds.
 const RETRY_MS: u64 = 1;
 
 #[cfg(test)]

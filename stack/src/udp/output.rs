@@ -1,8 +1,7 @@
-//! Datagrams out, second half: headers and checksums, in the order in which they were queued.
-//! Read RFC 768, RFC 8200 §8.1 first.
+//! Sends datagrams, second half: headers and checksums, in queue order. Read RFC 768, RFC 8200 §8.1 first.
 //!
-//! The way: a cached header template while the flow and the generation are the same, otherwise a new
-//! one; without one (the neighbor is being asked) and for what must be cut, `Ip` adds the headers.
+//! Uses the cached header template while flow and generation are unchanged, otherwise makes a new one. Without a template
+//! (the neighbor is being resolved), and for datagrams that must be fragmented, `Ip` adds the headers.
 
 use ringway_shm::{Burst, Checksum, Frame, Instant, Segmentation, SegmentationKind};
 
@@ -15,7 +14,7 @@ use crate::wire::udp::{CHECKSUM_OFFSET, HEADER_LEN, Header, checksum_field};
 
 use super::{UDP_BIT, Udp};
 
-/// A datagram that waits; its frames, payload only, are in `outgoing_frames`.
+/// A waiting datagram; its frames, payload only, are in `outgoing_frames`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) socket: u32,
@@ -23,29 +22,29 @@ pub(crate) struct Outgoing {
     pub(crate) flow: Flow,
     pub(crate) local_port: u16,
     pub(crate) remote_port: u16,
-    /// Payload, bytes.
+    /// Length of the payload, bytes.
     pub(crate) len: u16,
-    /// Memory behind its frames.
+    /// Memory of its frames.
     pub(crate) memory: u32,
-    /// Payload of each datagram of a train that the link cuts; 0: this is one datagram.
+    /// Payload of each datagram of a batch that the link cuts; 0: this is one datagram.
     pub(crate) segment: u16,
-    /// It fits one packet and says "don't fragment".
+    /// It fits one packet and has "don't fragment" set.
     pub(crate) whole: bool,
     pub(crate) no_checksum: bool,
-    /// It names many: the interface through which it leaves.
+    /// Interface of a multicast or broadcast datagram.
     pub(crate) to_many: Option<u32>,
-    /// Sockets of this host hear it too.
+    /// Sockets of this host get a copy.
     pub(crate) loops: bool,
 }
 
 impl Udp {
-    /// Whether something waits.
+    /// Returns true when datagrams wait.
     #[inline]
     pub(crate) fn has_to_write(&self) -> bool {
         !self.outgoing.is_empty()
     }
 
-    /// Writes what waits. Returns whether the budget was used up and there is more.
+    /// Writes the waiting datagrams. Returns true when the budget was used up and there is more.
     #[inline]
     pub(crate) fn transmit(&mut self, now: Instant, env: &mut Env, out: &mut [Burst]) -> bool {
         self.has_to_write() && self.write_waiting(now, env, out)
@@ -85,7 +84,7 @@ impl Udp {
         };
         let train = outgoing.segment > 0;
         if train && !outgoing.is_cut_by_the_link(env) {
-            // The route leads elsewhere since the train was queued.
+            // The route has changed since the batch was queued.
             return env.counters.count(Counter::IpOutNoRoutes);
         }
         let partial = template.is_some_and(|template| env.ip.link(template.interface.into()).sends_partial_checksums);
@@ -116,7 +115,7 @@ impl Udp {
         packet.push(first);
         packet.append(&mut self.packet);
         if let Some(interface) = outgoing.to_many {
-            // A group's packet without hops stays on this host.
+            // A multicast packet with TTL 0 stays on this host.
             if outgoing.flow.ttl > 0 || !outgoing.flow.remote.is_multicast() {
                 env.ip.send_to_many(now, env.arena, env.counters, &outgoing.flow, interface, &mut packet, out);
             }
@@ -125,8 +124,8 @@ impl Udp {
         env.ip.send_datagram(now, env.arena, env.counters, &outgoing.flow, outgoing.whole, &mut packet, out);
     }
 
-    /// The header template of a datagram's flow: the socket's last one, or a new one. `None`: the
-    /// neighbor is being asked, or there is no route any more.
+    /// Returns the header template of a datagram's flow: the socket's last one, or a new one. `None`: the neighbor is being
+    /// resolved, or the route is gone.
     fn template(&mut self, now: Instant, env: &mut Env, outgoing: &Outgoing) -> Option<Template> {
         let socket = self.table.get_mut(outgoing.socket).filter(|socket| socket.generation == outgoing.generation);
         let cached = socket.as_ref().and_then(|socket| socket.template);
@@ -147,7 +146,7 @@ impl Udp {
         }
     }
 
-    /// Gives a datagram's memory back to its socket, which may be told that there is room again.
+    /// Returns a datagram's memory to its socket, and may signal that there is space again.
     fn release(&mut self, env: &mut Env, outgoing: &Outgoing) {
         let socket = self.table.get_mut(outgoing.socket).filter(|socket| socket.generation == outgoing.generation);
         let Some(socket) = socket else { return };
@@ -161,14 +160,14 @@ impl Udp {
 }
 
 impl Outgoing {
-    /// Whether the link that the route leads to now cuts trains.
+    /// Returns true when the link of the current route cuts batches.
     fn is_cut_by_the_link(&self, env: &Env) -> bool {
         let path = env.ip.route(self.flow.remote, Some(self.flow.local));
         path.is_some_and(|path| cuts_trains(&env.ip.link(path.interface)))
     }
 }
 
-/// Whether a link takes trains of datagrams in one packet.
+/// Returns true when a link takes a batch of datagrams in one packet.
 pub(super) fn cuts_trains(link: &LinkInfo) -> bool {
     link.segments_udp && link.sends_partial_checksums && link.gathers
 }
@@ -177,5 +176,5 @@ fn put_checksum(first: &mut Frame, field: u16) {
     first.bytes_mut()[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&field.to_be_bytes());
 }
 
-/// Bytes written by one `transmit`.
+/// Maximum number of bytes written by one `transmit`.
 const BUDGET_BYTES: usize = 512 << 10;

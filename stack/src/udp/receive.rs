@@ -1,9 +1,9 @@
-//! Datagrams in: verified, given to their socket, kept until the application takes them.
-//! Read RFC 768, RFC 1122 §4.1.3, RFC 8200 §8.1, RFC 6935 first.
+//! Receives datagrams: verifies them, queues them on their socket until the application takes them. Read RFC 768,
+//! RFC 1122 §4.1.3, RFC 8200 §8.1, RFC 6935 first.
 //!
-//! A small datagram is copied out of the large frame that it came in, so that it does not pin it.
-//! Super-datagrams of the link (UDP segmentation offload) are cut for sockets that have not asked
-//! for them; for those that have, datagrams of one flow and size that come in one turn are joined.
+//! A small datagram is copied out of the large frame in which it arrived, so that it does not pin it. Super-datagrams of the
+//! link (UDP segmentation offload) are split for sockets without UDP_GRO; for those with it, datagrams of one flow and size
+//! that arrive in one iteration are joined.
 
 use ringway_shm::arena::SMALL_BYTES;
 use ringway_shm::{Arena, Burst, Checksum, Class, Frame, Instant, SegmentationKind};
@@ -23,29 +23,29 @@ use super::socket::Socket;
 /// A received message: one datagram, or (when the socket coalesces) several of one flow and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpMessage {
-    /// From whom.
+    /// The sender.
     pub from: SocketAddress,
-    /// To whom: the address that the datagram names.
+    /// Destination address of the datagram.
     pub to: SocketAddress,
-    /// Where it came in.
+    /// Interface of arrival.
     pub interface: u32,
     /// DSCP and ECN.
     pub type_of_service: u8,
-    /// Hops left.
+    /// Remaining hops.
     pub time_to_live: u8,
-    /// Payload, bytes.
+    /// Length of the payload, bytes.
     pub len: u32,
     /// Payload of each datagram but the last, bytes; 0: there is one datagram.
     pub segment_size: u16,
-    /// When it came.
+    /// Time of arrival.
     pub received_at: Instant,
-    /// Frames that hold the payload, and the memory behind them.
+    /// Frames that hold the payload, and their memory.
     frames: u16,
     memory: u32,
 }
 
 impl Udp {
-    /// Takes the datagrams of a burst.
+    /// Receives the datagrams of a burst.
     pub(crate) fn receive(&mut self, now: Instant, env: &mut Env, datagrams: &mut Datagrams) {
         if datagrams.headers.is_empty() {
             return;
@@ -69,10 +69,10 @@ impl Udp {
         datagrams.clear();
     }
 
-    /// Takes the datagram of `first` and `self.rest`, which starts at the UDP header.
+    /// Receives the datagram of `first` and `self.rest`, which starts at the UDP header.
     fn receive_one(&mut self, env: &mut Env, datagram: &Datagram, mut first: Frame) -> Result<(), Counter> {
         let header = Header::parse(first.bytes()).ok_or(Counter::UdpInErrors)?;
-        // RFC 2675 §4: zero stands for "as long as the packet" in IPv6 alone.
+        // RFC 2675 §4: zero means "as long as the packet" in IPv6 only.
         let zero_is_all = header.length == 0 && datagram.local().is_ipv6();
         let len = if zero_is_all { datagram.len } else { u32::from(header.length) };
         if len < HEADER_LEN as u32 || len > datagram.len {
@@ -106,7 +106,7 @@ impl Udp {
         result
     }
 
-    /// RFC 768: a zero checksum is none. RFC 8200 §8.1: in IPv6 there must be one.
+    /// RFC 768: zero means no checksum. RFC 8200 §8.1: IPv6 requires one.
     fn verify(&self, datagram: &Datagram, header: &Header, first: &Frame, len: u32) -> Result<(), Counter> {
         if header.checksum == 0 {
             return if datagram.local().is_ipv4() { Ok(()) } else { Err(Counter::UdpInCsumErrors) };
@@ -120,7 +120,7 @@ impl Udp {
         good.then_some(()).ok_or(Counter::UdpInCsumErrors)
     }
 
-    /// RFC 1122 §4.1.3.5, as Linux: every socket that serves the group or broadcast address has a copy.
+    /// RFC 1122 §4.1.3.5, as Linux: every socket bound to the multicast or broadcast address gets a copy.
     pub(super) fn receive_for_many(&mut self, env: &mut Env, datagram: &Datagram, key: &FlowKey, mut first: Frame) {
         first.pull(HEADER_LEN);
         let mut recipients = core::mem::take(&mut self.recipients);
@@ -186,13 +186,12 @@ impl Udp {
         Ok(())
     }
 
-    /// The next message, without taking it.
+    /// Returns the next message, without taking it.
     pub(crate) fn peek(&self, id: SocketId) -> Option<UdpMessage> {
         self.resolve(id)?.1.messages.front().copied()
     }
 
-    /// Takes the next message; its frames go to the end of `frames`, as one packet. One without
-    /// payload has no frames.
+    /// Takes the next message; its frames are appended to `frames`, as one packet. A message without payload has no frames.
     pub(crate) fn take(&mut self, env: &mut Env, id: SocketId, frames: &mut Burst) -> Option<UdpMessage> {
         let (_, socket) = self.resolve_mut(id)?;
         let message = socket.messages.pop_front()?;
@@ -202,7 +201,7 @@ impl Udp {
             frames.push(frame);
         }
         socket.received_memory -= message.memory;
-        // What comes from now on is news again.
+        // The next event is signalled again.
         socket.signalled = false;
         env.counters.add(Counter::UdpInDatagrams, message.datagrams().into());
         Some(message)
@@ -210,7 +209,7 @@ impl Udp {
 }
 
 impl UdpMessage {
-    /// How many datagrams it is made of.
+    /// Returns the number of datagrams in the message.
     pub fn datagrams(&self) -> u32 {
         match self.segment_size {
             0 => 1,
@@ -220,7 +219,7 @@ impl UdpMessage {
 }
 
 impl Socket {
-    /// Queues a message: whole, cut into its datagrams, or joined with the last one.
+    /// Queues a message: whole, split into its datagrams, or joined with the last one.
     fn keep(&mut self, message: UdpMessage, frames: &mut Burst) {
         self.received_memory += message.memory;
         if message.segment_size != 0 && !self.options.coalesce {
@@ -240,7 +239,7 @@ impl Socket {
         let size = u32::from(message.segment_size);
         let mut piece = UdpMessage { len: 0, segment_size: 0, frames: 0, memory: 0, ..*message };
         while let Some(mut frame) = frames.pop() {
-            // The memory of a frame is counted with the first datagram that lies in it.
+            // The memory of a frame counts with the first datagram in it.
             let mut memory = frame_memory(&frame);
             while !frame.is_empty() {
                 let count = (size - piece.len).min(frame.len() as u32);
@@ -264,8 +263,8 @@ impl Socket {
 }
 
 impl UdpMessage {
-    /// Takes the next datagram of the same flow in, if it has come in the same turn and is not
-    /// larger than those before, which all have one size.
+    /// Joins the next datagram of the same flow, if it has arrived in the same iteration and is not larger than those
+    /// before, which all have one size.
     fn join(&mut self, next: &UdpMessage) -> bool {
         let size = if self.segment_size == 0 { self.len } else { self.segment_size.into() };
         let same = (self.from, self.to, self.interface, self.type_of_service, self.time_to_live, self.received_at)
@@ -283,7 +282,7 @@ impl UdpMessage {
     }
 }
 
-/// A copy in a small frame, where the payload fits and there is one; otherwise the frame itself.
+/// Returns a copy in a small frame, if the payload fits and one is free; otherwise the frame itself.
 fn unpin(arena: &Arena, frame: Frame) -> Frame {
     if frame.is_empty() || frame.len() > SMALL_BYTES || frame_memory(&frame) as usize <= SMALL_BYTES {
         return frame;
@@ -294,14 +293,14 @@ fn unpin(arena: &Arena, frame: Frame) -> Frame {
     small
 }
 
-/// Memory behind one frame, bytes.
+/// Returns the memory of one frame, bytes.
 pub(super) fn frame_memory(frame: &Frame) -> u32 {
     (frame.headroom() + frame.len() + frame.tailroom()) as u32
 }
 
-/// Datagrams that arrive leave one in so many frames alone.
+/// Divisor of all frames: the part that arriving datagrams must leave free.
 const RECEIVE_RESERVE: u32 = 16;
-/// What one message of joined datagrams holds at most, as a super-datagram does.
+/// Maximum payload of joined datagrams, the same as of a super-datagram.
 const JOINED_BYTES_MAX: u32 = 65_507;
 /// Linux: UDP_GRO_CNT_MAX.
 const JOINED_DATAGRAMS_MAX: u32 = 64;

@@ -1,7 +1,7 @@
-//! Datagrams out, first half: checked, copied into frames, queued. Read RFC 768, RFC 1122 §4.1.3.4-5, udp(7) first.
+//! Sends datagrams, first half: checks, copies into frames, queues. Read RFC 768, RFC 1122 §4.1.3.4-5, udp(7) first.
 //!
-//! A train (UDP_SEGMENT) is cut while it is copied, unless the link cuts trains. Nothing is copied before everything is known to
-//! fit; what does not fit the path is left to `ip::fragment` unless "don't fragment" was asked for.
+//! A batch (UDP_SEGMENT) is split while it is copied, unless the link cuts batches. Nothing is copied before everything is
+//! known to fit; `ip::fragment` handles datagrams that do not fit the path, unless the options forbid fragmentation.
 
 use core::net::IpAddr;
 
@@ -24,16 +24,16 @@ use super::receive::frame_memory;
 use super::socket::Socket;
 use super::{Udp, has_room};
 
-/// What one call sends, and where.
+/// Arguments of one send call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpSend {
-    /// Payload, bytes.
+    /// Length of the payload, bytes.
     pub len: usize,
-    /// To whom; `None`: to whom the socket is connected.
+    /// Destination; `None`: the connected remote end.
     pub to: Option<SocketAddress>,
-    /// From which of our addresses (IP_PKTINFO); `None`: the socket's, or the route's.
+    /// Source address (IP_PKTINFO); `None`: the socket's, or the route's.
     pub source: Option<IpAddr>,
-    /// UDP_SEGMENT for this call; `None`: as the socket's options say.
+    /// UDP_SEGMENT for this call; `None`: the socket's option.
     pub segment_size: Option<u16>,
     /// IP_TOS for this call.
     pub type_of_service: Option<u8>,
@@ -41,17 +41,17 @@ pub struct UdpSend {
     pub time_to_live: Option<u8>,
 }
 
-/// What is known of a call before anything is copied.
+/// Result of the checks before anything is copied.
 struct Plan {
     outgoing: Outgoing,
     /// Payload of each datagram, bytes.
     piece: usize,
-    /// How many datagrams.
+    /// Number of datagrams.
     count: usize,
 }
 
 impl Udp {
-    /// Queues a datagram or a train of them.
+    /// Queues a datagram or a batch.
     pub(crate) fn send(
         &mut self,
         now: Instant,
@@ -77,7 +77,7 @@ impl Udp {
         Ok(send.len)
     }
 
-    /// Queues one datagram whose payload `frame` is, as it is.
+    /// Queues one datagram with the payload in `frame`, without a copy.
     pub(crate) fn send_frame(
         &mut self,
         now: Instant,
@@ -102,7 +102,7 @@ impl Udp {
         Ok(())
     }
 
-    /// Checks a call against all rules but the frames there are.
+    /// Checks a call against all rules and the available space, except frames.
     fn admit(&mut self, now: Instant, env: &mut Env, id: SocketId, send: &UdpSend) -> Result<(u32, Plan), UdpSendError> {
         self.now = now;
         let (index, socket) = self.resolve(id).ok_or(UdpSendError::NotOpen)?;
@@ -122,7 +122,7 @@ impl Udp {
 }
 
 impl Socket {
-    /// IP_RECVERR tells of what is too large before it leaves, too (ip(7)).
+    /// IP_RECVERR also reports a datagram that is too large to be sent (ip(7)).
     fn report_too_long(&mut self, env: &Env, send: &UdpSend) {
         let Some(destination) = send.to.or(self.remote).filter(|_| self.options.receive_errors) else { return };
         let mtu = env.ip.route(destination.ip, None).map_or(0, |path| path.mtu.into());
@@ -131,7 +131,7 @@ impl Socket {
     }
 }
 
-/// Checks a call against all rules but the room there is.
+/// Checks a call against all rules except the available space.
 fn plan(env: &Env, socket: &Socket, index: u32, send: &UdpSend) -> Result<Plan, UdpSendError> {
     if socket.shut_write {
         return Err(UdpSendError::Closed);
@@ -189,7 +189,7 @@ fn plan(env: &Env, socket: &Socket, index: u32, send: &UdpSend) -> Result<Plan, 
     Ok(Plan { outgoing, piece, count })
 }
 
-/// Where datagrams of a socket to `remote` go.
+/// Returns the path of a socket's datagrams to `remote`.
 pub(super) fn path(env: &Env, socket: &Socket, remote: IpAddr, source: Option<IpAddr>) -> Option<Path> {
     if env.ip.names_many(remote) {
         let asked = socket.options.multicast_interface.filter(|_| remote.is_multicast());
@@ -200,7 +200,7 @@ pub(super) fn path(env: &Env, socket: &Socket, remote: IpAddr, source: Option<Ip
     socket.options.interface.is_none_or(|own| own == path.interface).then_some(path)
 }
 
-/// Payload of each datagram, and how many there are.
+/// Returns the payload of each datagram, and their number.
 fn pieces(len: usize, segment_size: u16) -> Result<(usize, usize), UdpSendError> {
     if segment_size == 0 || len <= segment_size.into() {
         return Ok((len, 1));
@@ -212,7 +212,7 @@ fn pieces(len: usize, segment_size: u16) -> Result<(usize, usize), UdpSendError>
     Ok((segment_size.into(), count))
 }
 
-/// Whether a datagram of `len` bytes leaves in one packet.
+/// Returns true when a datagram of `len` bytes fits one packet.
 fn fits(env: &Env, path: &Path, remote: IpAddr, len: usize, discovery: PathMtuDiscovery) -> bool {
     let link = env.ip.link(path.interface);
     let mtu = if discovery.is_learning() { path.mtu } else { link.mtu };
@@ -220,19 +220,18 @@ fn fits(env: &Env, path: &Path, remote: IpAddr, len: usize, discovery: PathMtuDi
     one_frame && len + HEADER_LEN + network_header_len(remote) <= mtu.into()
 }
 
-/// The largest payload: the length of an IPv4 packet, or of an IPv6 packet's payload, is 16 bits.
+/// Returns the maximum payload: the length of an IPv4 packet, or of an IPv6 packet's payload, has 16 bits.
 fn payload_max(remote: IpAddr) -> usize {
     let ip_header_len = if remote.is_ipv4() { ipv4::HEADER_LEN } else { 0 };
     usize::from(u16::MAX) - HEADER_LEN - ip_header_len
 }
 
-/// How many frames a datagram of `len` bytes takes.
+/// Returns the number of frames of a datagram of `len` bytes.
 fn frames_of(len: usize) -> usize {
     1 + len.saturating_sub(FIRST_MAX).div_ceil(LARGE_BYTES)
 }
 
-/// Copies a datagram into frames at the end of `to`; the caller knows that there are enough. Returns
-/// the memory behind them.
+/// Copies a datagram into frames appended to `to`; the caller must have checked that enough are free. Returns their memory.
 fn fill(arena: &Arena, len: usize, copy: &mut dyn FnMut(&mut [u8]), to: &mut Burst) -> u32 {
     let small = len <= SMALL_BYTES - HEADROOM;
     let (mut left, mut memory, mut headroom) = (len, 0, HEADROOM);
@@ -255,13 +254,13 @@ fn fill(arena: &Arena, len: usize, copy: &mut dyn FnMut(&mut [u8]), to: &mut Bur
     }
 }
 
-/// Room for UDP, IPv6 and Ethernet headers (62 bytes) in front of the payload, and some to spare.
+/// Headroom for UDP, IPv6 and Ethernet headers (62 bytes) in front of the payload, and some spare.
 pub const HEADROOM: usize = 80;
-/// Payload that the first frame of a datagram holds.
+/// Maximum payload of a datagram's first frame.
 const FIRST_MAX: usize = LARGE_BYTES - HEADROOM;
-/// Bytes of a link header.
+/// Maximum length of a link header.
 const LINK_HEADER_MAX: usize = 18;
-/// Datagrams of one train; Linux: UDP_MAX_SEGMENTS.
+/// Maximum number of datagrams of one batch; Linux: UDP_MAX_SEGMENTS.
 const TRAIN_MAX: usize = 128;
-/// Payload of one train, bytes: what one call of Linux takes.
+/// Maximum payload of one batch, bytes: the limit of one call on Linux.
 const TRAIN_BYTES_MAX: usize = 65_507;

@@ -1,6 +1,6 @@
-//! One UDP socket: who it serves, what it holds.
+//! One UDP socket: its addresses and its queues.
 //!
-//! It knows nothing of tables or frames' ways; limits are those of its buffers.
+//! It knows nothing of tables or of the paths of frames; its buffers are its limits.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -19,7 +19,7 @@ use super::receive::UdpMessage;
 /// One socket.
 pub(crate) struct Socket {
     pub(crate) generation: u32,
-    /// What `bind` named.
+    /// Address given to `bind`.
     pub(crate) bound: SocketAddress,
     /// The same, with the address that `connect` has chosen while connected.
     pub(crate) local: SocketAddress,
@@ -29,48 +29,48 @@ pub(crate) struct Socket {
     /// Received messages, and their frames in the same order.
     pub(crate) messages: VecDeque<UdpMessage>,
     pub(crate) frames: Burst,
-    /// Memory behind what was received, bytes.
+    /// Memory of received messages, bytes.
     pub(crate) received_memory: u32,
-    /// Memory behind what waits to be sent, bytes.
+    /// Memory of datagrams that wait to be sent, bytes.
     pub(crate) sending_memory: u32,
     pub(crate) receive_buffer: u32,
     pub(crate) send_buffer: u32,
     /// SO_ERROR
     pub(crate) pending: Option<UdpError>,
-    /// What IP_RECVERR keeps.
+    /// Error queue (IP_RECVERR).
     pub(crate) reports: VecDeque<UdpErrorReport>,
-    /// Groups that it has joined, and where.
+    /// Joined groups and their interfaces.
     pub(crate) groups: Vec<(u32, IpAddr)>,
     pub(crate) shut_read: bool,
     pub(crate) shut_write: bool,
     pub(crate) signalled: bool,
-    /// A send was refused because the buffer was full.
+    /// True when a send was refused because the buffer was full.
     pub(crate) wants_room: bool,
-    /// Headers of the flow that was sent to last.
+    /// Header template of the last flow sent.
     pub(crate) template: Option<(Flow, Template)>,
-    /// Datagrams dropped for want of room (SO_RXQ_OVFL).
+    /// Datagrams dropped for lack of space (SO_RXQ_OVFL).
     pub(crate) drops: u32,
 }
 
-/// What is known of a UDP socket.
+/// Information on a UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpInfo {
-    /// What `udp_bind` named, with the port that was chosen.
+    /// Address given to `udp_bind`, with the chosen port.
     pub bound: SocketAddress,
     /// The remote end while connected.
     pub remote: Option<SocketAddress>,
-    /// IP_MTU: largest packet to the remote end, bytes, while connected.
+    /// IP_MTU: maximum packet to the remote end, bytes, while connected.
     pub path_mtu: Option<u16>,
-    /// Memory behind what was received and not taken, and its limit, bytes.
+    /// Memory of received messages not taken yet, and its limit, bytes.
     pub receive_memory: (u32, u32),
-    /// Memory behind what waits to be sent, and its limit, bytes.
+    /// Memory of datagrams that wait to be sent, and its limit, bytes.
     pub send_memory: (u32, u32),
     /// Datagrams dropped because the receive buffer was full.
     pub drops: u32,
 }
 
 impl Socket {
-    /// A socket bound to `local`.
+    /// Makes a socket bound to `local`.
     pub(crate) fn new(local: SocketAddress, options: UdpOptions, cookie: u64, config: &UdpConfig) -> Socket {
         let mut socket = Socket {
             generation: 0,
@@ -99,7 +99,7 @@ impl Socket {
         socket
     }
 
-    /// Takes over options.
+    /// Applies options.
     pub(crate) fn configure(&mut self, options: UdpOptions, config: &UdpConfig) {
         let or = |own: u32, default: u32| if own == 0 { default } else { own };
         self.receive_buffer = or(options.receive_buffer_bytes, config.receive_buffer_bytes).clamp(BUFFER_MIN, BUFFER_MAX);
@@ -111,7 +111,7 @@ impl Socket {
         self.template = None;
     }
 
-    /// Whether the socket speaks the family of an address.
+    /// Returns true when the socket supports the family of an address.
     pub(crate) fn speaks(&self, ip: IpAddr) -> bool {
         match (self.bound.ip, ip) {
             (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)) => true,
@@ -120,7 +120,7 @@ impl Socket {
         }
     }
 
-    /// Whether it serves datagrams to `ip` that came through `interface`, from anybody.
+    /// Returns true when it receives datagrams to `ip` through `interface`, from any sender.
     #[inline]
     pub(crate) fn serves(&self, ip: IpAddr, port: u16, interface: u32) -> bool {
         self.bound.port == port
@@ -128,7 +128,8 @@ impl Socket {
             && self.options.interface.is_none_or(|own| own == interface)
     }
 
-    /// Whether it hears what is sent to many: a group that it (or, with `multicast_all`, anybody) has joined.
+    /// Returns true when it receives from a multicast address: a group that it (or, with `multicast_all`, any socket) has
+    /// joined.
     pub(crate) fn hears(&self, ip: IpAddr, interface: u32) -> bool {
         !ip.is_multicast() || self.options.multicast_all || self.groups.contains(&(interface, ip))
     }
@@ -160,6 +161,6 @@ impl Socket {
     }
 }
 
-/// Linux: SOCK_MIN_RCVBUF, about.
+/// Linux: SOCK_MIN_RCVBUF, approximately.
 const BUFFER_MIN: u32 = 4_608;
 const BUFFER_MAX: u32 = 1 << 30;

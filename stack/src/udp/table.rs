@@ -1,9 +1,9 @@
-//! Which socket a datagram belongs to: the connected one of its 4-tuple, else one bound to its
-//! address, else one bound to all addresses. Read RFC 1122 §4.1.3.5 first; the order is Linux's.
+//! Finds the socket of a datagram: the connected one of its 4-tuple, else one bound to its address, else one bound to all
+//! addresses. Read RFC 1122 §4.1.3.5 first; the order is Linux's.
 //!
-//! Connected sockets are in a keyed flow table, others in a list per port; a lookup costs one probe
-//! and a walk over the unconnected sockets of one port. Sockets that share an address by SO_REUSEPORT
-//! share datagrams by the hash of the flow; otherwise who was bound last comes first.
+//! Connected sockets are in a keyed flow table, others in a list per port; a lookup costs one probe and a walk over the
+//! unconnected sockets of one port. A reuseport group shares datagrams by the hash of the flow; otherwise the socket bound
+//! last comes first.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ use super::socket::Socket;
 /// All sockets.
 pub(crate) struct Table {
     sockets: Vec<Option<Socket>>,
-    /// Of each index: the generation that its next socket has.
+    /// By index: the generation of its next socket.
     generations: Vec<u32>,
     free: Vec<u32>,
     max: u32,
@@ -30,7 +30,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// An empty table for `max` sockets.
+    /// Makes an empty table for `max` sockets.
     pub(crate) fn new(seed: u64, max: u32) -> Table {
         let lists = (max as usize).next_power_of_two().clamp(1, PORT_LISTS_MAX);
         Table {
@@ -45,29 +45,29 @@ impl Table {
         }
     }
 
-    /// Which list a port is in.
+    /// Returns the list of a port.
     fn list_of(&self, port: u16) -> usize {
         port as usize & (self.open.len() - 1)
     }
 
-    /// The socket of an index.
+    /// Returns the socket of an index.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&Socket> {
         self.sockets.get(index as usize)?.as_ref()
     }
 
-    /// As [`get`](Table::get), to be changed.
+    /// Returns the socket of an index, mutable.
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Socket> {
         self.sockets.get_mut(index as usize)?.as_mut()
     }
 
-    /// All sockets with their indexes.
+    /// Returns all sockets with their indexes.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Socket)> {
         self.sockets.iter().enumerate().filter_map(|(index, socket)| socket.as_ref().map(|socket| (index as u32, socket)))
     }
 
-    /// Whether a socket on `local` would get in another one's way.
+    /// Returns true when a socket on `local` would conflict with another one.
     pub(crate) fn conflicts(&self, local: SocketAddress, options: &UdpOptions) -> bool {
         let list = self.list_of(local.port);
         let others = self.open[list].iter().chain(&self.connected[list]);
@@ -79,7 +79,7 @@ impl Table {
         })
     }
 
-    /// Adds a socket: its index and generation. `None`: there are too many.
+    /// Adds a socket; returns its index and generation. `None`: there are too many.
     pub(crate) fn insert(&mut self, mut socket: Socket) -> Option<(u32, u32)> {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -98,7 +98,7 @@ impl Table {
         Some((index, generation))
     }
 
-    /// Removes a socket with all that it holds.
+    /// Removes a socket with all its queues.
     pub(crate) fn remove(&mut self, index: u32) {
         self.reconnect(index, IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), None);
         let Some(socket) = self.sockets[index as usize].take() else { return };
@@ -108,7 +108,7 @@ impl Table {
         self.free.push(index);
     }
 
-    /// Fixes or dissolves the remote end of a socket, and its local address with it.
+    /// Sets or clears the remote end of a socket, and its local address with it.
     pub(crate) fn reconnect(&mut self, index: u32, local: IpAddr, remote: Option<SocketAddress>) {
         let mask = self.open.len() - 1;
         let Some(socket) = self.sockets[index as usize].as_mut() else { return };
@@ -130,7 +130,7 @@ impl Table {
         }
     }
 
-    /// The socket that a datagram of this flow belongs to.
+    /// Returns the socket of a flow's datagrams.
     #[inline]
     pub(crate) fn find(&self, key: &FlowKey, interface: u32) -> Option<u32> {
         let hash = self.hasher.hash(key);
@@ -148,7 +148,7 @@ impl Table {
 
     fn find_open(&self, key: &FlowKey, interface: u32, hash: u32) -> Option<u32> {
         let rank = |socket: &Socket| {
-            // An exact address counts more than an exact interface; IPv4 prefers a socket of its own family.
+            // An exact address outranks an exact interface; IPv4 prefers a socket of its own family.
             let family = socket.bound.ip.is_ipv4() == key.local.is_ipv4();
             u8::from(!socket.bound.ip.is_unspecified()) * 4 + u8::from(family) * 2 + u8::from(socket.options.interface.is_some())
         };
@@ -168,12 +168,12 @@ impl Table {
             return Some(index);
         }
         let group = || serving().filter(|(_, other)| other.options.reuse_port && rank(other) == rank(socket));
-        // The table's own use of the hash is its low bits.
+        // The table itself uses the low bits of the hash.
         let turn = (hash >> 16) as usize % group().count().max(1);
         group().nth(turn).map(|(index, _)| index)
     }
 
-    /// All sockets that a datagram to many belongs to.
+    /// Finds all sockets of a multicast or broadcast datagram.
     pub(crate) fn find_all(&self, key: &FlowKey, interface: u32, found: &mut Vec<u32>) {
         let list = self.list_of(key.local_port);
         let all = self.open[list].iter().chain(&self.connected[list]);
@@ -192,7 +192,7 @@ fn key_of(socket: &Socket) -> Option<FlowKey> {
     Some(FlowKey { local: socket.local.ip, remote: remote.ip, local_port: socket.local.port, remote_port: remote.port })
 }
 
-/// Whether two sockets of one port would serve one address.
+/// Returns true when two sockets of one port would share an address.
 fn overlap(other: &Socket, ip: IpAddr, options: &UdpOptions) -> bool {
     let serves_both = |any: IpAddr, only_ipv6: bool, ip: IpAddr| {
         any.is_unspecified() && (any.is_ipv4() == ip.is_ipv4() || (any.is_ipv6() && !only_ipv6))
@@ -202,7 +202,7 @@ fn overlap(other: &Socket, ip: IpAddr, options: &UdpOptions) -> bool {
         || serves_both(ip, options.only_ipv6, other.bound.ip)
 }
 
-/// Lists that ports are spread over, at most; where fewer sockets may be, it is fewer.
+/// Maximum number of lists by port; fewer when fewer sockets are allowed.
 const PORT_LISTS_MAX: usize = 4_096;
-/// The index leaves room for the bits that tell names apart.
+/// The index leaves bits free for the kinds of names.
 const INDEXES_MAX: u32 = 1 << 29;

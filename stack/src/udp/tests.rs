@@ -1,4 +1,4 @@
-//! UDP through the façade: one stack at 10.0.0.1, a peer at 10.0.0.2 whose packets the test writes.
+//! UDP through the façade: one stack at 10.0.0.1, and a peer at 10.0.0.2 whose packets the test writes.
 
 mod errors;
 mod loopback;

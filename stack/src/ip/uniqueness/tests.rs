@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 const NEW4: [u8; 4] = [10, 0, 0, 77];
 const NEW6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x77);
 
-/// A rig whose new address, set now, is checked.
+/// Makes a rig whose new address is configured with DAD.
 fn rig(new: IpAddr) -> Rig {
     let mut rig = Rig::ipv6(Medium::Ethernet, Role::Owned);
     rig.ip.interfaces[0].interface.detects_duplicates = true;
@@ -20,7 +20,7 @@ fn rig(new: IpAddr) -> Rig {
     rig
 }
 
-/// Everything that leaves until `end`, with its time.
+/// Returns all packets that leave until `end`, with their times.
 fn run(rig: &mut Rig, end: Instant) -> Vec<(u64, Vec<u8>)> {
     let mut sent = Vec::new();
     let mut now = ms(0);
@@ -60,7 +60,7 @@ fn arp_from(mac: MacAddress, operation: wire_arp::Operation, sender_ip: [u8; 4],
     bytes
 }
 
-/// RFC 4862 §5.4: within a second one solicitation from nobody, and a second later the address is ours.
+/// RFC 4862 §5.4: within a second one solicitation from the unspecified address, and a second later the address is ours.
 #[test]
 fn an_ipv6_address_that_nobody_has() {
     let mut rig = rig(NEW6.into());
@@ -73,7 +73,7 @@ fn an_ipv6_address_that_nobody_has() {
     assert_eq!((header.source, header.destination, header.hop_limit), (Ipv6Addr::UNSPECIFIED, group, 255));
     assert!(*at <= 1_000);
     let Message::NeighborSolicitation { target, source_link: None, nonce: Some(_) } = solicitation(packet) else {
-        panic!("a solicitation from nobody")
+        panic!("a solicitation from the unspecified address")
     };
     assert_eq!(target, NEW6);
     let address = Cidr { ip: NEW6.into(), prefix_len: 24 };
@@ -81,8 +81,8 @@ fn an_ipv6_address_that_nobody_has() {
     assert!(rig.ip.owns(NEW6.into()) && rig.ip.poll_notice().is_none() && rig.ip.poll_timeout().is_none());
 }
 
-/// RFC 4862 §5.4.3, §5.4.4, RFC 7527: an answer, or the same question of somebody else, says that it is taken; our own
-/// question come back, or the question of somebody who has an address, does not.
+/// RFC 4862 §5.4.3, §5.4.4, RFC 7527: an advertisement or another host's probe means that the address is taken; our own
+/// probe looped back, or a solicitation from a host with an address, does not.
 #[test]
 fn an_ipv6_address_that_somebody_has() {
     let group = ipv6::solicited_node(NEW6);
@@ -115,7 +115,7 @@ fn an_ipv6_address_that_somebody_has() {
     let own = solicitation(&sent[0].1);
     rig.receive(ms(1_001), &said(&own, Ipv6Addr::UNSPECIFIED, group));
     run(&mut rig, ms(60_000));
-    assert!(rig.ip.owns(NEW6.into()), "the network brought our own question back");
+    assert!(rig.ip.owns(NEW6.into()), "the network looped our own probe back");
 }
 
 /// RFC 5227 §2.1.1, §2.3: three probes from 0.0.0.0, a second or two apart; two seconds later the address is ours and
@@ -136,7 +136,7 @@ fn an_ipv4_address_that_nobody_has() {
     assert!(rig.ip.owns(NEW4.into()));
 }
 
-/// RFC 5227 §2.1.1: any packet from the address, or a probe for it, says that it is taken.
+/// RFC 5227 §2.1.1: any packet from the address, or a probe for it, means that it is taken.
 #[test]
 fn an_ipv4_address_that_somebody_has() {
     use wire_arp::Operation::{Reply, Request};
@@ -155,7 +155,7 @@ fn an_ipv4_address_that_somebody_has() {
         run(&mut rig, ms(60_000));
         assert_eq!(rig.ip.owns(NEW4.into()), !taken);
     }
-    // Setting the addresses anew without it forgets that it was refused.
+    // Removing a refused address from the configuration clears the refusal.
     let mut rig = rig(NEW4.into());
     rig.receive(ms(1), &arp_from(PEER_MAC, Reply, NEW4, [0; 4]));
     let with = rig.ip.interfaces[0].configured.clone();
@@ -168,8 +168,8 @@ fn an_ipv4_address_that_somebody_has() {
     assert!(rig.ip.owns(NEW4.into()));
 }
 
-/// RFC 5227 §2.4 (c): an address in use is defended with one announcement, and not again for ten seconds; the liar is
-/// not believed.
+/// RFC 5227 §2.4 (c): an address in use is defended with one announcement, and not again for ten seconds; the claim is not
+/// believed.
 #[test]
 fn defence() {
     let mut rig = Rig::new(Medium::Ethernet, Role::Owned);

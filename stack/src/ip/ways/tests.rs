@@ -1,4 +1,4 @@
-//! What was found once is found again, and forgotten as soon as it may be wrong.
+//! A cached route is found again, and dropped as soon as it may be wrong.
 use super::super::tests::*;
 use super::super::{Medium, Role, Route};
 use crate::Cidr;
@@ -14,7 +14,7 @@ fn changes_are_heard_of_at_once() {
         assert_eq!(next_hop(&rig, Some([10, 0, 0, 7])), None, "not an address of ours");
         assert_eq!(next_hop(&rig, Some(OWN)), Some([10, 0, 0, 254].into()));
     }
-    // Another host on the same place of the table does not get the first one's way.
+    // Another host with the same index does not get the first one's route.
     let other = core::net::Ipv4Addr::from_bits(core::net::Ipv4Addr::new(192, 0, 2, 9).to_bits() ^ 0x40 ^ 0x1);
     assert_eq!(super::place(other.into()) % super::WAYS, super::place(far) % super::WAYS, "the places are the same");
     assert_eq!(rig.ip.route(other.into(), None).map(|path| path.next_hop), Some([10, 0, 0, 254].into()));

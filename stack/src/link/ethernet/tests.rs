@@ -5,7 +5,7 @@ use ringway_shm::{Arena, ArenaConfig};
 const OWN: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 const PEER: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);
 
-/// A frame with these bytes behind the link addresses, received on an interface of `vlan`; what it carries, and what is left.
+/// Receives a frame with these bytes after the link addresses on an interface of `vlan`; returns its content and the rest.
 fn received(vlan: Option<u16>, behind: &[u8]) -> Option<(Carries, Vec<u8>)> {
     let arena = Arena::new(ArenaConfig { large: 1, small: 1 });
     let bytes: Vec<u8> = OWN.0.iter().chain(&PEER.0).chain(behind).copied().collect();
@@ -13,7 +13,8 @@ fn received(vlan: Option<u16>, behind: &[u8]) -> Option<(Carries, Vec<u8>)> {
     receive(OWN, vlan, &mut frame).map(|carries| (carries, frame.bytes().to_vec()))
 }
 
-/// IEEE 802.1Q: an interface hears its own VLAN only; without one it hears what is not tagged or has only a priority.
+/// IEEE 802.1Q: an interface receives only its own VLAN; without one it receives untagged frames and those whose tag has
+/// only a priority.
 #[test]
 fn tags() {
     let ipv4 = Some((Carries::Ipv4, alloc::vec![0x45]));
@@ -31,7 +32,7 @@ fn tags() {
     }
 }
 
-/// What is pushed is what is received.
+/// A header is received as it was written.
 #[test]
 fn pushed_tags() {
     let arena = Arena::new(ArenaConfig { large: 1, small: 1 });

@@ -29,7 +29,7 @@ fn packet(arena: &Arena, number: u8) -> Burst {
     burst
 }
 
-/// At 0 s we ask; at 1 s and 2 s again; at 3 s it is forgotten.
+/// A request at 0 s; again at 1 s and 2 s; the entry is dropped at 3 s.
 #[test]
 fn three_questions() {
     let mut table = table(8);
@@ -45,8 +45,8 @@ fn three_questions() {
     assert_eq!((asks(&mut table).len(), table.poll_timeout(), table.entries.len(), table.asked), (0, None, 0, 0));
 }
 
-/// At 0 s an answer; at 60 s it is stale and nobody minds; used at 100 s it is believed until 105 s, then confirmed by
-/// unicast and in use meanwhile; unanswered, it goes at 108 s.
+/// An answer at 0 s; at 60 s it is stale, without effect; used at 100 s it is believed until 105 s, then probed by unicast
+/// and in use meanwhile; unanswered, it is dropped at 108 s.
 #[test]
 fn answers_age() {
     let mut table = table(8);
@@ -54,7 +54,7 @@ fn answers_age() {
     assert!(table.take_changed());
     assert_eq!(table.lookup(secs(59), key(2)), Some(A));
     table.handle_timeout(secs(60));
-    assert!(table.take_changed(), "templates must be made anew, so that use shows");
+    assert!(table.take_changed(), "templates must be renewed, which shows use");
     assert!(asks(&mut table).is_empty());
     assert_eq!(table.lookup(secs(100), key(2)), Some(A));
     assert_eq!((asks(&mut table).len(), table.poll_timeout()), (0, Some(secs(105))));
@@ -64,7 +64,7 @@ fn answers_age() {
     }
     table.handle_timeout(secs(108));
     assert!(table.take_changed() && table.entries.is_empty());
-    // Confirmed instead: fresh again for a minute, and nothing changed.
+    // Confirmed instead: reachable again for a minute, and nothing changed.
     table.heard(secs(200), key(2), A, true);
     table.handle_timeout(secs(260));
     table.lookup(secs(261), key(2));
@@ -72,13 +72,14 @@ fn answers_age() {
     table.heard(secs(262), key(2), A, false);
     assert!(!table.take_changed());
     assert_eq!(table.poll_timeout(), Some(secs(322)));
-    // Unused for ten minutes it is forgotten.
+    // Unused for ten minutes it is dropped.
     table.handle_timeout(secs(322));
     table.handle_timeout(secs(922));
     assert!(table.entries.is_empty() && table.poll_timeout().is_none());
 }
 
-/// RFC 4861 §7.3.1: while what is sent arrives, nobody is asked. A neighbor that is not doubted does not become younger.
+/// RFC 4861 §7.3.1: while data arrives, no request is sent. Confirmation does not extend the lifetime of a neighbor that is
+/// not in doubt.
 #[test]
 fn traffic_confirms() {
     let mut table = table(8);
@@ -92,7 +93,7 @@ fn traffic_confirms() {
         table.confirm(secs(minute + 5), key(9));
         assert_eq!((table.has_doubted(), table.poll_timeout()), (false, Some(secs(minute + 65))));
     }
-    // As long as it is being asked, too.
+    // Also while it is being probed.
     table.handle_timeout(secs(255));
     table.lookup(secs(255), key(2));
     assert!(asks(&mut table).is_empty());
@@ -102,15 +103,15 @@ fn traffic_confirms() {
     assert_eq!(table.poll_timeout(), Some(secs(320)));
 }
 
-/// At 5 s packets go astray: everybody is asked, the old address stays in use, and a new one takes
-/// its place. Without an answer it is forgotten at 8 s. What the kernel told is not ours to doubt.
+/// At 5 s packets get lost: the request is broadcast, the old address stays in use, and a new one replaces it. Without an
+/// answer it is dropped at 8 s. The kernel's entries are never doubted.
 #[test]
 fn doubts() {
     let mut table = table(8);
     table.heard(secs(0), key(2), A, true);
     table.suspect(secs(5), key(2));
     table.suspect(secs(5), key(2));
-    assert_eq!(asks(&mut table), [(key(2), None)], "asked once, and everybody");
+    assert_eq!(asks(&mut table), [(key(2), None)], "asked once, by broadcast");
     assert_eq!(table.lookup(secs(5), key(2)), Some(A));
     assert!(table.take_changed());
     table.heard(secs(6), key(2), B, true);
@@ -126,7 +127,7 @@ fn doubts() {
     assert!(asks(&mut table).is_empty());
 }
 
-/// ARP updates whom we know and adds strangers only when the packet was for us; what the kernel told stands.
+/// ARP updates known neighbors and adds new ones only when the packet was for us; the kernel's entries stay.
 #[test]
 fn whom_to_believe() {
     let mut table = table(8);
@@ -143,7 +144,7 @@ fn whom_to_believe() {
     assert_eq!(table.lookup(secs(1), key(3)), None);
 }
 
-/// Of the packets that wait the oldest go first when there are too many; the rest leave in order.
+/// Of too many waiting packets the oldest are dropped first; the rest leave in order.
 #[test]
 fn waiting_packets_are_bounded() {
     let arena = Arena::new(ArenaConfig { large: 1, small: 16 });
@@ -154,7 +155,7 @@ fn waiting_packets_are_bounded() {
             table.hold(key(neighbor), &mut packet(&arena, number));
         }
     }
-    // Two for the first; for the second only one more in all, always the latest.
+    // Two for the first; for the second only one more in total, always the latest.
     assert_eq!((table.held, table.take_dropped()), (3, 5));
     let mut released = Vec::new();
     table.told(key(2), Some(A));
@@ -171,10 +172,10 @@ fn waiting_packets_are_bounded() {
     assert_eq!(released, [(key(2), A, 2), (key(2), A, 3)]);
     assert_eq!((table.held, table.take_dropped(), arena.free(Class::Small)), (0, 1, 16));
     table.hold(key(9), &mut packet(&arena, 0));
-    assert_eq!((table.take_dropped(), arena.free(Class::Small)), (1, 16), "nobody asked for it");
+    assert_eq!((table.take_dropped(), arena.free(Class::Small)), (1, 16), "no entry for it");
 }
 
-/// Strangers can fill only half of the table with questions, and a full table makes room.
+/// Other hosts can fill only half of the table with requests, and a full table makes space.
 #[test]
 fn the_table_is_bounded() {
     let mut table = table(4);
@@ -197,7 +198,7 @@ fn the_table_is_bounded() {
     assert_eq!(table.lookup(secs(1), key(49)), Some(A));
 }
 
-/// However the calls come, held packets, deadlines and counts agree with the entries (seeded).
+/// After random calls, held packets, deadlines and counts agree with the entries (seeded).
 #[test]
 fn the_books_balance() {
     for seed in 0..20u64 {
@@ -230,7 +231,7 @@ fn the_books_balance() {
     }
 }
 
-/// RFC 4861 §7.2.5, appendix C: what an advertisement does to a neighbor that is known.
+/// RFC 4861 §7.2.5, appendix C: effect of an advertisement on a known neighbor.
 #[test]
 fn advertisements() {
     let known = |state: &str| {
@@ -244,7 +245,7 @@ fn advertisements() {
         table.take_changed();
         table
     };
-    // (before, link address, solicited, overrides) -> (link address in use, whether it is confirmed on use).
+    // (before, link address, solicited, overrides) -> (link address in use, whether it is probed on use).
     let cases = [
         (("asked", Some(B), true, false), (Some(B), false)),
         (("asked", Some(B), false, false), (Some(B), true)),
@@ -274,7 +275,7 @@ fn advertisements() {
     assert_eq!((table.knows(key(2)), table.lookup(secs(1), key(3))), (false, Some(A)));
 }
 
-/// What a router says of times counts for IPv6 neighbors of its link only.
+/// A router's times apply only to IPv6 neighbors of its link.
 #[test]
 fn times_of_a_router() {
     let mut table = table(8);
