@@ -12,16 +12,16 @@ use clap::{Args, ValueEnum};
 
 mod classes;
 mod perf;
+mod sample_counts;
 mod script;
 mod table;
-mod tally;
 
 use crate::options::Options;
 use crate::scenario::apps::is_installed;
 use crate::target::{Target, WireKind};
 use classes::Table;
 use perf::Recording;
-use tally::Tally;
+use sample_counts::SampleCounts;
 
 /// Arguments of `ringway bench cycles`.
 #[derive(Args, Debug)]
@@ -78,7 +78,7 @@ impl Load {
 #[derive(Debug)]
 struct Seen {
     target: Target,
-    tally: Tally,
+    counts: SampleCounts,
 }
 
 /// Breaks down the CPU time of large replies after their measurement; does nothing without perf.
@@ -117,15 +117,15 @@ fn show(arguments: &Arguments) -> io::Result<()> {
             if !arguments.quiet {
                 eprintln!("ringway bench cycles: {} on {}", load.name(), target.name());
             }
-            all.push(Seen { target: *target, tally: record(arguments, *load, *target, &symbols)? });
+            all.push(Seen { target: *target, counts: record(arguments, *load, *target, &symbols)? });
         }
         let text =
             if arguments.json { table::rows(*load, arguments.wire, &all) } else { table::text(*load, arguments.wire, &all) };
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes())?;
         for seen in &all {
-            let busy = seen.tally.whole().busy() as f64;
-            for (class, name, count) in seen.tally.functions(arguments.functions) {
+            let busy = seen.counts.whole().busy() as f64;
+            for (class, name, count) in seen.counts.functions(arguments.functions) {
                 let share = 100.0 * count as f64 / busy;
                 writeln!(io::stderr(), "{} on {}: {share:>5.1} %  {class:<18} {name}", load.name(), seen.target.name())?;
             }
@@ -134,7 +134,7 @@ fn show(arguments: &Arguments) -> io::Result<()> {
     Ok(())
 }
 
-fn record(arguments: &Arguments, load: Load, target: Target, symbols: &Table) -> io::Result<Tally> {
+fn record(arguments: &Arguments, load: Load, target: Target, symbols: &Table) -> io::Result<SampleCounts> {
     let program = std::env::current_exe()?.to_string_lossy().into_owned();
     let seconds = arguments.seconds.to_string();
     let (wire, target) = (arguments.wire.name(), target.name());
@@ -145,10 +145,10 @@ fn record(arguments: &Arguments, load: Load, target: Target, symbols: &Table) ->
     if recording.output.trim().is_empty() {
         return Err(io::Error::other(format!("{} on {target} printed no row", load.name())));
     }
-    let mut tally = Tally::new(recording.recorder);
-    recording.read(&mut |event| tally.take(event, symbols))?;
-    if tally.whole().busy() == 0 {
+    let mut counts = SampleCounts::new(recording.recorder);
+    recording.read(&mut |event| counts.take(event, symbols))?;
+    if counts.whole().busy() == 0 {
         return Err(io::Error::other("perf saw no sample of the measured processes"));
     }
-    Ok(tally)
+    Ok(counts)
 }

@@ -79,7 +79,7 @@ impl Peer {
     /// The role has ended.
     pub fn give(&mut self, end: &WireEnd) -> io::Result<()> {
         let stream = self.orders.as_ref().expect("it is taken only by drop");
-        memory::give(stream, end).map_err(|_| self.complaint("has ended"))
+        memory::give(stream, end).map_err(|_| self.failure("has ended"))
     }
 
     /// Waits until the role reports ready.
@@ -89,7 +89,7 @@ impl Peer {
     pub fn wait_ready(&mut self, limit: Duration) -> io::Result<()> {
         match self.answer(limit)? {
             Answer::Ready => Ok(()),
-            other => Err(self.complaint(&format!("answered {other:?} instead of Ready"))),
+            other => Err(self.failure(&format!("answered {other:?} instead of Ready"))),
         }
     }
 
@@ -110,7 +110,7 @@ impl Peer {
         self.tell(order)?;
         match self.answer(limit)? {
             Answer::Done(outcome) => Ok(outcome),
-            other => Err(self.complaint(&format!("answered {other:?} instead of Done"))),
+            other => Err(self.failure(&format!("answered {other:?} instead of Done"))),
         }
     }
 
@@ -122,7 +122,7 @@ impl Peer {
         self.tell(&Order::Count)?;
         match self.answer(limit)? {
             Answer::Counted(passage) => Ok(passage),
-            other => Err(self.complaint(&format!("answered {other:?} instead of Counted"))),
+            other => Err(self.failure(&format!("answered {other:?} instead of Counted"))),
         }
     }
 
@@ -130,24 +130,24 @@ impl Peer {
         let mut line = serde_json::to_string(order).expect("orders have text keys and plain values");
         line.push('\n');
         let stream = self.orders.as_mut().expect("it is taken only by drop");
-        stream.write_all(line.as_bytes()).map_err(|_| self.complaint("has ended"))
+        stream.write_all(line.as_bytes()).map_err(|_| self.failure("has ended"))
     }
 
     fn answer(&mut self, limit: Duration) -> io::Result<Answer> {
         let line = match self.answers.recv_timeout(limit) {
             Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => return Err(self.complaint(&format!("has not answered within {limit:?}"))),
-            Err(RecvTimeoutError::Disconnected) => return Err(self.complaint("has ended")),
+            Err(RecvTimeoutError::Timeout) => return Err(self.failure(&format!("has not answered within {limit:?}"))),
+            Err(RecvTimeoutError::Disconnected) => return Err(self.failure("has ended")),
         };
         match serde_json::from_str(&line) {
             Ok(Answer::Failed(why)) => Err(io::Error::other(format!("{}: {why}", self.label))),
             Ok(answer) => Ok(answer),
-            Err(_) => Err(self.complaint(&format!("said {line:?}"))),
+            Err(_) => Err(self.failure(&format!("said {line:?}"))),
         }
     }
 
     /// Makes an error that contains the role's stderr.
-    fn complaint(&mut self, what: &str) -> io::Error {
+    fn failure(&mut self, what: &str) -> io::Error {
         // The end of its stderr may still arrive.
         let patience = Instant::now() + LAST_WORDS;
         let mut goes_on = || self.child.try_wait().is_ok_and(|status| status.is_none()) || !self.listening.is_finished();

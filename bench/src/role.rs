@@ -103,8 +103,8 @@ fn play(arguments: &RoleArguments) -> io::Result<()> {
         (Kind::Wire, _) => {
             let path = arguments.path.ok_or_else(|| io::Error::other("a wire needs --path"))?;
             let mut wire = PathWire::open(&path, WIRE_SEED)?;
-            let bell = wire.bell()?;
-            let orders = orders(move || wire::ring(&bell))?;
+            let wake_fd = wire.wake_fd()?;
+            let orders = orders(move || wire::ring(&wake_fd))?;
             answer(&Answer::Ready)?;
             wire.run(&orders, &mut |counted| answer(&counted))
         }

@@ -27,73 +27,73 @@ static void check(int holds, const char *what)
     }
 }
 
-static uint32_t send_some(rw_stream *stream, uint32_t sent)
+static uint32_t send_some(ringway_stream *stream, uint32_t sent)
 {
-    rw_room room;
+    ringway_room room;
     size_t len = 0;
 
-    check(rw_reserve(stream, BYTES - sent, &room) == 0, "reserve");
+    check(ringway_reserve(stream, BYTES - sent, &room) == 0, "reserve");
     for (; len < room.len; len++)
         room.data[len] = pattern(sent + len);
-    check(rw_commit(stream, &room, len) == 0, "commit");
-    check(rw_commit(stream, &room, len) == -1 && errno == EINVAL, "a room is committed once");
+    check(ringway_commit(stream, &room, len) == 0, "commit");
+    check(ringway_commit(stream, &room, len) == -1 && errno == EINVAL, "a room is committed once");
     return sent + len;
 }
 
-static uint32_t read_some(rw_stream *stream, uint32_t got)
+static uint32_t read_some(ringway_stream *stream, uint32_t got)
 {
-    rw_chunk chunk;
+    ringway_chunk chunk;
 
-    check(rw_read_chunk(stream, &chunk) == 1, "read_chunk");
+    check(ringway_read_chunk(stream, &chunk) == 1, "read_chunk");
     for (size_t i = 0; i < chunk.len; i++)
         check(chunk.data[i] == pattern(got + i), "every byte is as it was sent");
     got += chunk.len;
-    rw_release(stream, &chunk);
-    rw_release(stream, &chunk);
+    ringway_release(stream, &chunk);
+    ringway_release(stream, &chunk);
     return got;
 }
 
-static void fail_as_the_header_says(rw_session *session, rw_stream *stream)
+static void fail_as_the_header_says(ringway_session *session, ringway_stream *stream)
 {
     struct sockaddr_in loopback = { .sin_family = AF_INET, .sin_port = htons(9) };
     struct sockaddr_in cut = { .sin_family = AF_INET };
     struct sockaddr family = { .sa_family = AF_UNIX };
-    rw_room room;
+    ringway_room room;
 
     loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    check(rw_connect(session, (struct sockaddr *)&loopback, sizeof loopback) == NULL && errno == ENETUNREACH, "loopback");
-    check(rw_connect(session, (struct sockaddr *)&cut, 4) == NULL && errno == EINVAL, "a cut address");
-    check(rw_connect(session, &family, sizeof family) == NULL && errno == EAFNOSUPPORT, "another family");
-    check(rw_read(NULL, NULL, 0) == -1 && errno == EFAULT, "no stream");
-    check(rw_write(stream, NULL, 1) == -1 && errno == EFAULT, "no buffer");
-    check(rw_set_option(stream, 99, 1) == -1 && errno == ENOPROTOOPT, "no option");
-    check(rw_reserve(stream, 16, &room) == 0, "reserve");
-    check(rw_commit(stream, &room, room.len + 1) == -1 && errno == EINVAL, "more than was reserved");
-    check(rw_attach("/nonexistent") == NULL, "no service");
+    check(ringway_connect(session, (struct sockaddr *)&loopback, sizeof loopback) == NULL && errno == ENETUNREACH, "loopback");
+    check(ringway_connect(session, (struct sockaddr *)&cut, 4) == NULL && errno == EINVAL, "a cut address");
+    check(ringway_connect(session, &family, sizeof family) == NULL && errno == EAFNOSUPPORT, "another family");
+    check(ringway_read(NULL, NULL, 0) == -1 && errno == EFAULT, "no stream");
+    check(ringway_write(stream, NULL, 1) == -1 && errno == EFAULT, "no buffer");
+    check(ringway_set_option(stream, 99, 1) == -1 && errno == ENOPROTOOPT, "no option");
+    check(ringway_reserve(stream, 16, &room) == 0, "reserve");
+    check(ringway_commit(stream, &room, room.len + 1) == -1 && errno == EINVAL, "more than was reserved");
+    check(ringway_attach("/nonexistent") == NULL, "no service");
 }
 
 int main(int argc, char **argv)
 {
     struct sockaddr_in remote = { .sin_family = AF_INET };
-    rw_session *session;
-    rw_stream *stream;
+    ringway_session *session;
+    ringway_stream *stream;
     uint32_t sent = 0, got = 0;
     char byte;
 
     check(argc == 3 && inet_pton(AF_INET, argv[1], &remote.sin_addr) == 1, "usage: ask ADDRESS PORT");
     remote.sin_port = htons(atoi(argv[2]));
-    check((session = rw_attach(NULL)) != NULL, "attach");
-    check((stream = rw_connect(session, (struct sockaddr *)&remote, sizeof remote)) != NULL, "connect");
+    check((session = ringway_attach(NULL)) != NULL, "attach");
+    check((stream = ringway_connect(session, (struct sockaddr *)&remote, sizeof remote)) != NULL, "connect");
     fail_as_the_header_says(session, stream);
     while (got < BYTES) {
         while (sent < BYTES && sent - got < 32768)
             sent = send_some(stream, sent);
         got = read_some(stream, got);
     }
-    check(rw_shutdown(stream) == 0, "shutdown");
-    check(rw_read(stream, &byte, 1) == 0, "the end of the stream");
-    rw_close(stream);
-    rw_detach(session);
+    check(ringway_shutdown(stream) == 0, "shutdown");
+    check(ringway_read(stream, &byte, 1) == 0, "the end of the stream");
+    ringway_close(stream);
+    ringway_detach(session);
     puts("every byte came back");
     return 0;
 }

@@ -14,8 +14,8 @@
 
 #define STREAMS_MAX 1024
 
-static rw_stream *streams[STREAMS_MAX];
-static rw_poller *poller;
+static ringway_stream *streams[STREAMS_MAX];
+static ringway_poller *poller;
 
 enum { LISTENER = STREAMS_MAX, DATAGRAMS };
 
@@ -25,23 +25,23 @@ static void fail(const char *what)
     exit(1);
 }
 
-static void take(rw_listener *listener)
+static void take(ringway_listener *listener)
 {
-    rw_stream *stream;
+    ringway_stream *stream;
 
-    while ((stream = rw_accept(listener, NULL, NULL)) != NULL) {
+    while ((stream = ringway_accept(listener, NULL, NULL)) != NULL) {
         int number = 0;
 
         while (number < STREAMS_MAX && streams[number] != NULL)
             number++;
         if (number == STREAMS_MAX) {
-            rw_abort(stream);
+            ringway_abort(stream);
             continue;
         }
         streams[number] = stream;
-        rw_set_nonblocking(stream, 1);
-        rw_set_option(stream, RW_NODELAY, 1);
-        if (rw_poller_add_stream(poller, stream, RW_READABLE, number) != 0)
+        ringway_set_nonblocking(stream, 1);
+        ringway_set_option(stream, RINGWAY_NODELAY, 1);
+        if (ringway_poller_add_stream(poller, stream, RINGWAY_READABLE, number) != 0)
             fail("poller");
     }
     if (errno != EAGAIN)
@@ -50,23 +50,23 @@ static void take(rw_listener *listener)
 
 static void end(int number)
 {
-    rw_poller_remove_stream(poller, streams[number]);
-    rw_close(streams[number]);
+    ringway_poller_remove_stream(poller, streams[number]);
+    ringway_close(streams[number]);
     streams[number] = NULL;
 }
 
 /* Writes all bytes; waits while the send buffer is full. */
-static int answer(rw_stream *stream, const uint8_t *data, size_t len)
+static int answer(ringway_stream *stream, const uint8_t *data, size_t len)
 {
     while (len > 0) {
-        ssize_t count = rw_write(stream, data, len);
+        ssize_t count = ringway_write(stream, data, len);
 
         if (count < 0 && errno != EAGAIN)
             return -1;
         if (count < 0) {
-            rw_set_nonblocking(stream, 0);
-            count = rw_write(stream, data, len);
-            rw_set_nonblocking(stream, 1);
+            ringway_set_nonblocking(stream, 0);
+            count = ringway_write(stream, data, len);
+            ringway_set_nonblocking(stream, 1);
             if (count < 0)
                 return -1;
         }
@@ -78,13 +78,13 @@ static int answer(rw_stream *stream, const uint8_t *data, size_t len)
 
 static void serve(int number)
 {
-    rw_chunk chunk;
+    ringway_chunk chunk;
     int got;
 
-    while ((got = rw_read_chunk(streams[number], &chunk)) == 1) {
+    while ((got = ringway_read_chunk(streams[number], &chunk)) == 1) {
         int failed = answer(streams[number], chunk.data, chunk.len);
 
-        rw_release(streams[number], &chunk);
+        ringway_release(streams[number], &chunk);
         if (failed) {
             end(number);
             return;
@@ -94,15 +94,15 @@ static void serve(int number)
         end(number);
 }
 
-static void reflect(rw_datagrams *socket)
+static void reflect(ringway_udp *socket)
 {
     static char buffer[65536];
     struct sockaddr_storage peer;
     socklen_t len = sizeof peer;
     ssize_t count;
 
-    while ((count = rw_recv_from(socket, buffer, sizeof buffer, (struct sockaddr *)&peer, &len)) >= 0) {
-        if (rw_send_to(socket, buffer, count, (struct sockaddr *)&peer, len) < 0 && errno != EAGAIN)
+    while ((count = ringway_recv_from(socket, buffer, sizeof buffer, (struct sockaddr *)&peer, &len)) >= 0) {
+        if (ringway_send_to(socket, buffer, count, (struct sockaddr *)&peer, len) < 0 && errno != EAGAIN)
             fail("send_to");
         len = sizeof peer;
     }
@@ -111,33 +111,33 @@ static void reflect(rw_datagrams *socket)
 int main(int argc, char **argv)
 {
     struct sockaddr_in local = { .sin_family = AF_INET };
-    rw_event events[64];
-    rw_session *session;
-    rw_listener *listener;
-    rw_datagrams *datagrams;
+    ringway_event events[64];
+    ringway_session *session;
+    ringway_listener *listener;
+    ringway_udp *datagrams;
 
     if (argc != 2) {
         fprintf(stderr, "usage: echo PORT\n");
         return 2;
     }
     local.sin_port = htons(atoi(argv[1]));
-    if ((session = rw_attach(NULL)) == NULL)
+    if ((session = ringway_attach(NULL)) == NULL)
         fail("attach");
-    if ((listener = rw_listen(session, (struct sockaddr *)&local, sizeof local, 1024)) == NULL)
+    if ((listener = ringway_listen(session, (struct sockaddr *)&local, sizeof local, 1024)) == NULL)
         fail("listen");
-    if ((datagrams = rw_bind_datagrams(session, (struct sockaddr *)&local, sizeof local)) == NULL)
+    if ((datagrams = ringway_bind_udp(session, (struct sockaddr *)&local, sizeof local)) == NULL)
         fail("bind");
-    if ((poller = rw_poller_new(session)) == NULL)
+    if ((poller = ringway_poller_new(session)) == NULL)
         fail("poller");
-    rw_listener_set_nonblocking(listener, 1);
-    rw_datagrams_set_nonblocking(datagrams, 1);
-    if (rw_poller_add_listener(poller, listener, RW_READABLE, LISTENER) != 0
-        || rw_poller_add_datagrams(poller, datagrams, RW_READABLE, DATAGRAMS) != 0)
+    ringway_listener_set_nonblocking(listener, 1);
+    ringway_udp_set_nonblocking(datagrams, 1);
+    if (ringway_poller_add_listener(poller, listener, RINGWAY_READABLE, LISTENER) != 0
+        || ringway_poller_add_udp(poller, datagrams, RINGWAY_READABLE, DATAGRAMS) != 0)
         fail("poller");
     puts("ready");
     fflush(stdout);
     for (;;) {
-        int count = rw_poller_wait(poller, events, 64, -1);
+        int count = ringway_poller_wait(poller, events, 64, -1);
 
         if (count < 0)
             fail("wait");

@@ -18,7 +18,7 @@
 
 /* A connection, and the bytes that found no room. */
 struct peer {
-    rw_stream *stream;
+    ringway_stream *stream;
     size_t kept;
     char bytes[KEPT_MAX];
 };
@@ -26,8 +26,8 @@ struct peer {
 enum { LISTENER = STREAMS_MAX };
 
 static struct peer *peers[STREAMS_MAX];
-static rw_poller *poller;
-static rw_listener *listener;
+static ringway_poller *poller;
+static ringway_listener *listener;
 
 static void fail(const char *what)
 {
@@ -37,28 +37,28 @@ static void fail(const char *what)
 
 static void end(int number)
 {
-    rw_poller_remove_stream(poller, peers[number]->stream);
-    rw_close(peers[number]->stream);
+    ringway_poller_remove_stream(poller, peers[number]->stream);
+    ringway_close(peers[number]->stream);
     free(peers[number]);
     peers[number] = NULL;
 }
 
 static void take(void)
 {
-    rw_stream *stream;
+    ringway_stream *stream;
 
-    while ((stream = rw_accept(listener, NULL, NULL)) != NULL) {
+    while ((stream = ringway_accept(listener, NULL, NULL)) != NULL) {
         int number = 0;
 
         while (number < STREAMS_MAX && peers[number] != NULL)
             number++;
         if (number == STREAMS_MAX || (peers[number] = calloc(1, sizeof(struct peer))) == NULL) {
-            rw_abort(stream);
+            ringway_abort(stream);
             continue;
         }
         peers[number]->stream = stream;
-        rw_set_nonblocking(stream, 1);
-        if (rw_poller_add_stream(poller, stream, RW_READABLE, number) != 0)
+        ringway_set_nonblocking(stream, 1);
+        if (ringway_poller_add_stream(poller, stream, RINGWAY_READABLE, number) != 0)
             fail("add");
     }
     if (errno != EAGAIN)
@@ -73,11 +73,11 @@ static void serve(int number)
     for (;;) {
         ssize_t count = 0;
 
-        while (peer->kept > 0 && (count = rw_write(peer->stream, peer->bytes, peer->kept)) > 0) {
+        while (peer->kept > 0 && (count = ringway_write(peer->stream, peer->bytes, peer->kept)) > 0) {
             peer->kept -= count;
             memmove(peer->bytes, peer->bytes + count, peer->kept);
         }
-        if (peer->kept == 0 && (count = rw_read(peer->stream, peer->bytes, KEPT_MAX)) > 0) {
+        if (peer->kept == 0 && (count = ringway_read(peer->stream, peer->bytes, KEPT_MAX)) > 0) {
             peer->kept = count;
             continue;
         }
@@ -85,7 +85,7 @@ static void serve(int number)
             end(number);
             return;
         }
-        if (rw_poller_add_stream(poller, peer->stream, peer->kept > 0 ? RW_WRITABLE : RW_READABLE, number) != 0)
+        if (ringway_poller_add_stream(poller, peer->stream, peer->kept > 0 ? RINGWAY_WRITABLE : RINGWAY_READABLE, number) != 0)
             fail("add");
         return;
     }
@@ -93,8 +93,8 @@ static void serve(int number)
 
 static void ready(uv_poll_t *handle, int status, int what)
 {
-    rw_event events[64];
-    int count = rw_poller_try_wait(poller, events, 64);
+    ringway_event events[64];
+    int count = ringway_poller_try_wait(poller, events, 64);
 
     (void)handle;
     (void)what;
@@ -111,7 +111,7 @@ static void ready(uv_poll_t *handle, int status, int what)
 int main(int argc, char **argv)
 {
     struct sockaddr_in local = { .sin_family = AF_INET };
-    rw_session *session;
+    ringway_session *session;
     uv_poll_t handle;
 
     if (argc != 2) {
@@ -119,16 +119,16 @@ int main(int argc, char **argv)
         return 2;
     }
     local.sin_port = htons(atoi(argv[1]));
-    if ((session = rw_attach(NULL)) == NULL)
+    if ((session = ringway_attach(NULL)) == NULL)
         fail("attach");
-    if ((listener = rw_listen(session, (struct sockaddr *)&local, sizeof local, 1024)) == NULL)
+    if ((listener = ringway_listen(session, (struct sockaddr *)&local, sizeof local, 1024)) == NULL)
         fail("listen");
-    if ((poller = rw_poller_new(session)) == NULL)
+    if ((poller = ringway_poller_new(session)) == NULL)
         fail("poller");
-    rw_listener_set_nonblocking(listener, 1);
-    if (rw_poller_add_listener(poller, listener, RW_READABLE, LISTENER) != 0)
+    ringway_listener_set_nonblocking(listener, 1);
+    if (ringway_poller_add_listener(poller, listener, RINGWAY_READABLE, LISTENER) != 0)
         fail("add");
-    if (uv_poll_init(uv_default_loop(), &handle, rw_poller_fd(poller)) != 0 || uv_poll_start(&handle, UV_READABLE, ready) != 0)
+    if (uv_poll_init(uv_default_loop(), &handle, ringway_poller_fd(poller)) != 0 || uv_poll_start(&handle, UV_READABLE, ready) != 0)
         fail("loop");
     puts("ready");
     fflush(stdout);

@@ -1,4 +1,4 @@
-//! rw_listen and the calls on a listener.
+//! ringway_listen and the calls on a listener.
 
 use libc::{c_int, sockaddr, socklen_t};
 use ringway::remote::{Listener, Session, Stream};
@@ -7,7 +7,7 @@ use crate::address;
 use crate::answer::{borrow, handle, status, take};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_listen(
+pub unsafe extern "C" fn ringway_listen(
     session: *const Session,
     local: *const sockaddr,
     len: socklen_t,
@@ -19,19 +19,19 @@ pub unsafe extern "C" fn rw_listen(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_listener_address(listener: *const Listener, to: *mut sockaddr, len: *mut socklen_t) -> c_int {
+pub unsafe extern "C" fn ringway_listener_address(listener: *const Listener, to: *mut sockaddr, len: *mut socklen_t) -> c_int {
     // SAFETY: as the crate says.
     status(unsafe { borrow(listener).and_then(|listener| address::write(listener.local_addr(), to, len)) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_listener_set_nonblocking(listener: *const Listener, on: c_int) -> c_int {
+pub unsafe extern "C" fn ringway_listener_set_nonblocking(listener: *const Listener, on: c_int) -> c_int {
     // SAFETY: as the crate says.
     status(unsafe { borrow(listener) }.map(|listener| listener.set_nonblocking(on != 0)))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_accept(listener: *const Listener, peer: *mut sockaddr, len: *mut socklen_t) -> *mut Stream {
+pub unsafe extern "C" fn ringway_accept(listener: *const Listener, peer: *mut sockaddr, len: *mut socklen_t) -> *mut Stream {
     // SAFETY: as the crate says.
     let accepted = unsafe { borrow(listener) }.and_then(|listener| Ok(listener.accept()?));
     handle(accepted.and_then(|(stream, from)| {
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn rw_accept(listener: *const Listener, peer: *mut sockadd
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_listener_close(listener: *mut Listener) {
+pub unsafe extern "C" fn ringway_listener_close(listener: *mut Listener) {
     // SAFETY: as the crate says.
     drop(unsafe { take(listener) });
 }

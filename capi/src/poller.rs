@@ -1,4 +1,4 @@
-//! rw_poller: waits for events of several sockets.
+//! ringway_poller: waits for events of several sockets.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::slice;
@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use libc::c_int;
-use ringway::remote::{self, Datagrams, Interest, Listener, Session, Source, Stream};
+use ringway::remote::{self, Interest, Listener, Session, Source, Stream, UdpSocket};
 
 use crate::answer::{Answer, Errno, borrow, handle, number, status, take};
 
@@ -23,7 +23,7 @@ pub struct Poller {
     events: Mutex<Vec<remote::Event>>,
 }
 
-/// `rw_event`
+/// `ringway_event`
 #[repr(C)]
 pub struct Event {
     token: u64,
@@ -32,7 +32,7 @@ pub struct Event {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_poller_new(session: *const Session) -> *mut Poller {
+pub unsafe extern "C" fn ringway_poller_new(session: *const Session) -> *mut Poller {
     // SAFETY: as the crate says.
     let answer = unsafe { borrow(session) }.and_then(|session| Ok(remote::Poller::new(session)?));
     handle(answer.map(|poller| Poller { poller, events: Mutex::default() }))
@@ -59,13 +59,18 @@ unsafe fn remove<T: Source>(poller: *const Poller, source: *const T) {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_poller_add_stream(poller: *const Poller, stream: *const Stream, interest: u32, token: u64) -> c_int {
+pub unsafe extern "C" fn ringway_poller_add_stream(
+    poller: *const Poller,
+    stream: *const Stream,
+    interest: u32,
+    token: u64,
+) -> c_int {
     // SAFETY: as the crate says.
     unsafe { add(poller, stream, interest, token) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_poller_add_listener(
+pub unsafe extern "C" fn ringway_poller_add_listener(
     poller: *const Poller,
     listener: *const Listener,
     interest: u32,
@@ -76,9 +81,9 @@ pub unsafe extern "C" fn rw_poller_add_listener(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_poller_add_datagrams(
+pub unsafe extern "C" fn ringway_poller_add_udp(
     poller: *const Poller,
-    socket: *const Datagrams,
+    socket: *const UdpSocket,
     interest: u32,
     token: u64,
 ) -> c_int {
@@ -87,19 +92,19 @@ pub unsafe extern "C" fn rw_poller_add_datagrams(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_poller_remove_stream(poller: *const Poller, stream: *const Stream) {
+pub unsafe extern "C" fn ringway_poller_remove_stream(poller: *const Poller, stream: *const Stream) {
     // SAFETY: as the crate says.
     unsafe { remove(poller, stream) };
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_poller_remove_listener(poller: *const Poller, listener: *const Listener) {
+pub unsafe extern "C" fn ringway_poller_remove_listener(poller: *const Poller, listener: *const Listener) {
     // SAFETY: as the crate says.
     unsafe { remove(poller, listener) };
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_poller_remove_datagrams(poller: *const Poller, socket: *const Datagrams) {
+pub unsafe extern "C" fn ringway_poller_remove_udp(poller: *const Poller, socket: *const UdpSocket) {
     // SAFETY: as the crate says.
     unsafe { remove(poller, socket) };
 }
@@ -115,27 +120,27 @@ unsafe fn places<'a>(events: *mut Event, max: c_int) -> Answer<&'a mut [Event]> 
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_poller_wait(poller: *const Poller, events: *mut Event, max: c_int, timeout_ms: c_int) -> c_int {
+pub unsafe extern "C" fn ringway_poller_wait(poller: *const Poller, events: *mut Event, max: c_int, timeout_ms: c_int) -> c_int {
     // SAFETY: as the crate says.
     let given = unsafe { borrow(poller).and_then(|poller| Ok((poller, places(events, max)?))) };
     number(given.and_then(|(poller, places)| poller.wait(places, timeout_ms)))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_poller_try_wait(poller: *const Poller, events: *mut Event, max: c_int) -> c_int {
+pub unsafe extern "C" fn ringway_poller_try_wait(poller: *const Poller, events: *mut Event, max: c_int) -> c_int {
     // SAFETY: as the crate says.
     let given = unsafe { borrow(poller).and_then(|poller| Ok((poller, places(events, max)?))) };
     number(given.and_then(|(poller, places)| poller.try_wait(places)))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_poller_fd(poller: *const Poller) -> c_int {
+pub unsafe extern "C" fn ringway_poller_fd(poller: *const Poller) -> c_int {
     // SAFETY: as the crate says.
     number(unsafe { borrow(poller) }.map(|poller| poller.poller.as_fd().as_raw_fd()))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_poller_notify(poller: *const Poller) {
+pub unsafe extern "C" fn ringway_poller_notify(poller: *const Poller) {
     // SAFETY: as the crate says.
     if let Ok(poller) = unsafe { borrow(poller) } {
         poller.poller.notify();
@@ -143,7 +148,7 @@ pub unsafe extern "C" fn rw_poller_notify(poller: *const Poller) {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_poller_free(poller: *mut Poller) {
+pub unsafe extern "C" fn ringway_poller_free(poller: *mut Poller) {
     // SAFETY: as the crate says.
     drop(unsafe { take(poller) });
 }

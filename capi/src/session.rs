@@ -1,4 +1,4 @@
-//! rw_attach, rw_detach.
+//! ringway_attach, ringway_detach.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use ringway::remote::Session;
 use crate::answer::{handle, take};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_attach(path: *const libc::c_char) -> *mut Session {
+pub unsafe extern "C" fn ringway_attach(path: *const libc::c_char) -> *mut Session {
     if path.is_null() {
         return handle(Session::from_environment().map_err(Into::into));
     }
@@ -19,7 +19,7 @@ pub unsafe extern "C" fn rw_attach(path: *const libc::c_char) -> *mut Session {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_detach(session: *mut Session) {
+pub unsafe extern "C" fn ringway_detach(session: *mut Session) {
     // SAFETY: as the crate says.
     drop(unsafe { take(session) });
 }

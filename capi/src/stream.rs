@@ -1,4 +1,4 @@
-//! rw_connect and the calls on a connection.
+//! ringway_connect and the calls on a connection.
 
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
@@ -14,32 +14,32 @@ use crate::answer::{Answer, Errno, borrow, count, handle, status, take};
 const PARTS_MAX: c_int = 1024;
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_connect(session: *const Session, remote: *const sockaddr, len: socklen_t) -> *mut Stream {
+pub unsafe extern "C" fn ringway_connect(session: *const Session, remote: *const sockaddr, len: socklen_t) -> *mut Stream {
     // SAFETY: as the crate says.
     let answer = unsafe { borrow(session).and_then(|session| Ok((session, address::read(remote, len)?))) };
     handle(answer.and_then(|(session, remote)| Ok(session.connect(remote)?)))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_local_address(stream: *const Stream, to: *mut sockaddr, len: *mut socklen_t) -> c_int {
+pub unsafe extern "C" fn ringway_local_address(stream: *const Stream, to: *mut sockaddr, len: *mut socklen_t) -> c_int {
     // SAFETY: as the crate says.
     status(unsafe { borrow(stream).and_then(|stream| address::write(stream.local_addr(), to, len)) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_peer_address(stream: *const Stream, to: *mut sockaddr, len: *mut socklen_t) -> c_int {
+pub unsafe extern "C" fn ringway_peer_address(stream: *const Stream, to: *mut sockaddr, len: *mut socklen_t) -> c_int {
     // SAFETY: as the crate says.
     status(unsafe { borrow(stream).and_then(|stream| address::write(stream.peer_addr(), to, len)) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_set_nonblocking(stream: *const Stream, on: c_int) -> c_int {
+pub unsafe extern "C" fn ringway_set_nonblocking(stream: *const Stream, on: c_int) -> c_int {
     // SAFETY: as the crate says.
     status(unsafe { borrow(stream) }.map(|stream| stream.set_nonblocking(on != 0)))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_set_option(stream: *const Stream, option: c_int, value: u32) -> c_int {
+pub unsafe extern "C" fn ringway_set_option(stream: *const Stream, option: c_int, value: u32) -> c_int {
     // SAFETY: as the crate says.
     let answer = unsafe { borrow(stream) }.and_then(|stream| {
         let known = OPTIONS.into_iter().find(|&known| known as c_int == option).ok_or(Errno(libc::ENOPROTOOPT))?;
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn rw_set_option(stream: *const Stream, option: c_int, val
     status(answer)
 }
 
-/// The options of `enum rw_option`.
+/// The options of `enum ringway_option`.
 const OPTIONS: [SocketOption; 15] = [
     SocketOption::NoDelay,
     SocketOption::Cork,
@@ -68,19 +68,19 @@ const OPTIONS: [SocketOption; 15] = [
 ];
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_read(stream: *const Stream, buffer: *mut c_void, len: usize) -> ssize_t {
+pub unsafe extern "C" fn ringway_read(stream: *const Stream, buffer: *mut c_void, len: usize) -> ssize_t {
     // SAFETY: as the crate says.
     count(unsafe { borrow(stream).and_then(|mut stream| Ok(stream.read(bytes_mut(buffer, len)?)?)) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_write(stream: *const Stream, buffer: *const c_void, len: usize) -> ssize_t {
+pub unsafe extern "C" fn ringway_write(stream: *const Stream, buffer: *const c_void, len: usize) -> ssize_t {
     // SAFETY: as the crate says.
     count(unsafe { borrow(stream).and_then(|mut stream| Ok(stream.write(bytes(buffer, len)?)?)) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_readv(stream: *const Stream, parts: *const iovec, number: c_int) -> ssize_t {
+pub unsafe extern "C" fn ringway_readv(stream: *const Stream, parts: *const iovec, number: c_int) -> ssize_t {
     // SAFETY: as the crate says.
     let answer = unsafe { borrow(stream).and_then(|stream| Ok((stream, vector(parts, number)?))) };
     count(answer.and_then(|(mut stream, parts)| {
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn rw_readv(stream: *const Stream, parts: *const iovec, nu
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_writev(stream: *const Stream, parts: *const iovec, number: c_int) -> ssize_t {
+pub unsafe extern "C" fn ringway_writev(stream: *const Stream, parts: *const iovec, number: c_int) -> ssize_t {
     // SAFETY: as the crate says.
     let answer = unsafe { borrow(stream).and_then(|stream| Ok((stream, vector(parts, number)?))) };
     count(answer.and_then(|(mut stream, parts)| {
@@ -108,19 +108,19 @@ pub unsafe extern "C" fn rw_writev(stream: *const Stream, parts: *const iovec, n
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_shutdown(stream: *const Stream) -> c_int {
+pub unsafe extern "C" fn ringway_shutdown(stream: *const Stream) -> c_int {
     // SAFETY: as the crate says.
     status(unsafe { borrow(stream) }.and_then(|stream| Ok(stream.shutdown(Shutdown::Write)?)))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_close(stream: *mut Stream) {
+pub unsafe extern "C" fn ringway_close(stream: *mut Stream) {
     // SAFETY: as the crate says.
     drop(unsafe { take(stream) });
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_abort(stream: *mut Stream) {
+pub unsafe extern "C" fn ringway_abort(stream: *mut Stream) {
     // SAFETY: as the crate says.
     if let Some(stream) = unsafe { take(stream) } {
         stream.abort();

@@ -1,4 +1,4 @@
-//! rw_read_chunk and rw_reserve: receiving and sending without a copy.
+//! ringway_read_chunk and ringway_reserve: receiving and sending without a copy.
 
 use std::ptr;
 
@@ -7,7 +7,7 @@ use ringway::remote::{Held, HeldRoom, Stream};
 
 use crate::answer::{Answer, Errno, borrow, number, status, take};
 
-/// `rw_chunk`
+/// `ringway_chunk`
 #[repr(C)]
 pub struct Chunk {
     data: *const u8,
@@ -15,7 +15,7 @@ pub struct Chunk {
     owner: *mut c_void,
 }
 
-/// `rw_room`
+/// `ringway_room`
 #[repr(C)]
 pub struct Room {
     data: *mut u8,
@@ -24,7 +24,7 @@ pub struct Room {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_read_chunk(stream: *const Stream, chunk: *mut Chunk) -> c_int {
+pub unsafe extern "C" fn ringway_read_chunk(stream: *const Stream, chunk: *mut Chunk) -> c_int {
     // SAFETY: as the crate says.
     number(unsafe { borrow(stream) }.and_then(|stream| {
         // SAFETY: as the crate says.
@@ -42,8 +42,8 @@ pub unsafe extern "C" fn rw_read_chunk(stream: *const Stream, chunk: *mut Chunk)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_release(stream: *const Stream, chunk: *mut Chunk) {
-    // SAFETY: as the crate says; its owner is a Held of `rw_read_chunk`, or null after the first release.
+pub unsafe extern "C" fn ringway_release(stream: *const Stream, chunk: *mut Chunk) {
+    // SAFETY: as the crate says; its owner is a Held of `ringway_read_chunk`, or null after the first release.
     let (stream, held) = unsafe { (borrow(stream), chunk.as_mut().and_then(|chunk| owner::<Held>(&mut chunk.owner))) };
     if let (Ok(stream), Some(held)) = (stream, held) {
         stream.give_back(*held);
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn rw_release(stream: *const Stream, chunk: *mut Chunk) {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_reserve(stream: *const Stream, len: usize, room: *mut Room) -> c_int {
+pub unsafe extern "C" fn ringway_reserve(stream: *const Stream, len: usize, room: *mut Room) -> c_int {
     // SAFETY: as the crate says.
     status(unsafe { borrow(stream) }.and_then(|stream| {
         // SAFETY: as the crate says.
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn rw_reserve(stream: *const Stream, len: usize, room: *mu
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_commit(stream: *const Stream, room: *mut Room, len: usize) -> c_int {
+pub unsafe extern "C" fn ringway_commit(stream: *const Stream, room: *mut Room, len: usize) -> c_int {
     // SAFETY: as the crate says.
     status(unsafe { taken(stream, room) }.and_then(|(stream, mut held)| {
         if len > stream.room_bytes(&mut held).len() {
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn rw_commit(stream: *const Stream, room: *mut Room, len: 
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rw_cancel(stream: *const Stream, room: *mut Room) {
+pub unsafe extern "C" fn ringway_cancel(stream: *const Stream, room: *mut Room) {
     // SAFETY: as the crate says.
     if let Ok((stream, held)) = unsafe { taken(stream, room) } {
         stream.cancel(held);
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn rw_cancel(stream: *const Stream, room: *mut Room) {
 
 /// Returns the stream and the reservation in `room`; EINVAL when it was taken before.
 unsafe fn taken<'a>(stream: *const Stream, room: *mut Room) -> Answer<(&'a Stream, HeldRoom)> {
-    // SAFETY: as the crate says; its owner is a HeldRoom of `rw_reserve`, or null after commit or cancel.
+    // SAFETY: as the crate says; its owner is a HeldRoom of `ringway_reserve`, or null after commit or cancel.
     unsafe {
         let stream = borrow(stream)?;
         let room = room.as_mut().ok_or(Errno(libc::EFAULT))?;

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 mod arrows;
 #[path = "tidy/coverage.rs"]
 mod coverage;
+#[path = "tidy/words.rs"]
+mod words;
 
 /// Allowed dependencies of each crate; all others are errors. dev-dependencies are not checked.
 const ARROWS: &[(&str, &[&str])] = &[

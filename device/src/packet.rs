@@ -65,12 +65,12 @@ pub struct PacketOptions {
     /// Once many packets have come that are larger than a slot, they arrive at a socket of their own, in whose slots the kernel
     /// puts headers alone: otherwise it copies the first 8 KiB too, and nobody reads them there. Not for a device that is to
     /// share its packets with others (`found`, `join`): the kernel divides the packets of a socket but once.
-    pub large_apart: bool,
+    pub split_ring: bool,
 }
 
 impl Default for PacketOptions {
     fn default() -> PacketOptions {
-        PacketOptions { ring_slots: 8192, queued: false, large_apart: false }
+        PacketOptions { ring_slots: 8192, queued: false, split_ring: false }
     }
 }
 

@@ -9,7 +9,7 @@
 //! on veth leaves checksums partial, which is recognized here; super-segments of a peer arrive without
 //! their segment size and are dropped by the kernel in generic mode, until the peer's offloads are off.
 
-mod ledger;
+mod frame_accounting;
 mod offloads;
 mod queue;
 mod ring;
@@ -27,7 +27,7 @@ use crate::interface::Interface;
 use crate::run::{linearize, packet_len, take_packet};
 use crate::steering::{Attachment, Redirect, SocketMap, XdpMode};
 use crate::{Capabilities, Counters, Device, Medium};
-use ledger::Ledger;
+use frame_accounting::FrameAccounting;
 use offloads::Offloads;
 use queue::Queue;
 
@@ -104,7 +104,7 @@ pub struct Xdp {
     way: Way,
     peer_leaves_checksums: bool,
     arena: Arena,
-    ledger: Ledger,
+    accounting: FrameAccounting,
     packet: Vec<Frame>,
     retry_at: Option<Instant>,
     counters: Counters,
@@ -172,7 +172,7 @@ impl Xdp {
         let entries = ring_entries.clamp(64, 1 << 16).next_power_of_two();
         let count = interface.receive_queues;
         let sockets = SocketMap::new(count)?;
-        let mut ledger = Ledger::new(arena);
+        let mut accounting = FrameAccounting::new(arena);
         let mut queues = Vec::with_capacity(count as usize);
         for index in 0..count {
             let queue = Queue::open(interface.index, index, entries, way, arena)?;
@@ -180,7 +180,7 @@ impl Xdp {
             queues.push(queue);
         }
         for queue in &mut queues {
-            queue.refill(&mut ledger, arena);
+            queue.refill(&mut accounting, arena);
         }
         let mut device = Xdp {
             attachment: None,
@@ -191,7 +191,7 @@ impl Xdp {
             way,
             peer_leaves_checksums: interface.driver == "veth",
             arena: arena.clone(),
-            ledger,
+            accounting,
             packet: Vec::new(),
             retry_at: None,
             counters: Counters::default(),
@@ -212,9 +212,9 @@ impl Xdp {
     }
 
     /// Closes the device; what is returned has frames that a card may go on writing until another socket has its queue.
-    fn retire(mut self) -> Option<Ledger> {
-        let nothing = Ledger::new(&self.arena);
-        self.mode().1.then(|| std::mem::replace(&mut self.ledger, nothing))
+    fn retire(mut self) -> Option<FrameAccounting> {
+        let nothing = FrameAccounting::new(&self.arena);
+        self.mode().1.then(|| std::mem::replace(&mut self.accounting, nothing))
     }
 
     /// The interface, as it was at the opening.
@@ -332,8 +332,8 @@ impl Device for Xdp {
         };
         let mut count = 0;
         for queue in &mut self.queues {
-            queue.reap(&mut self.ledger);
-            let (packets, bytes, lost) = queue.receive(&mut self.ledger, &self.arena, burst, BURST, &mut mark);
+            queue.reap(&mut self.accounting);
+            let (packets, bytes, lost) = queue.receive(&mut self.accounting, &self.arena, burst, BURST, &mut mark);
             self.counters.rx_packets += packets as u64;
             self.counters.rx_bytes += bytes as u64;
             self.counters.rx_dropped += lost as u64;
@@ -344,13 +344,13 @@ impl Device for Xdp {
 
     fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
         let mut count = 0;
-        self.queues[0].reap(&mut self.ledger);
+        self.queues[0].reap(&mut self.accounting);
         while self.queues[0].has_room(CHAIN_MAX) && take_packet(burst, &mut self.packet) {
             count += 1;
             let len = packet_len(&self.packet) as u64;
             match self.prepare() {
                 Some(metadata) => {
-                    self.queues[0].queue(&mut self.ledger, &mut self.packet, metadata);
+                    self.queues[0].queue(&mut self.accounting, &mut self.packet, metadata);
                     self.counters.tx_packets += 1;
                     self.counters.tx_bytes += len;
                 }
@@ -361,7 +361,7 @@ impl Device for Xdp {
             }
         }
         let flushed = self.queues[0].flush();
-        self.queues[0].reap(&mut self.ledger);
+        self.queues[0].reap(&mut self.accounting);
         let waits = self.queues[0].has_unsent() || !burst.is_empty();
         self.retry_at = waits.then_some(now + RETRY);
         self.counters.syscalls += flushed?;
@@ -374,7 +374,7 @@ impl Device for Xdp {
 
     fn arm(&mut self) -> bool {
         for queue in &mut self.queues {
-            queue.reap(&mut self.ledger);
+            queue.reap(&mut self.accounting);
         }
         self.queues.iter().any(Queue::is_readable)
     }
@@ -410,7 +410,7 @@ impl Drop for Xdp {
         self.offloads.restore();
         // A card that writes frames by itself may go on for a while: those stay lent for good.
         if !zero_copy {
-            self.ledger.take_back_all();
+            self.accounting.take_back_all();
         }
     }
 }

@@ -47,20 +47,20 @@ pub(crate) use maker::{Maker, NewRegion};
 const RETRY: Duration = Duration::from_millis(2);
 
 /// Maximum number of orphans that have statistics.
-const STRAYS_MAX: usize = 1024;
+const ORPHANS_LISTED_MAX: usize = 1024;
 /// Orphans are not searched for among more sockets than this, because the search takes time from the data path.
 const STRAYS_SOUGHT: u64 = 8192;
 
 /// User token by which the stack names a socket: region and slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cookie {
+struct UserToken {
     region: u32,
     slot: u32,
 }
 
-impl Cookie {
-    fn from_word(word: u64) -> Cookie {
-        Cookie { region: (word >> 32) as u32, slot: word as u32 }
+impl UserToken {
+    fn from_word(word: u64) -> UserToken {
+        UserToken { region: (word >> 32) as u32, slot: word as u32 }
     }
 
     fn word(self) -> u64 {
@@ -98,7 +98,7 @@ pub(crate) struct Attachments {
     /// Index in `live` of the group that is served first in this iteration.
     first: usize,
     retry_at: Option<Instant>,
-    /// Region that a large packet was read to since the last `readers_first`.
+    /// Region that a large packet was read to since the last `yield_to_readers`.
     read_to: Option<u32>,
 }
 
@@ -228,9 +228,9 @@ impl Attachments {
         });
     }
 
-    pub(crate) fn context_bell(&mut self, id: RegionId, context: u32, bell: Arc<OwnedFd>) {
+    pub(crate) fn context_wake_fd(&mut self, id: RegionId, context: u32, wake_fd: Arc<OwnedFd>) {
         if let Some(region) = self.region(id.0) {
-            region.context_bell(context, bell);
+            region.context_wake_fd(context, wake_fd);
         }
     }
 
@@ -255,42 +255,42 @@ impl Attachments {
 
     /// Hands an event of the stack to its socket.
     pub(crate) fn deliver(&mut self, event: Event, core: &mut Core) {
-        let (id, cookie) = match event {
-            Event::Accepted { listener, cookie } => (listener, cookie),
-            Event::Connected { socket, cookie } | Event::Ready { socket, cookie } | Event::Urgent { socket, cookie } => {
-                (socket, cookie)
-            }
-            Event::Failed { socket, cookie, .. } | Event::Closed { socket, cookie, .. } => (socket, cookie),
+        let (id, user_token) = match event {
+            Event::Accepted { listener, user_token } => (listener, user_token),
+            Event::Connected { socket, user_token }
+            | Event::Ready { socket, user_token }
+            | Event::Urgent { socket, user_token } => (socket, user_token),
+            Event::Failed { socket, user_token, .. } | Event::Closed { socket, user_token, .. } => (socket, user_token),
             Event::ResolveNeighbor { .. } | Event::Address { .. } => return,
         };
-        let cookie = Cookie::from_word(cookie);
-        let region = self.region(cookie.region);
-        let known = region.is_some_and(|region| region.deliver(cookie.slot, id, event, core));
+        let user_token = UserToken::from_word(user_token);
+        let region = self.region(user_token.region);
+        let known = region.is_some_and(|region| region.deliver(user_token.slot, id, event, core));
         if known && matches!(event, Event::Ready { .. } | Event::Failed { .. } | Event::Closed { .. }) {
-            self.sweep_if_detached(cookie.region);
+            self.sweep_if_detached(user_token.region);
         }
         if !known {
             match event {
-                Event::Failed { .. } => core.bury(id, Ending::Reset),
-                Event::Closed { time_wait, .. } => core.bury(id, Ending::closed(time_wait)),
+                Event::Failed { .. } => core.reap(id, Ending::Reset),
+                Event::Closed { time_wait, .. } => core.reap(id, Ending::closed(time_wait)),
                 _ => {}
             }
         }
     }
 
     /// Reserves a frame of `len` bytes in the memory of the socket's application, for payload that waits at a device.
-    pub(crate) fn room(&mut self, cookie: u64, id: SocketId, len: usize, arena: &Arena) -> Option<Room> {
-        let cookie = Cookie::from_word(cookie);
-        let room = self.region(cookie.region)?.room(cookie.slot, id, len, arena)?;
+    pub(crate) fn room(&mut self, user_token: u64, id: SocketId, len: usize, arena: &Arena) -> Option<Room> {
+        let user_token = UserToken::from_word(user_token);
+        let room = self.region(user_token.region)?.room(user_token.slot, id, len, arena)?;
         if len > MESSAGE {
-            self.read_to = Some(cookie.region);
+            self.read_to = Some(user_token.region);
         }
         Some(room)
     }
 
     /// Returns true if an application has large packets unread while more were read to its memory: it should run now,
     /// while the processor's cache has them.
-    pub(crate) fn readers_first(&mut self) -> bool {
+    pub(crate) fn yield_to_readers(&mut self) -> bool {
         let read_to = self.read_to.take();
         read_to.and_then(|number| self.region(number)).is_some_and(|region| region.channel.used_rooms() > ROOMS_AT_ONCE)
     }
@@ -399,9 +399,9 @@ impl Attachments {
         core.metrics.set(Work::BulkChunksLent, lent);
         core.metrics.set(Work::RoomsFree, rooms);
         let [time_wait, others] = if sockets <= STRAYS_SOUGHT {
-            self.write_strays(core)
+            self.write_orphans(core)
         } else {
-            core.metrics.write_strays(&[]);
+            core.metrics.write_orphans(&[]);
             let (half_open, time_wait) = core.stack.records();
             [time_wait, half_open].map(|count| count as u64)
         };
@@ -411,20 +411,20 @@ impl Attachments {
 
     /// Writes the records of orphans: half open, closing, in TIME-WAIT. Returns the numbers of unlisted ones: in
     /// TIME-WAIT, and others.
-    fn write_strays(&mut self, core: &mut Core) -> [u64; 2] {
-        let (mut strays, mut unlisted, now) = (Vec::new(), [0; 2], core.now);
+    fn write_orphans(&mut self, core: &mut Core) -> [u64; 2] {
+        let (mut orphans, mut unlisted, now) = (Vec::new(), [0; 2], core.now);
         let regions = &mut self.regions;
         core.stack.for_each_socket(&mut |summary| {
-            let cookie = Cookie::from_word(summary.cookie);
-            let region = regions.get_mut(cookie.region as usize).and_then(Option::as_deref_mut);
-            let owned = region.is_some_and(|region| region.has(cookie.slot, summary.id));
+            let user_token = UserToken::from_word(summary.user_token);
+            let region = regions.get_mut(user_token.region as usize).and_then(Option::as_deref_mut);
+            let owned = region.is_some_and(|region| region.has(user_token.slot, summary.id));
             match owned {
                 true => {}
-                false if strays.len() < STRAYS_MAX => strays.push(record::stray(summary, now)),
+                false if orphans.len() < ORPHANS_LISTED_MAX => orphans.push(record::orphan(summary, now)),
                 false => unlisted[usize::from(summary.state != State::TimeWait)] += 1,
             }
         });
-        core.metrics.write_strays(&strays);
+        core.metrics.write_orphans(&orphans);
         unlisted
     }
 

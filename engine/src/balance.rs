@@ -82,7 +82,7 @@ impl Balance {
 
     /// Keeps the new connections of received packets in groups that are leaving; runs before anything is answered.
     #[inline]
-    pub(crate) fn keep_newcomers(&mut self, core: &mut Core) {
+    pub(crate) fn keep_migrating_flows(&mut self, core: &mut Core) {
         if self.leaving == GroupSet::NONE {
             return;
         }
@@ -90,7 +90,7 @@ impl Balance {
             self.leaving = GroupSet::NONE;
             return core.stack.watch_groups(GroupSet::NONE);
         }
-        for flow in std::mem::take(core.stack.newcomers()) {
+        for flow in std::mem::take(core.stack.migrating_flows()) {
             if core.ports.is_shared(flow.local) && !self.kept.contains(&flow) {
                 self.keep(core, flow);
             }

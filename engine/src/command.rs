@@ -91,7 +91,7 @@ pub(crate) enum Command {
     SetRoutes(Vec<Route>),
     SetNeighbor(u32, IpAddr, Option<MacAddress>),
     AttachRegion(Box<NewRegion>, Reply<io::Result<RegionMemory>>),
-    ContextBell(RegionId, u32, Arc<OwnedFd>),
+    ContextWakeFd(RegionId, u32, Arc<OwnedFd>),
     Claim(RegionId, SlotRef, Claim, Reply<bool>),
     Revoke(RegionId, SlotRef),
     RulesChanged,
@@ -118,7 +118,7 @@ impl<T> Reply<T> {
 #[derive(Clone)]
 pub struct WorkerHandle {
     commands: Sender<Command>,
-    bell: Arc<OwnedFd>,
+    wake_fd: Arc<OwnedFd>,
     maker: Arc<Maker>,
 }
 
@@ -202,8 +202,8 @@ impl WorkerHandle {
     ///
     /// # Errors
     /// The worker is gone.
-    pub fn context_bell(&self, region: RegionId, context: u32, bell: Arc<OwnedFd>) -> Result<(), Gone> {
-        self.tell(Command::ContextBell(region, context, bell))
+    pub fn context_wake_fd(&self, region: RegionId, context: u32, wake_fd: Arc<OwnedFd>) -> Result<(), Gone> {
+        self.tell(Command::ContextWakeFd(region, context, wake_fd))
     }
 
     /// Records that an application may use a port for the socket of `slot`. Returns false if there is no such slot.
@@ -290,7 +290,7 @@ impl WorkerHandle {
     /// Ends one sleep of the worker, or of a program's [`wait`](crate::api::Net::wait).
     pub fn wake(&self) {
         // A full doorbell has been rung already.
-        rustix::io::write(&*self.bell, &1u64.to_ne_bytes()).ok();
+        rustix::io::write(&*self.wake_fd, &1u64.to_ne_bytes()).ok();
     }
 
     /// Ends the worker's `run`. The kernel then resets the connections.
@@ -303,7 +303,7 @@ impl WorkerHandle {
 
     fn tell(&self, command: Command) -> Result<(), Gone> {
         self.commands.send(command).map_err(|_| Gone)?;
-        match rustix::io::write(&*self.bell, &1u64.to_ne_bytes()) {
+        match rustix::io::write(&*self.wake_fd, &1u64.to_ne_bytes()) {
             Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
             Err(_) => Err(Gone),
         }
@@ -319,21 +319,21 @@ impl WorkerHandle {
 /// The worker's end.
 pub(crate) struct Commands {
     queue: Receiver<Command>,
-    bell: Arc<OwnedFd>,
+    wake_fd: Arc<OwnedFd>,
 }
 
 impl Commands {
     pub(crate) fn new(maker: Arc<Maker>) -> io::Result<(Commands, WorkerHandle)> {
-        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let wake_fd = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (commands, queue) = channel();
-        Ok((Commands { queue, bell: bell.clone() }, WorkerHandle { commands, bell, maker }))
+        Ok((Commands { queue, wake_fd: wake_fd.clone() }, WorkerHandle { commands, wake_fd, maker }))
     }
 
     pub(crate) fn next(&self) -> Option<Command> {
         self.queue.try_recv().ok()
     }
 
-    pub(crate) fn bell(&self) -> &OwnedFd {
-        &self.bell
+    pub(crate) fn wake_fd(&self) -> &OwnedFd {
+        &self.wake_fd
     }
 }

@@ -175,7 +175,7 @@ impl Core {
         let mut count = 0;
         for id in left {
             count += u64::from(self.stack.reset_orphan(self.now, id));
-            self.bury(id, Ending::Reset);
+            self.reap(id, Ending::Reset);
         }
         self.metrics.add(Work::OrphansReset, count);
         count
@@ -202,13 +202,13 @@ impl Core {
         let mut departing = std::mem::take(&mut self.departing);
         for id in departing.drain(..) {
             self.stack.abort(self.now, id);
-            self.bury(id, Ending::Reset);
+            self.reap(id, Ending::Reset);
         }
         self.departing = departing;
     }
 
     /// Reaps an orphan that has ended.
-    pub(crate) fn bury(&mut self, id: SocketId, ending: Ending) {
+    pub(crate) fn reap(&mut self, id: SocketId, ending: Ending) {
         if let Some((ip, port)) = self.orphans.remove(&id).and_then(|orphan| orphan.port) {
             self.release_port(ip, port, ending);
         }

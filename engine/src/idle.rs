@@ -10,7 +10,7 @@
 //! caller must arm everything and check it once more before `wait`, or wakes are lost.
 
 mod alarm;
-mod judge;
+mod spin_policy;
 mod wakeup_cost;
 
 use std::io;
@@ -23,7 +23,7 @@ use rustix::io::Errno;
 
 use crate::metrics::{Metrics, Work};
 use alarm::Alarm;
-use judge::Judge;
+use spin_policy::SpinPolicy;
 use wakeup_cost::WakeupCost;
 
 const EVENTS_MAX: usize = 16;
@@ -51,7 +51,7 @@ pub(crate) enum Awaited {
 /// Waits for a worker; see the module documentation.
 pub(crate) struct Idle {
     /// Epoll instance of all doorbells and the alarm.
-    bells: OwnedFd,
+    wake_fds: OwnedFd,
     alarm: Alarm,
     spin: Spin,
     /// Measured cost that sets the spin limit; `None`: the configuration sets it.
@@ -63,22 +63,22 @@ pub(crate) struct Idle {
 impl Idle {
     /// Creates the wait. `spin_limit` `None`: the measured cost of wake-ups sets the limit.
     pub(crate) fn new(spin_limit: Option<Duration>) -> io::Result<Idle> {
-        let bells = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake_fds = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let cost = spin_limit.is_none().then(WakeupCost::default);
         let limit = spin_limit.unwrap_or_else(|| WakeupCost::default().spin_limit());
         let alarm = Alarm::new()?;
-        epoll::add(&bells, &alarm, epoll::EventData::new_u64(ALARM), EDGE)?;
-        Ok(Idle { bells, alarm, spin: Spin::new(limit), cost, exposed: None })
+        epoll::add(&wake_fds, &alarm, epoll::EventData::new_u64(ALARM), EDGE)?;
+        Ok(Idle { wake_fds, alarm, spin: Spin::new(limit), cost, exposed: None })
     }
 
     /// Adds an eventfd that is never read; every write to it ends a wait.
-    pub(crate) fn add(&self, bell: impl AsFd) -> io::Result<()> {
-        Ok(epoll::add(&self.bells, bell, epoll::EventData::new_u64(BELL), EDGE)?)
+    pub(crate) fn add(&self, wake_fd: impl AsFd) -> io::Result<()> {
+        Ok(epoll::add(&self.wake_fds, wake_fd, epoll::EventData::new_u64(BELL), EDGE)?)
     }
 
-    /// Removes `bell`. The caller must do so before closing it, because it stays open elsewhere.
-    pub(crate) fn remove(&self, bell: impl AsFd) -> io::Result<()> {
-        Ok(epoll::delete(&self.bells, bell)?)
+    /// Removes `wake_fd`. The caller must do so before closing it, because it stays open elsewhere.
+    pub(crate) fn remove(&self, wake_fd: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.wake_fds, wake_fd)?)
     }
 
     /// Notes that the worker had something to do at `now` and waits for `awaited` from now on.
@@ -118,11 +118,11 @@ impl Idle {
 
     /// Yields the processor before the next look.
     #[inline]
-    pub(crate) fn give_way(&self) {
+    pub(crate) fn yield_now(&self) {
         std::thread::yield_now();
     }
 
-    /// Waits from `now` until a bell rings or one of `devices` is readable, but not beyond `until` (`None`: for ever).
+    /// Waits from `now` until a wake descriptor rings or one of `devices` is readable, but not beyond `until` (`None`: for ever).
     /// Returns false if the alarm, which may go off early, or a signal ended the wait.
     ///
     /// Devices are waited for with poll(2), which stands in their wait queues only during a sleep. An epoll instance
@@ -139,13 +139,13 @@ impl Idle {
         let mut few: [PollFd<'_>; FEW] =
             std::array::from_fn(|source| match source.checked_sub(1).and_then(|index| devices.get(index)) {
                 Some(device) => PollFd::new(device, PollFlags::IN),
-                None => PollFd::new(&self.bells, PollFlags::IN),
+                None => PollFd::new(&self.wake_fds, PollFlags::IN),
             });
         let mut many = Vec::new();
         let sources = if devices.len() < FEW {
             &mut few[..=devices.len()]
         } else {
-            many.push(PollFd::new(&self.bells, PollFlags::IN));
+            many.push(PollFd::new(&self.wake_fds, PollFlags::IN));
             many.extend(devices.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
             &mut many[..]
         };
@@ -164,7 +164,7 @@ impl Idle {
     /// Opens the descriptor of [`exposed`](Self::exposed).
     pub(crate) fn open_exposed(&mut self) -> io::Result<()> {
         let exposed = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&exposed, &self.bells, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
+        epoll::add(&exposed, &self.wake_fds, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
         self.exposed = Some(exposed);
         Ok(())
     }
@@ -188,10 +188,10 @@ impl Idle {
         self.alarm.keep(now, until)
     }
 
-    /// Notes which bells rang, so that the next wait does not end for the same rings. Says whether one did, rather than the alarm.
+    /// Notes which wake descriptors rang, so that the next wait does not end for the same rings. Says whether one did, rather than the alarm.
     fn take_rings(&self) -> io::Result<bool> {
         let mut events = [const { MaybeUninit::uninit() }; EVENTS_MAX];
-        match epoll::wait(&self.bells, &mut events, Some(&NO_TIME)) {
+        match epoll::wait(&self.wake_fds, &mut events, Some(&NO_TIME)) {
             Ok((events, _)) => Ok(events.iter().any(|event| event.data.u64() == BELL)),
             Err(Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
@@ -203,7 +203,7 @@ impl Idle {
 struct Spin {
     limit: Duration,
     /// One judge for each kind of idle time.
-    judges: [Judge; 2],
+    policies: [SpinPolicy; 2],
     awaited: Awaited,
     last_work: Instant,
     /// Start of the idle time.
@@ -229,7 +229,7 @@ impl Spin {
     fn new(limit: Duration) -> Spin {
         Spin {
             limit,
-            judges: [Judge::new(); 2],
+            policies: [SpinPolicy::new(); 2],
             awaited: Awaited::Wire,
             last_work: Instant::ZERO,
             since: Instant::ZERO,
@@ -240,13 +240,13 @@ impl Spin {
     }
 
     fn worked(&mut self, now: Instant, awaited: Awaited) {
-        let judge = &mut self.judges[self.awaited as usize];
+        let policy = &mut self.policies[self.awaited as usize];
         match self.idle.take() {
-            Some(Idling::Sleeps) => judge.skipped(),
+            Some(Idling::Sleeps) => policy.skipped(),
             Some(idling) => {
                 let in_time = idling == Idling::Spins && now.since(self.last_work) < self.limit.times(LATE);
-                let is_foreseen = in_time && (self.awaited == Awaited::Application || judge.is_regular(now.since(self.since)));
-                judge.judge(is_foreseen);
+                let is_foreseen = in_time && (self.awaited == Awaited::Application || policy.is_regular(now.since(self.since)));
+                policy.record(is_foreseen);
                 self.spins += 1;
                 self.in_vain += u64::from(!in_time);
             }
@@ -260,7 +260,7 @@ impl Spin {
         if self.idle.is_none() {
             self.since = now;
         }
-        let skips = self.judges[self.awaited as usize].skips();
+        let skips = self.policies[self.awaited as usize].skips();
         let idling = match self.idle.unwrap_or(if skips { Idling::Sleeps } else { Idling::Spins }) {
             Idling::Spins if now.since(self.last_work) >= self.limit => Idling::InVain,
             idling => idling,

@@ -23,10 +23,10 @@ const BURST_FRAMES: usize = 1024;
 
 /// Bytes of large packets that one burst takes while there are more: three packets. A portion of this size is still in
 /// the processor's cache when the application reads it (measured: docs/lab/2026-11-23-bulk-portions.md).
-const PORTION: usize = 160 << 10;
+const RX_BATCH_BYTES: usize = 160 << 10;
 
 /// One interface.
-pub(crate) struct Port {
+pub(crate) struct WorkerInterface {
     pub(crate) name: String,
     pub(crate) mac: [u8; 6],
     pub(crate) mtu: u16,
@@ -43,7 +43,7 @@ pub(crate) struct Port {
 
 /// All interfaces of a worker.
 pub(crate) struct Interfaces {
-    ports: Vec<Port>,
+    ports: Vec<WorkerInterface>,
     received: Burst,
     out: Vec<Burst>,
 }
@@ -198,7 +198,7 @@ impl Interfaces {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Port> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &WorkerInterface> {
         self.ports.iter()
     }
 }
@@ -219,16 +219,16 @@ impl Rooms for Readers<'_> {
             self.large += len;
         }
         let to = self.stack.destination(self.interface, head, len)?;
-        let payload = self.attachments.room(to.cookie, to.socket, len.checked_sub(to.header_bytes)?, self.arena)?;
+        let payload = self.attachments.room(to.user_token, to.socket, len.checked_sub(to.header_bytes)?, self.arena)?;
         Some((to.header_bytes, payload))
     }
 
     fn are_enough(&self) -> bool {
-        self.large >= PORTION
+        self.large >= RX_BATCH_BYTES
     }
 }
 
-fn describe(new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena) -> (Port, Interface) {
+fn describe(new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena) -> (WorkerInterface, Interface) {
     let device = Offload::where_needed(device, arena);
     let capabilities = device.capabilities();
     let mtu = new.mtu.min(capabilities.mtu);
@@ -251,7 +251,7 @@ fn describe(new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena) -> (Por
         vlan: new.vlan,
     };
     let (name, mac) = (new.name.clone(), new.mac.0);
-    (Port { name, mac, mtu, device, errors: 0, left: 0, advised: false, removed: false }, described)
+    (WorkerInterface { name, mac, mtu, device, errors: 0, left: 0, advised: false, removed: false }, described)
 }
 
 /// The kernel's number of an interface: the caller's, or (for one that the device has just made) the one that the

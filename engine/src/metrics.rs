@@ -128,7 +128,7 @@ pub(crate) struct Metrics {
     free: Vec<u32>,
     next: u32,
     /// Record indices of orphans.
-    strays: Vec<u32>,
+    orphans: Vec<u32>,
     written_at: Instant,
     dirty: bool,
 }
@@ -146,7 +146,7 @@ impl Metrics {
             writer,
             free: Vec::new(),
             next: 0,
-            strays: Vec::new(),
+            orphans: Vec::new(),
             written_at: Instant::ZERO,
             dirty: true,
         })
@@ -214,18 +214,18 @@ impl Metrics {
     }
 
     /// Replaces the records of orphans.
-    pub(crate) fn write_strays(&mut self, strays: &[SocketRecord]) {
-        while self.strays.len() > strays.len() {
-            if let Some(index) = self.strays.pop() {
+    pub(crate) fn write_orphans(&mut self, orphans: &[SocketRecord]) {
+        while self.orphans.len() > orphans.len() {
+            if let Some(index) = self.orphans.pop() {
                 self.release_record(index);
             }
         }
-        for (number, stray) in strays.iter().enumerate() {
-            if number == self.strays.len() {
+        for (number, orphan) in orphans.iter().enumerate() {
+            if number == self.orphans.len() {
                 let Some(index) = self.claim_record() else { return };
-                self.strays.push(index);
+                self.orphans.push(index);
             }
-            self.write_socket(self.strays[number], stray);
+            self.write_socket(self.orphans[number], orphan);
         }
     }
 
@@ -247,7 +247,7 @@ impl Metrics {
     }
 
     fn interval(&self) -> Duration {
-        let listed = self.values[Work::Sockets as usize] + self.strays.len() as u64;
+        let listed = self.values[Work::Sockets as usize] + self.orphans.len() as u64;
         (INTERVAL + Duration::from_nanos(INTERVAL.as_nanos() * listed / SOCKETS_PER_INTERVAL)).min(INTERVAL_MAX)
     }
 
@@ -281,7 +281,7 @@ impl Metrics {
     }
 }
 
-fn record(port: &crate::interface::Port, counted: &ringway_device::Counters) -> InterfaceRecord {
+fn record(port: &crate::interface::WorkerInterface, counted: &ringway_device::Counters) -> InterfaceRecord {
     InterfaceRecord {
         name: port.name.clone(),
         ethernet: port.device.capabilities().medium == ringway_device::Medium::Ethernet,

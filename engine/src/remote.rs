@@ -29,7 +29,7 @@ mod session;
 mod stream;
 mod wait;
 
-pub use datagram::Datagrams;
+pub use datagram::UdpSocket;
 pub use listener::Listener;
 pub use poller::{Event, Interest, Poller, Source};
 pub use ringway_shm::channel::{Envelope, Readiness, SocketOption};

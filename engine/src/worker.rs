@@ -144,7 +144,7 @@ impl Worker {
         let maker = Arc::new(Maker::new(config.shape));
         let (commands, handle) = Commands::new(maker.clone())?;
         let idle = Idle::new(config.spin)?;
-        idle.add(commands.bell())?;
+        idle.add(commands.wake_fd())?;
         let arena = Arena::new(config.arena);
         let stack = Stack::new(config.stack.clone(), arena.clone(), now);
         let metrics = Metrics::new(config.stats_path.as_deref())?;
@@ -204,11 +204,11 @@ impl Worker {
     fn rest(&mut self, now: Instant, worked: bool) -> io::Result<()> {
         if worked {
             self.idle.worked(now, self.awaited);
-            if self.attachments.readers_first() {
-                self.idle.give_way();
+            if self.attachments.yield_to_readers() {
+                self.idle.yield_now();
             }
         } else if self.idle.spins(now) {
-            self.idle.give_way();
+            self.idle.yield_now();
         } else {
             self.sleep(now)?;
         }
@@ -230,10 +230,10 @@ impl Worker {
         self.core.now = now;
         self.balance.turn_begins(now);
         let written = self.flush_native();
-        let commanded = self.obey();
+        let commanded = self.run_commands();
         let Worker { core, attachments, arena, capture, .. } = self;
         let packets = self.interfaces.receive(now, &mut core.stack, attachments, arena, capture.as_mut());
-        self.balance.keep_newcomers(core);
+        self.balance.keep_migrating_flows(core);
         if self.core.stack.connections() > self.crowd {
             self.expect();
         }
@@ -398,7 +398,7 @@ impl Worker {
         (delivered, native)
     }
 
-    fn obey(&mut self) -> bool {
+    fn run_commands(&mut self) -> bool {
         let mut obeyed = false;
         while let Some(command) = self.commands.next() {
             obeyed = true;
@@ -422,7 +422,7 @@ impl Worker {
             Command::SetRoutes(routes) => self.core.stack.set_routes(routes),
             Command::SetNeighbor(interface, ip, mac) => self.core.stack.set_neighbor(self.core.now, interface, ip, mac),
             Command::AttachRegion(made, reply) => reply.answer(self.attachments.attach(*made, &mut self.core, &self.idle)),
-            Command::ContextBell(region, context, bell) => self.attachments.context_bell(region, context, bell),
+            Command::ContextWakeFd(region, context, wake_fd) => self.attachments.context_wake_fd(region, context, wake_fd),
             Command::Claim(region, slot, claim, reply) => reply.answer(self.attachments.claim(region, slot, claim)),
             Command::Revoke(region, slot) => self.attachments.revoke(region, slot, &mut self.core),
             Command::RulesChanged => self.follow_rules(),

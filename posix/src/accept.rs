@@ -28,7 +28,7 @@ impl Posix {
             return Err(Errno::AGAIN);
         }
         let deadline = self.deadline_after(self.descriptions.of(listener).receive_timeout.load(Ordering::Acquire));
-        let wait = Wait { socket: listener, twin: Some(fd), deadline };
+        let wait = Wait { socket: listener, shadow: Some(fd), deadline };
         self.block_on(wait, || self.try_accept(channel, fd, listener, flags))
     }
 

@@ -1,23 +1,23 @@
 //! Waiting: one kernel wait that covers the stack, the service's life and kernel descriptors.
 //!
-//! A `Waiter` is a wait context of the region with its bell (an eventfd). They are pooled: a call that must block takes
+//! A `Waiter` is a wait context of the region with its wake descriptor (an eventfd). They are pooled: a call that must block takes
 //! one and puts it back, so the process needs as many as it has threads that block at the same moment. The pool takes
 //! no lock: it may be used from signal handlers and survives a handler that jumps out of a wait (that context is then
 //! lost to the pool).
 //!
-//! If no context or no bell is left, threads share one context that each process has in reserve: a ring wakes all of
-//! them, and each checks its own socket. A process that has filtered its system calls waits on bells that are silenced
+//! If no context or no wake descriptor is left, threads share one context that each process has in reserve: a ring wakes all of
+//! them, and each checks its own socket. A process that has filtered its system calls waits on wake descriptors that are silenced
 //! by read(2).
 //!
 //! The order that loses no wake-up: watch, then in a loop { drop old events, arm, look, sleep }.
 
 use crate::Posix;
 use crate::channel::{Channel, Context, Sleepers};
-use crate::courtesy::look_at;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
+use crate::yield_policy::look_at;
 use ringway_shm::{Duration, Instant};
 use std::os::fd::IntoRawFd;
 use std::sync::OnceLock;
@@ -31,7 +31,7 @@ pub(crate) struct WaitPool {
     end: AtomicU32,
     /// The cell that was put back last; the next search begins there.
     last: AtomicU32,
-    /// The context that threads share: its number + 1, and its bell in the upper half; 0: none yet.
+    /// The context that threads share: its number + 1, and its wake descriptor in the upper half; 0: none yet.
     shared: AtomicU64,
     /// This process will soon be forbidden system calls that its own code does not make.
     confined: AtomicBool,
@@ -40,14 +40,19 @@ pub(crate) struct WaitPool {
 pub(crate) struct Cell {
     state: AtomicU32,
     context: AtomicU32,
-    bell: AtomicI32,
+    wake_fd: AtomicI32,
     /// Way in which a thread sleeps on it: [`Sleepers`] as a number.
     sleepers: AtomicU32,
 }
 
 impl Cell {
     fn new() -> Cell {
-        Cell { state: AtomicU32::new(EMPTY), context: AtomicU32::new(0), bell: AtomicI32::new(-1), sleepers: AtomicU32::new(0) }
+        Cell {
+            state: AtomicU32::new(EMPTY),
+            context: AtomicU32::new(0),
+            wake_fd: AtomicI32::new(-1),
+            sleepers: AtomicU32::new(0),
+        }
     }
 
     fn is_for_confined(&self) -> bool {
@@ -103,7 +108,7 @@ pub struct Waiter<'a> {
     posix: &'a Posix,
     channel: &'a dyn Channel,
     context: Context,
-    bell: Fd,
+    wake_fd: Fd,
     sleepers: Sleepers,
     cell: usize,
 }
@@ -114,7 +119,7 @@ pub(crate) struct Wait {
     /// The socket that is watched.
     pub(crate) socket: SocketRef,
     /// A kernel descriptor that is watched too (a listener's shadow).
-    pub(crate) twin: Option<Fd>,
+    pub(crate) shadow: Option<Fd>,
     /// Time after which the call fails with EAGAIN.
     pub(crate) deadline: Option<Instant>,
 }
@@ -125,9 +130,9 @@ impl<'a> Waiter<'a> {
         self.context
     }
 
-    /// The bell that the service rings.
-    pub fn bell(&self) -> Fd {
-        self.bell
+    /// The wake descriptor that the service rings.
+    pub fn wake_fd(&self) -> Fd {
+        self.wake_fd
     }
 
     /// Prepares a sleep: drops old events and requests a ring. The caller must check its sockets after this.
@@ -141,25 +146,25 @@ impl<'a> Waiter<'a> {
     }
 
     /// Yields before a sleep; returns true if an event has come meanwhile. Only events after `forget_events` count.
-    pub(crate) fn give_way(&self) -> bool {
+    pub(crate) fn yield_now(&self) -> bool {
         let look = || look_at(self.channel, self.context);
-        self.posix.courtesy.give_way(&*self.posix.kernel, self.channel.spin_limit(), look)
+        self.posix.yield_policy.yield_now(&*self.posix.kernel, self.channel.spin_limit(), look)
     }
 
-    /// The one kernel wait. It fills `set[0]` and `set[1]` (bell, control connection); the caller's kernel descriptors
+    /// The one kernel wait. It fills `set[0]` and `set[1]` (wake descriptor, control connection); the caller's kernel descriptors
     /// follow, and their `revents` are valid after `Ok`.
     ///
     /// # Errors
     /// EINTR if a signal handler ran; others of ppoll(2).
     pub fn sleep(&self, set: &mut [libc::pollfd], deadline: Option<Instant>, mask: Option<SignalMask>) -> Answer<usize> {
-        set[0] = libc::pollfd { fd: self.bell, events: libc::POLLIN, revents: 0 };
+        set[0] = libc::pollfd { fd: self.wake_fd, events: libc::POLLIN, revents: 0 };
         // After the death the hung-up connection would end every wait at once.
         let control = if self.posix.service_is_dead() { -1 } else { self.channel.control_descriptor() };
         set[1] = libc::pollfd { fd: control, events: libc::POLLIN, revents: 0 };
         let timeout = self.posix.until_next_look(deadline.map(|deadline| deadline.since(self.posix.kernel.now())));
         let mut ready = self.posix.kernel.poll(set, timeout, mask)?;
         if set[0].revents != 0 {
-            self.posix.silence(self.bell, self.sleepers);
+            self.posix.silence(self.wake_fd, self.sleepers);
             ready -= 1;
         }
         if set[1].revents & (libc::POLLHUP | libc::POLLERR) != 0 {
@@ -193,7 +198,7 @@ impl Posix {
                 sleepers if sleepers == Sleepers::Several as u32 => Sleepers::Several,
                 _ => Sleepers::Confined,
             };
-            Waiter { posix: self, channel, context, bell: held.bell.load(Ordering::Relaxed), sleepers, cell }
+            Waiter { posix: self, channel, context, wake_fd: held.wake_fd.load(Ordering::Relaxed), sleepers, cell }
         };
         if let Some(cell) = self.waits.claim(FREE) {
             return Some(waiter(cell));
@@ -202,31 +207,31 @@ impl Posix {
         let held = &self.waits.cells()[cell];
         let confined = self.waits.confined.load(Ordering::Relaxed);
         let sleepers = if confined { Sleepers::Confined } else { Sleepers::One };
-        let own = self.new_context(channel, sleepers).map(|(context, bell)| (context, bell, sleepers));
-        let Some((context, bell, sleepers)) = own.or_else(|| self.shared_bell(channel).filter(|_| !confined)) else {
+        let own = self.new_context(channel, sleepers).map(|(context, wake_fd)| (context, wake_fd, sleepers));
+        let Some((context, wake_fd, sleepers)) = own.or_else(|| self.shared_wake_fd(channel).filter(|_| !confined)) else {
             held.state.store(EMPTY, Ordering::Release);
             return None;
         };
         held.context.store(u32::from(context.0), Ordering::Relaxed);
-        held.bell.store(bell, Ordering::Relaxed);
+        held.wake_fd.store(wake_fd, Ordering::Relaxed);
         held.sleepers.store(sleepers as u32, Ordering::Relaxed);
         Some(waiter(cell))
     }
 
-    /// Makes a bell and its context, for the pool or for an epoll instance.
+    /// Makes a wake descriptor and its context, for the pool or for an epoll instance.
     pub(crate) fn new_context(&self, channel: &dyn Channel, sleepers: Sleepers) -> Option<(Context, Fd)> {
-        let (context, bell) = channel.claim_context(sleepers)?;
-        let bell = bell.into_raw_fd();
-        self.table.set(bell, Entry::Internal);
-        Some((context, bell))
+        let (context, wake_fd) = channel.claim_context(sleepers)?;
+        let wake_fd = wake_fd.into_raw_fd();
+        self.table.set(wake_fd, Entry::Internal);
+        Some((context, wake_fd))
     }
 
-    /// Makes a bell for this thread that rings with the context in reserve.
-    fn shared_bell(&self, channel: &dyn Channel) -> Option<(Context, Fd, Sleepers)> {
-        let (context, bell) = self.shared_context(channel)?;
+    /// Makes a wake descriptor for this thread that rings with the context in reserve.
+    fn shared_wake_fd(&self, channel: &dyn Channel) -> Option<(Context, Fd, Sleepers)> {
+        let (context, wake_fd) = self.shared_context(channel)?;
         let own = self.park(self.kernel.epoll_create(libc::EPOLL_CLOEXEC).ok()?);
         let ring = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: 0 };
-        if self.kernel.epoll_control(own, libc::EPOLL_CTL_ADD, bell, Some(ring)).is_err() {
+        if self.kernel.epoll_control(own, libc::EPOLL_CTL_ADD, wake_fd, Some(ring)).is_err() {
             self.discard_internal(own);
             return None;
         }
@@ -239,27 +244,27 @@ impl Posix {
         if known != 0 {
             return Some(parts(known));
         }
-        let (context, bell) = self.new_context(channel, Sleepers::Several)?;
-        let word = u64::from(bell as u32) << 32 | u64::from(context.0 + 1);
+        let (context, wake_fd) = self.new_context(channel, Sleepers::Several)?;
+        let word = u64::from(wake_fd as u32) << 32 | u64::from(context.0 + 1);
         match self.waits.shared.compare_exchange(0, word, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Some((context, bell)),
+            Ok(_) => Some((context, wake_fd)),
             Err(known) => {
                 channel.release_context(context);
-                self.discard_internal(bell);
+                self.discard_internal(wake_fd);
                 Some(parts(known))
             }
         }
     }
 
-    /// Takes the event of a bell.
-    fn silence(&self, bell: Fd, sleepers: Sleepers) {
+    /// Takes the event of a wake descriptor.
+    fn silence(&self, wake_fd: Fd, sleepers: Sleepers) {
         if sleepers == Sleepers::Confined {
-            ringway_shm::sys::silence_socket(bell);
+            ringway_shm::sys::silence_socket(wake_fd);
             return;
         }
         let mut event = [libc::epoll_event { events: 0, u64: 0 }];
-        // An error means that the bell has not rung.
-        self.kernel.epoll_wait(bell, &mut event, Some(Duration::ZERO), None).ok();
+        // An error means that the wake descriptor has not rung.
+        self.kernel.epoll_wait(wake_fd, &mut event, Some(Duration::ZERO), None).ok();
     }
 
     /// Closes one of our own descriptors.
@@ -288,10 +293,10 @@ impl Posix {
             if cell.state.load(Ordering::Relaxed) == EMPTY {
                 continue;
             }
-            let bell = cell.bell.swap(-1, Ordering::Relaxed);
+            let wake_fd = cell.wake_fd.swap(-1, Ordering::Relaxed);
             cell.state.store(EMPTY, Ordering::Relaxed);
-            if bell >= 0 {
-                self.discard_internal(bell);
+            if wake_fd >= 0 {
+                self.discard_internal(wake_fd);
             }
         }
         let shared = self.waits.shared.swap(0, Ordering::Relaxed);
@@ -318,7 +323,7 @@ impl Posix {
                 return answer;
             }
             self.still_worth_waiting(wait)?;
-            if waiter.give_way() {
+            if waiter.yield_now() {
                 continue;
             }
             waiter.prepare();
@@ -326,8 +331,8 @@ impl Posix {
                 return answer;
             }
             self.still_worth_waiting(wait)?;
-            let twin = wait.twin.map_or(unused, |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-            match waiter.sleep(&mut [unused, unused, twin], wait.deadline, None) {
+            let shadow = wait.shadow.map_or(unused, |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+            match waiter.sleep(&mut [unused, unused, shadow], wait.deadline, None) {
                 Err(Errno::INTR) if wait.deadline.is_none() && self.kernel.restarts_after_signal() => {}
                 Err(error) => return attempt().unwrap_or(Err(error)),
                 Ok(_) => {}
@@ -350,7 +355,7 @@ impl Posix {
 
     /// Fails if waiting is pointless. A listener goes on without the service: its shadow then gets all the traffic.
     fn still_worth_waiting(&self, wait: Wait) -> Answer<()> {
-        if wait.twin.is_none() && self.service_is_dead() {
+        if wait.shadow.is_none() && self.service_is_dead() {
             self.descriptions.of(wait.socket).mark(Flag::DEATH_REPORTED);
             return Err(Errno::CONNRESET);
         }

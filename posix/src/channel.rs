@@ -2,7 +2,7 @@
 //!
 //! The real one is `client.rs` over `ringway_shm::channel`; tests and the simulator have their own. Nothing here
 //! blocks: a caller that wants to wait uses a wait context (`watch`, `arm`, then one kernel wait on the context's
-//! bell).
+//! wake descriptor).
 
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
@@ -287,23 +287,23 @@ pub struct Ticket {
     pub(crate) worker: u8,
     pub(crate) first: ringway_shm::channel::Ticket,
     /// The requests at the other workers, for a listener.
-    pub(crate) partners: [Option<ringway_shm::channel::Ticket>; PARTNERS_MAX],
+    pub(crate) members: [Option<ringway_shm::channel::Ticket>; MEMBERS_MAX],
 }
 
 /// Maximum number of workers besides the first.
-pub(crate) const PARTNERS_MAX: usize = ringway_shm::channel::attach::WORKERS_MAX as usize - 1;
+pub(crate) const MEMBERS_MAX: usize = ringway_shm::channel::attach::WORKERS_MAX as usize - 1;
 
 /// The status flags that F_SETFL changes of a socket (fs/fcntl.c, setfl). Only O_NONBLOCK has an effect here.
 pub const STATUS_FLAGS: [i32; 4] = [libc::O_NONBLOCK, libc::O_APPEND, libc::O_ASYNC, libc::O_NOATIME];
 
-/// Kind of a wait context's sleepers, and with it the way to silence its bell.
+/// Kind of a wait context's sleepers, and with it the way to silence its wake descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleepers {
-    /// One thread: the bell is an epoll instance, which is readable after a ring until its event is taken.
+    /// One thread: the wake descriptor is an epoll instance, which is readable after a ring until its event is taken.
     One,
-    /// One thread that may make few system calls: the bell is readable until it is read.
+    /// One thread that may make few system calls: the wake descriptor is readable until it is read.
     Confined,
-    /// Any number: the bell is an epoll instance with an event that is never taken, and each thread watches it
+    /// Any number: the wake descriptor is an epoll instance with an event that is never taken, and each thread watches it
     /// edge-triggered. Such a context is never disarmed.
     Several,
 }
@@ -428,7 +428,7 @@ pub trait Channel: Send + Sync {
     /// The held socket with this inode.
     fn find_inode(&self, inode: u64) -> Option<SocketRef>;
 
-    /// Takes a wait context, with the bell by which the service wakes it.
+    /// Takes a wait context, with the wake descriptor by which the service wakes it.
     fn claim_context(&self, sleepers: Sleepers) -> Option<(Context, OwnedFd)>;
     /// Gives back a wait context, which may watch nothing any more.
     fn release_context(&self, context: Context);
@@ -436,7 +436,7 @@ pub trait Channel: Send + Sync {
     fn watch(&self, socket: SocketRef, context: Context);
     /// Ends that.
     fn unwatch(&self, socket: SocketRef, context: Context);
-    /// Requests one ring of the bell at the next event. The caller must check its sockets once more before sleeping.
+    /// Requests one ring of the wake descriptor at the next event. The caller must check its sockets once more before sleeping.
     fn arm(&self, context: Context);
     /// Withdraws that request.
     fn disarm(&self, context: Context);

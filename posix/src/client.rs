@@ -6,12 +6,12 @@
 //! ```
 //! A socket belongs to one worker from its first request on. Opened connections are distributed over the workers
 //! (`turn`). Datagram sockets, and connections from a port that the program has chosen, are the first worker's, so that
-//! each such port has one owner; a listener has a slot at each worker (`partners`). With one worker the index is the
+//! each such port has one owner; a listener has a slot at each worker (`members`). With one worker the index is the
 //! slot.
 
 mod convert;
-mod partners;
-mod turn;
+mod pick_worker;
+mod reuseport;
 
 use crate::channel::{
     Attach, Channel, Context, ControlAnswer, Envelope, Place, Purpose, Received, Request, STATUS_FLAGS, Sleepers, SocketOption,
@@ -23,7 +23,7 @@ use crate::fd_table::SocketRef;
 use crate::tcp_info;
 use convert::{answer_of, failure_of, option_of, receive_error, send_error, state_of};
 use ringway_shm::channel as shm;
-use ringway_shm::channel::attach::{AttachError, BellKind, WORKERS_MAX, path_of_worker};
+use ringway_shm::channel::attach::{AttachError, WORKERS_MAX, WakeFdKind, path_of_worker};
 use ringway_shm::stats::InfoRecord;
 use ringway_shm::{Duration, PayloadMut};
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
@@ -124,7 +124,7 @@ impl Attached {
             1 => 0,
             workers => {
                 let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-                turn::choose(turn, workers as u32, |worker| self.clients[worker as usize].busy()) as usize
+                pick_worker::choose(turn, workers as u32, |worker| self.clients[worker as usize].busy()) as usize
             }
         }
     }
@@ -193,9 +193,9 @@ impl Channel for Attached {
         let writable = state == State::Connected && client.readiness(named).writable;
         let mut readable = if state == State::Listening { slot.unaccepted() } else { slot.unread() };
         if state == State::Listening {
-            for (client, partner) in self.partners(socket) {
-                receive_sequence = receive_sequence.wrapping_add(client.slot(partner.index).arrivals());
-                readable += client.slot(partner.index).unaccepted();
+            for (client, member) in self.members(socket) {
+                receive_sequence = receive_sequence.wrapping_add(client.slot(member.index).arrivals());
+                readable += client.slot(member.index).unaccepted();
             }
         }
         Some(View {
@@ -334,7 +334,7 @@ impl Channel for Attached {
     }
 
     fn is_served_by_several(&self, socket: SocketRef) -> bool {
-        self.partners(socket).next().is_some()
+        self.members(socket).next().is_some()
     }
 
     fn accept(&self, listener: SocketRef) -> Option<SocketRef> {
@@ -383,7 +383,7 @@ impl Channel for Attached {
 
     fn answer(&self, ticket: Ticket, bytes: &mut [u8]) -> Option<ControlAnswer> {
         // The first worker's answer last: until then no other request for the socket can begin.
-        let partners = self.partners_answer(&ticket)?;
+        let members = self.members_answer(&ticket)?;
         let mut record = [0; InfoRecord::BYTES];
         let answer = match self.clients[ticket.worker as usize].completed(ticket.first, &mut record)? {
             shm::ControlResult::Answer(answer) => answer_of(answer),
@@ -392,12 +392,12 @@ impl Channel for Attached {
                 ControlAnswer::Bytes(tcp_info::write(&record, bytes))
             }
         };
-        Some(if answer == ControlAnswer::Done { partners } else { answer })
+        Some(if answer == ControlAnswer::Done { members } else { answer })
     }
 
     fn abandon(&self, ticket: Ticket) {
-        for (client, partner) in self.clients.iter().skip(1).zip(ticket.partners) {
-            partner.into_iter().for_each(|partner| client.abandon(partner));
+        for (client, member) in self.clients.iter().skip(1).zip(ticket.members) {
+            member.into_iter().for_each(|member| client.abandon(member));
         }
         self.clients[ticket.worker as usize].abandon(ticket.first);
     }
@@ -408,8 +408,8 @@ impl Channel for Attached {
 
     fn close(&self, socket: SocketRef, linger_s: Option<u16>) {
         // The chain begins at the first slot, which is therefore closed last.
-        for (client, partner) in self.partners(socket) {
-            client.close(partner, linger_s);
+        for (client, member) in self.members(socket) {
+            client.close(member, linger_s);
         }
         let (client, slot) = self.place(socket);
         client.close(slot, linger_s);
@@ -435,7 +435,7 @@ impl Channel for Attached {
     fn pass(&self, socket: SocketRef) -> bool {
         // A listener of several workers has many slots.
         let (client, slot) = self.place(socket);
-        self.partners(socket).next().is_none() && client.pass(slot)
+        self.members(socket).next().is_none() && client.pass(slot)
     }
 
     fn arrive(&self, socket: SocketRef) {
@@ -459,8 +459,8 @@ impl Channel for Attached {
             return false;
         }
         // The last holder of the first slot closes all of them.
-        for (client, partner) in self.partners(socket) {
-            client.release(partner.index);
+        for (client, member) in self.members(socket) {
+            client.release(member.index);
         }
         client.release(slot.index)
     }
@@ -472,7 +472,7 @@ impl Channel for Attached {
 
     fn held(&self) -> Vec<SocketRef> {
         let held = |(worker, client): (usize, &shm::Client)| {
-            let own = client.held_slots().filter(|slot| partners::first_of(client.slot(slot.index)).is_none());
+            let own = client.held_slots().filter(|slot| reuseport::first_of(client.slot(slot.index)).is_none());
             own.map(|slot| self.socket(worker, slot)).collect::<Vec<SocketRef>>()
         };
         self.clients.iter().enumerate().flat_map(held).collect()
@@ -494,14 +494,14 @@ impl Channel for Attached {
             return None;
         }
         let (usage, kind) = match sleepers {
-            Sleepers::One => (shm::Usage::OneThread, BellKind::Epoll),
-            Sleepers::Confined => (shm::Usage::OneThread, BellKind::Socket),
-            Sleepers::Several => (shm::Usage::Threads, BellKind::Epoll),
+            Sleepers::One => (shm::Usage::OneThread, WakeFdKind::Epoll),
+            Sleepers::Confined => (shm::Usage::OneThread, WakeFdKind::Socket),
+            Sleepers::Several => (shm::Usage::Threads, WakeFdKind::Epoll),
         };
-        let (first, bell) = self.clients[0].open_context(usage, kind).ok()?;
+        let (first, wake_fd) = self.clients[0].open_context(usage, kind).ok()?;
         let named = Context(first as u16);
         for (worker, client) in self.clients.iter().enumerate().skip(1) {
-            let Ok(context) = client.share_context(usage, bell.key) else {
+            let Ok(context) = client.share_context(usage, wake_fd.key) else {
                 for (before, client) in self.clients[..worker].iter().enumerate().rev() {
                     client.close_context(self.context(named, before));
                 }
@@ -509,7 +509,7 @@ impl Channel for Attached {
             };
             self.contexts[first as usize * self.clients.len() + worker].store(context, Ordering::Release);
         }
-        Some((named, bell.fd))
+        Some((named, wake_fd.fd))
     }
 
     fn release_context(&self, context: Context) {

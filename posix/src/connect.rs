@@ -171,7 +171,7 @@ impl Posix {
             }
         };
         let deadline = self.deadline_after(description.send_timeout.load(Ordering::Acquire));
-        match self.block_on(Wait { socket, twin: None, deadline }, attempt) {
+        match self.block_on(Wait { socket, shadow: None, deadline }, attempt) {
             Err(Errno::AGAIN) => Err(unfinished),
             answer => answer,
         }

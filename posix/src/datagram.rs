@@ -249,7 +249,7 @@ impl Posix {
     }
 
     /// Events for which the kernel socket beside `socket` is watched if the program asks for `events`.
-    pub(crate) fn twin_events(&self, socket: SocketRef, events: u32) -> u32 {
+    pub(crate) fn shadow_events(&self, socket: SocketRef, events: u32) -> u32 {
         match (self.is_datagram(socket), self.is_connected_datagram(socket)) {
             (false, _) => events,
             (true, false) => events & !WRITE_SIDE,
@@ -258,7 +258,7 @@ impl Posix {
         }
     }
 
-    /// Receives one datagram. `twin` receives from the kernel's socket without waiting.
+    /// Receives one datagram. `shadow socket` receives from the kernel's socket without waiting.
     ///
     /// # Blocking
     /// Until there is one, unless the socket or the call is non-blocking.
@@ -268,13 +268,13 @@ impl Posix {
         socket: SocketRef,
         pieces: &mut [IoSliceMut<'_>],
         how: Receive,
-        twin: &mut dyn FnMut() -> Answer<usize>,
+        shadow: &mut dyn FnMut() -> Answer<usize>,
     ) -> Answer<Arrival> {
         let Some(channel) = self.attached() else { return Ok(Arrival::Surrendered) };
         if how.urgent {
             return Err(Errno::OPNOTSUPP);
         }
-        let mut attempt = || self.try_receive_datagram(channel, fd, socket, pieces, how, twin);
+        let mut attempt = || self.try_receive_datagram(channel, fd, socket, pieces, how, shadow);
         match attempt() {
             Some(answer) => return answer,
             None if how.dont_wait || channel.nonblocking(socket) => return Err(Errno::AGAIN),
@@ -282,8 +282,8 @@ impl Posix {
         }
         let deadline = self.deadline_after(self.kernel_timeout(fd, libc::SO_RCVTIMEO));
         // The shadow of a connected socket is not watched: if the service dies, the wait fails and the shadow takes over.
-        let twin = (!self.is_connected_datagram(socket)).then_some(fd);
-        match self.block_on(Wait { socket, twin, deadline }, attempt) {
+        let shadow = (!self.is_connected_datagram(socket)).then_some(fd);
+        match self.block_on(Wait { socket, shadow, deadline }, attempt) {
             Err(Errno::CONNRESET) if self.service_is_dead() => {
                 self.surrender(fd, socket, Fallback::NoAnswer).map(|()| Arrival::Surrendered)
             }
@@ -298,7 +298,7 @@ impl Posix {
         socket: SocketRef,
         pieces: &mut [IoSliceMut<'_>],
         how: Receive,
-        twin: &mut dyn FnMut() -> Answer<usize>,
+        shadow: &mut dyn FnMut() -> Answer<usize>,
     ) -> Option<Answer<Arrival>> {
         let description = self.descriptions.of(socket);
         let taking = if how.peek { Taking::Peek } else { Taking::Take };
@@ -323,7 +323,7 @@ impl Posix {
         if self.is_connected_datagram(socket) {
             return self.kernel_error(fd, socket).map(Err);
         }
-        match twin() {
+        match shadow() {
             Err(Errno::AGAIN) => None,
             answer => {
                 description.stamp.store(0, Ordering::Relaxed);
@@ -493,7 +493,7 @@ impl Posix {
             None if how.dont_wait || channel.nonblocking(socket) => Err(Errno::AGAIN),
             None => {
                 let deadline = self.deadline_after(self.kernel_timeout(fd, libc::SO_SNDTIMEO));
-                self.block_on(Wait { socket, twin: None, deadline }, attempt)
+                self.block_on(Wait { socket, shadow: None, deadline }, attempt)
             }
         };
         let is_over = answer == Err(Errno::CONNRESET) && self.service_is_dead();

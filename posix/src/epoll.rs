@@ -1,7 +1,7 @@
 //! The epoll family over sockets of the stack and the kernel's descriptors together (epoll(7)).
 //!
 //! The program's epoll descriptor is a real kernel epoll instance. It watches kernel descriptors; an [`InterestList`]
-//! of ours watches sockets of the stack. The list's bell (which the service rings), a nudge (an eventfd of this
+//! of ours watches sockets of the stack. The list's wake descriptor (which the service rings), a nudge (an eventfd of this
 //! process) and the control connection are in the kernel instance too, edge-triggered, so that ONE kernel wait covers
 //! both worlds. Every event has one route, so none is reported twice; only a listener is in both lists, because
 //! connections may arrive on both ways.
@@ -17,11 +17,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use crate::Posix;
 use crate::channel::{Channel, Context, Sleepers, State as SocketState};
-use crate::courtesy::look_at;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
 use crate::interest::{InterestError, InterestList, Key, State};
+use crate::yield_policy::look_at;
 use ends::Ends;
 use libc::epoll_event;
 use ringway_shm::{Duration, Instant};
@@ -40,8 +40,8 @@ type Block = [Mutex<Option<Instance>>; BLOCK];
 #[derive(Default)]
 struct Instance {
     list: InterestList,
-    /// The wait context and its bell, once a socket of the stack is watched.
-    bell: Option<(Context, Ends)>,
+    /// The wait context and its wake descriptor, once a socket of the stack is watched.
+    wake_fd: Option<(Context, Ends)>,
     /// Descriptors that the kernel watches for the program; one closed without DEL stays until its number is reused.
     kernel_members: HashMap<Fd, epoll_event>,
     /// The number it was created under.
@@ -50,7 +50,7 @@ struct Instance {
     descriptors: u32,
     /// Threads in the kernel's wait.
     sleepers: u32,
-    /// Watched by another epoll instance: the bell must ring even if no thread waits here.
+    /// Watched by another epoll instance: the wake descriptor must ring even if no thread waits here.
     nested: bool,
     /// Waits with ready stack sockets since the kernel was asked last.
     unasked: u32,
@@ -106,7 +106,7 @@ impl Posix {
         if instance.descriptors > 0 {
             return;
         }
-        if let (Some((context, ends)), Some(channel)) = (instance.bell, self.attached()) {
+        if let (Some((context, ends)), Some(channel)) = (instance.wake_fd, self.attached()) {
             for socket in instance.list.sockets() {
                 channel.unwatch(socket, context);
             }
@@ -164,8 +164,8 @@ impl Posix {
         if let (true, Some(context)) = (instance.list.add(key, event.events, event.u64).map_err(refusal)?, context) {
             channel.watch(key.socket, context);
         }
-        let for_twin = Some(self.twin_event(key.socket, event));
-        if self.has_twin(key.socket) && self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, key.fd, for_twin).is_ok() {
+        let for_shadow = Some(self.shadow_event(key.socket, event));
+        if self.has_shadow(key.socket) && self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, key.fd, for_shadow).is_ok() {
             instance.kernel_members.insert(key.fd, event);
         }
         self.wake_sleepers(instance);
@@ -176,9 +176,9 @@ impl Posix {
         let mut cell = self.epolls.lock(number);
         let instance = cell.as_mut().ok_or(Errno::BADF)?;
         instance.list.modify(key, event.events, event.u64).map_err(refusal)?;
-        if self.has_twin(key.socket) {
-            let for_twin = self.twin_event(key.socket, event);
-            self.kernel.epoll_control(epoll, libc::EPOLL_CTL_MOD, key.fd, Some(for_twin))?;
+        if self.has_shadow(key.socket) {
+            let for_shadow = self.shadow_event(key.socket, event);
+            self.kernel.epoll_control(epoll, libc::EPOLL_CTL_MOD, key.fd, Some(for_shadow))?;
             instance.kernel_members.insert(key.fd, event);
         }
         self.wake_sleepers(instance);
@@ -189,7 +189,7 @@ impl Posix {
         let mut cell = self.epolls.lock(number);
         let instance = cell.as_mut().ok_or(Errno::BADF)?;
         self.forget_interest(instance, key)?;
-        if self.has_twin(key.socket) && self.kernel.epoll_control(epoll, libc::EPOLL_CTL_DEL, key.fd, None).is_ok() {
+        if self.has_shadow(key.socket) && self.kernel.epoll_control(epoll, libc::EPOLL_CTL_DEL, key.fd, None).is_ok() {
             instance.kernel_members.remove(&key.fd);
         }
         Ok(())
@@ -197,7 +197,7 @@ impl Posix {
 
     fn forget_interest(&self, instance: &mut Instance, key: Key) -> Answer<()> {
         let last = instance.list.remove(key).map_err(refusal)?;
-        if let (true, Some((context, _)), Some(channel)) = (last, instance.bell, self.attached()) {
+        if let (true, Some((context, _)), Some(channel)) = (last, instance.wake_fd, self.attached()) {
             channel.unwatch(key.socket, context);
         }
         Ok(())
@@ -271,12 +271,12 @@ impl Posix {
         mask: Option<SignalMask>,
     ) -> Option<Answer<usize>> {
         match self.epolls.lock(number).as_mut() {
-            Some(instance) if instance.bell.is_none() && instance.list.is_empty() => instance.sleepers += 1,
+            Some(instance) if instance.wake_fd.is_none() && instance.list.is_empty() => instance.sleepers += 1,
             _ => return None,
         }
         let answer = self.epoll_kernel(number, epoll, events, timeout, mask);
         self.epoll_woken(number);
-        let begun = self.epolls.lock(number).as_ref().is_some_and(|instance| instance.bell.is_some());
+        let begun = self.epolls.lock(number).as_ref().is_some_and(|instance| instance.wake_fd.is_some());
         if answer == Ok(0) && begun { None } else { Some(answer) }
     }
 
@@ -333,9 +333,9 @@ impl Posix {
 
     /// Yields before a sleep; returns true if a socket of the stack has had an event meanwhile.
     fn epoll_give_way(&self, number: u32) -> bool {
-        let bell = self.epolls.lock(number).as_ref().and_then(|instance| instance.bell);
-        let (Some((context, _)), Some(channel)) = (bell, self.attached()) else { return false };
-        self.courtesy.give_way(&*self.kernel, channel.spin_limit(), || look_at(channel, context))
+        let wake_fd = self.epolls.lock(number).as_ref().and_then(|instance| instance.wake_fd);
+        let (Some((context, _)), Some(channel)) = (wake_fd, self.attached()) else { return false };
+        self.yield_policy.yield_now(&*self.kernel, channel.spin_limit(), || look_at(channel, context))
     }
 
     /// Returns true if there were events since any thread's last check of an epoll instance.
@@ -362,7 +362,7 @@ impl Posix {
         cell.as_ref().is_some_and(|instance| instance.kernel_members.keys().any(stranger))
     }
 
-    /// Takes ready sockets of the stack; arms the bell first if `sleepy`.
+    /// Takes ready sockets of the stack; arms the wake descriptor first if `sleepy`.
     fn epoll_harvest(&self, number: u32, epoll: Fd, events: &mut [epoll_event], sleepy: bool) -> Answer<usize> {
         let channel = self.attached().ok_or(Errno::BADF)?;
         let mut cell = self.epolls.lock(number);
@@ -451,16 +451,16 @@ impl Posix {
         }
     }
 
-    /// Ends this thread's sleep; the bell stays armed for other sleepers.
+    /// Ends this thread's sleep; the wake descriptor stays armed for other sleepers.
     fn epoll_woken(&self, number: u32) {
         let mut cell = self.epolls.lock(number);
         let Some(instance) = cell.as_mut() else { return };
         instance.sleepers = instance.sleepers.saturating_sub(1);
-        let (Some((context, ends)), Some(channel)) = (instance.bell, self.attached()) else { return };
+        let (Some((context, ends)), Some(channel)) = (instance.wake_fd, self.attached()) else { return };
         if instance.sleepers == 0 && !instance.nested {
             channel.disarm(context);
         } else {
-            // The ring that woke this thread disarmed the bell for all.
+            // The ring that woke this thread disarmed the wake descriptor for all.
             channel.arm(context);
             if instance.list.has_candidates() {
                 self.kernel.raise_event(ends.nudge);
@@ -473,7 +473,7 @@ impl Posix {
         let Some(channel) = self.attached() else { return false };
         let mut cell = self.epolls.lock(number);
         let Some(instance) = cell.as_mut() else { return false };
-        let Some((context, _)) = instance.bell else { return false };
+        let Some((context, _)) = instance.wake_fd else { return false };
         channel.arm(context);
         while let Some(socket) = channel.next_event(context) {
             instance.list.mark(socket.index);
@@ -481,13 +481,13 @@ impl Posix {
         instance.list.is_ready(|socket| self.state_of(socket))
     }
 
-    /// In a forked child: drops the parent's contexts and bells; the next use makes new ones.
+    /// In a forked child: drops the parent's contexts and wake descriptors; the next use makes new ones.
     pub(crate) fn epoll_after_fork_in_child(&self) {
         for number in self.epolls.used() {
             if let Some(instance) = self.epolls.lock(number).as_mut() {
                 instance.sleepers = 0;
                 instance.list.mark_all();
-                if let Some((_, ends)) = instance.bell.take() {
+                if let Some((_, ends)) = instance.wake_fd.take() {
                     self.discard_ends(ends);
                 }
             }
@@ -495,25 +495,25 @@ impl Posix {
     }
 
     /// The instance's wait context; claimed, and put into the kernel instance with the control connection, at the first
-    /// use in this process. `None`: the service is dead, so every socket is ready and no bell is needed.
+    /// use in this process. `None`: the service is dead, so every socket is ready and no wake descriptor is needed.
     fn epoll_context(&self, instance: &mut Instance, epoll: Fd, channel: &dyn Channel) -> Answer<Option<Context>> {
-        if let Some((context, _)) = instance.bell {
+        if let Some((context, _)) = instance.wake_fd {
             return Ok(Some(context));
         }
-        let Some((context, bell)) = self.new_context(channel, Sleepers::One) else {
+        let Some((context, wake_fd)) = self.new_context(channel, Sleepers::One) else {
             channel.confirm_death();
             return if self.service_is_dead() { Ok(None) } else { Err(Errno::NOSPC) };
         };
-        let ends = self.add_ends(epoll, bell).and_then(|ends| self.watch_control(epoll, channel).map(|()| ends));
+        let ends = self.add_ends(epoll, wake_fd).and_then(|ends| self.watch_control(epoll, channel).map(|()| ends));
         match ends {
-            Ok(ends) => instance.bell = Some((context, ends)),
+            Ok(ends) => instance.wake_fd = Some((context, ends)),
             Err(error) => {
                 channel.release_context(context);
-                self.discard_internal(bell);
+                self.discard_internal(wake_fd);
                 return Err(error);
             }
         }
-        // Threads that already wait in the kernel do not know the bell: this ends their wait.
+        // Threads that already wait in the kernel do not know the wake descriptor: this ends their wait.
         self.wake_sleepers(instance);
         for socket in instance.list.sockets() {
             channel.watch(socket, context);
@@ -524,14 +524,14 @@ impl Posix {
     fn note_nesting(&self, inner: u32, operation: i32) {
         if let (libc::EPOLL_CTL_ADD, Some(instance)) = (operation, self.epolls.lock(inner).as_mut()) {
             instance.nested = true;
-            // The woken thread looks, finds nothing, and arms the bell for later events.
+            // The woken thread looks, finds nothing, and arms the wake descriptor for later events.
             self.wake_sleepers(instance);
         }
     }
 
     /// Wakes the sleepers of a changed list, which may hold something ready.
     fn wake_sleepers(&self, instance: &Instance) {
-        if let Some((_, ends)) = instance.bell
+        if let Some((_, ends)) = instance.wake_fd
             && (instance.sleepers > 0 || instance.nested)
         {
             self.kernel.raise_event(ends.nudge);
@@ -544,19 +544,19 @@ impl Posix {
             let cell = self.epolls.lock(number);
             let Some(instance) = cell.as_ref() else { continue };
             let Some(&event) = instance.kernel_members.get(&fd) else { continue };
-            let event = if alone { event } else { self.twin_event(socket, event) };
+            let event = if alone { event } else { self.shadow_event(socket, event) };
             if self.kernel.epoll_control(instance.fd, libc::EPOLL_CTL_MOD, fd, Some(event)).is_err() {
                 self.counters.count(crate::Fallback::WatchLost);
             }
         }
     }
 
-    fn twin_event(&self, socket: SocketRef, event: epoll_event) -> epoll_event {
-        epoll_event { events: self.twin_events(socket, event.events), u64: event.u64 }
+    fn shadow_event(&self, socket: SocketRef, event: epoll_event) -> epoll_event {
+        epoll_event { events: self.shadow_events(socket, event.events), u64: event.u64 }
     }
 
     /// Returns true if a kernel socket (the shadow) serves under the same number too.
-    pub(crate) fn has_twin(&self, socket: SocketRef) -> bool {
+    pub(crate) fn has_shadow(&self, socket: SocketRef) -> bool {
         self.is_datagram(socket)
             || self.attached().and_then(|channel| channel.view(socket)).is_some_and(|view| view.state == SocketState::Listening)
     }

@@ -128,7 +128,7 @@ pub trait Kernel: Send + Sync {
     /// CLOCK_REALTIME, since 1970.
     fn wall_clock(&self) -> Duration;
     /// `sched_yield(2)`: other tasks may have the processor before the caller goes on.
-    fn give_way(&self);
+    fn yield_now(&self);
     /// Sleeps for about `span` (used only without a wait context).
     fn pause(&self, span: Duration);
     /// Returns true if this process has more than one thread. Reads /proc.

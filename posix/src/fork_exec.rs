@@ -192,8 +192,8 @@ impl Posix {
         if let Some(channel) = self.attached() {
             self.provide_spares(channel);
         }
-        self.courtesy.forbid();
-        self.writers_courtesy.forbid();
+        self.yield_policy.forbid();
+        self.writers_yield_policy.forbid();
     }
 
     fn adopt_as(&self, channel: &dyn Channel, fd: Fd, identity: Identity) -> bool {

@@ -19,7 +19,6 @@ pub mod channel;
 pub mod client;
 mod connect;
 mod counters;
-mod courtesy;
 mod datagram;
 mod datagram_options;
 mod descriptions;
@@ -43,6 +42,7 @@ mod spares;
 mod stream;
 mod strict;
 mod tcp_info;
+mod yield_policy;
 
 #[cfg(test)]
 mod mock;
@@ -63,7 +63,6 @@ use attachment::Attachment;
 use blocking::WaitPool;
 use channel::Attach;
 use counters::Counters;
-use courtesy::Courtesy;
 use datagram::routes::Routes;
 use descriptions::Descriptions;
 use epoll::Epolls;
@@ -74,6 +73,7 @@ use options::marks::Marks;
 use passing::Flights;
 use spares::Spares;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use yield_policy::YieldPolicy;
 
 /// All state of the crate for one process.
 pub struct Posix {
@@ -83,8 +83,8 @@ pub struct Posix {
     descriptions: Descriptions,
     attachment: Attachment,
     waits: WaitPool,
-    courtesy: Courtesy,
-    writers_courtesy: Courtesy,
+    yield_policy: YieldPolicy,
+    writers_yield_policy: YieldPolicy,
     /// The wait context of the epoll instance that was checked last, + 1; 0: none.
     waited_for: AtomicU32,
     epolls: Epolls,
@@ -119,8 +119,8 @@ impl Posix {
             descriptions: Descriptions::new(),
             attachment: Attachment::new(attach),
             waits: WaitPool::new(),
-            courtesy: Courtesy::default(),
-            writers_courtesy: Courtesy::default(),
+            yield_policy: YieldPolicy::default(),
+            writers_yield_policy: YieldPolicy::default(),
             waited_for: AtomicU32::new(0),
             epolls: Epolls::new(),
             counters: Counters::default(),

@@ -8,9 +8,9 @@ use crate::fallback::{Fd, Identity, Kernel, RawAddress, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
 use crate::{Posix, Settings};
 use ringway_shm::channel::attach::{
-    BellKey, BellKind, ClientMessage, ControlConnection, ControlListener, make_bell, path_of_worker,
+    ClientMessage, ControlConnection, ControlListener, WakeFdKey, WakeFdKind, make_wake_fd, path_of_worker,
 };
-use ringway_shm::channel::{Attachment, Client, Operation, Roster, Shape, State};
+use ringway_shm::channel::{Attachment, Client, Operation, ProcessTable, Shape, State};
 use ringway_shm::{Duration, Instant, PayloadMut};
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
@@ -37,8 +37,8 @@ pub(crate) struct TestKernel {
     pub(crate) broken_pipes: Arc<AtomicU32>,
     /// Result of getpid; 0 = the real one.
     pub(crate) pretended_process: Arc<AtomicU32>,
-    /// Nanoseconds that every `give_way` takes on a clock that otherwise stands still; 0 = the real clock.
-    pub(crate) courtesy_takes: Arc<AtomicU64>,
+    /// Nanoseconds that every `yield_now` takes on a clock that otherwise stands still; 0 = the real clock.
+    pub(crate) yield_policy_takes: Arc<AtomicU64>,
     /// That clock.
     told: Arc<AtomicU64>,
 }
@@ -70,10 +70,10 @@ impl TestKernel {
         if let Some(known) = open.get(&fd) {
             return Ok(known.clone());
         }
-        // Bells come from the service, and are the only epoll instances outside the table.
-        let is_bell =
+        // Wake descriptors come from the service, and are the only epoll instances outside the table.
+        let is_wake_fd =
             std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|file| file.ends_with("anon_inode:[eventpoll]"));
-        if !is_bell && !self.foreign.lock().expect("no test panics with it").contains(&fd) {
+        if !is_wake_fd && !self.foreign.lock().expect("no test panics with it").contains(&fd) {
             return Err(Errno::BADF);
         }
         let own = pidfd_open(getpid(), PidfdFlags::empty()).map_err(errno)?;
@@ -221,7 +221,7 @@ impl Kernel for TestKernel {
     }
 
     fn raise_event(&self, fd: Fd) {
-        let fd = self.of(fd).expect("a bell is open");
+        let fd = self.of(fd).expect("a wake_fd is open");
         assert_eq!(rustix::io::write(&fd, &1u64.to_ne_bytes()), Ok(8));
     }
 
@@ -269,7 +269,7 @@ impl Kernel for TestKernel {
     }
 
     fn now(&self) -> Instant {
-        if self.courtesy_takes.load(Ordering::Relaxed) > 0 {
+        if self.yield_policy_takes.load(Ordering::Relaxed) > 0 {
             return Instant::from_nanos(self.told.load(Ordering::Relaxed));
         }
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -280,8 +280,8 @@ impl Kernel for TestKernel {
         Duration::from_secs(1_000_000_000) + self.now().since(Instant::ZERO)
     }
 
-    fn give_way(&self) {
-        self.told.fetch_add(self.courtesy_takes.load(Ordering::Relaxed), Ordering::Relaxed);
+    fn yield_now(&self) {
+        self.told.fetch_add(self.yield_policy_takes.load(Ordering::Relaxed), Ordering::Relaxed);
         thread::yield_now();
     }
 
@@ -476,11 +476,11 @@ fn socket_path() -> std::path::PathBuf {
 fn serve(listener: &ControlListener, worker: &Mutex<Attachment>, region: &OwnedFd, doorbell: &OwnedFd, stop: &OwnedFd) {
     wait_readable(listener.as_fd(), stop);
     let connection = listener.accept().expect("a connection");
-    let roster = Roster::new(region.as_fd(), SHAPE).expect("the region is of that shape");
+    let processes = ProcessTable::new(region.as_fd(), SHAPE).expect("the region is of that shape");
     while wait_readable(connection.as_fd(), stop) {
         match connection.receive().expect("something came") {
             ClientMessage::Hello { wanted, .. } => {
-                let process = roster.claim(connection.credentials().pid, wanted).expect("a number is free");
+                let process = processes.claim(connection.credentials().pid, wanted).expect("a number is free");
                 connection.welcome(SHAPE, process, region.as_fd(), doorbell.as_fd()).expect("it listens");
             }
             ClientMessage::Context { context, key, kind } => register(&connection, worker, context, key, kind),
@@ -492,20 +492,20 @@ fn serve(listener: &ControlListener, worker: &Mutex<Attachment>, region: &OwnedF
     }
 }
 
-/// Ringers of the bells of all tests' services, selected by the bell's key.
+/// Ringers of the wake descriptors of all tests' services, selected by the wake descriptor's key.
 static RINGERS: Mutex<Vec<Arc<OwnedFd>>> = Mutex::new(Vec::new());
 
-fn register(connection: &ControlConnection, worker: &Mutex<Attachment>, context: u32, key: Option<BellKey>, kind: BellKind) {
+fn register(connection: &ControlConnection, worker: &Mutex<Attachment>, context: u32, key: Option<WakeFdKey>, kind: WakeFdKind) {
     let mut ringers = RINGERS.lock().expect("no test panics with it");
     let use_ringer = |ringer| assert!(worker.lock().expect("no test panics with it").register_context(context, ringer));
     if let Some(key) = key {
         use_ringer(ringers[u128::from_ne_bytes(key) as usize - 1].clone());
         return connection.done().expect("it listens");
     }
-    let (ringer, bell) = make_bell(kind).expect("descriptors are left");
+    let (ringer, wake_fd) = make_wake_fd(kind).expect("descriptors are left");
     ringers.push(Arc::new(ringer));
     use_ringer(ringers[ringers.len() - 1].clone());
-    connection.give_bell((ringers.len() as u128).to_ne_bytes(), bell.as_fd()).expect("it listens");
+    connection.give_wake_fd((ringers.len() as u128).to_ne_bytes(), wake_fd.as_fd()).expect("it listens");
 }
 
 /// Waits for `fd`; returns false if told to stop.

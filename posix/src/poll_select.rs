@@ -1,7 +1,7 @@
 //! poll, ppoll, select and pselect over sockets of the stack and the kernel's descriptors together.
 //!
 //! One check of our own sockets, one zero-time poll for the kernel's; if nothing is ready, one kernel wait that covers
-//! the bell, the service's life and the kernel's descriptors. A listener is checked in both worlds. These calls are
+//! the wake descriptor, the service's life and the kernel's descriptors. A listener is checked in both worlds. These calls are
 //! never restarted after a signal (signal(7)).
 
 use crate::Posix;
@@ -83,7 +83,7 @@ impl Posix {
             waiter.forget_events();
             if self.merge(set, watched, &[]) == 0 {
                 // The check below sees whether it has brought something.
-                waiter.give_way();
+                waiter.yield_now();
             }
             waiter.prepare();
             let mut kernel_set = self.kernel_set(set, watched, WAITER_ENTRIES);
@@ -125,9 +125,9 @@ impl Posix {
     fn kernel_set(&self, set: &[pollfd], watched: &[Watched], leading: usize) -> Vec<pollfd> {
         let unused = pollfd { fd: -1, events: 0, revents: 0 };
         let own = set.iter().zip(watched).map(|(entry, watched)| match watched {
-            Watched::Socket(socket) if !self.has_twin(*socket) => unused,
+            Watched::Socket(socket) if !self.has_shadow(*socket) => unused,
             Watched::Socket(socket) => {
-                pollfd { fd: entry.fd, events: self.twin_events(*socket, entry.events as u32) as i16, revents: 0 }
+                pollfd { fd: entry.fd, events: self.shadow_events(*socket, entry.events as u32) as i16, revents: 0 }
             }
             _ => pollfd { fd: entry.fd, events: entry.events, revents: 0 },
         });

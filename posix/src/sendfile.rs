@@ -47,7 +47,7 @@ impl Posix {
         let mut answer = self.carry(channel, socket, &mut source);
         if answer.is_none() && !channel.nonblocking(socket) {
             let deadline = self.deadline_after(self.descriptions.of(socket).send_timeout.load(Ordering::Acquire));
-            let wait = Wait { socket, twin: None, deadline };
+            let wait = Wait { socket, shadow: None, deadline };
             answer = Some(self.block_on(wait, || self.carry(channel, socket, &mut source)));
         }
         self.release_if_held(socket);
@@ -81,7 +81,7 @@ impl Posix {
             match sent {
                 Ok(count) => {
                     source.done += count;
-                    self.let_leave(channel, socket, count);
+                    self.yield_after_write(channel, socket, count);
                 }
                 Err(TransferError::WouldBlock) => return None,
                 Err(error) => return Some(Err(self.send_error(socket, error))),

@@ -89,7 +89,7 @@ impl Posix {
             return self.yield_to_kernel("listen", &local, Fallback::NotShown);
         }
         match self.ask(channel, socket, Request::Listen { local, backlog, dual_stack }, &mut []) {
-            Some(ControlAnswer::Done) if self.make_twin(fd) => {
+            Some(ControlAnswer::Done) if self.make_shadow(fd) => {
                 self.name_number(fd, socket);
                 Ok(())
             }
@@ -121,7 +121,7 @@ impl Posix {
     }
 
     /// Makes the kernel listener non-blocking: `accept` asks it only if the stack has nothing.
-    fn make_twin(&self, fd: Fd) -> bool {
+    fn make_shadow(&self, fd: Fd) -> bool {
         let set = |flags| self.kernel.set_status_flags(fd, flags | libc::O_NONBLOCK);
         self.kernel.status_flags(fd).and_then(set).is_ok()
     }
@@ -193,7 +193,7 @@ impl Posix {
             if let Some(answer) = channel.answer(ticket, bytes) {
                 return Some(answer);
             }
-            let wait = Wait { socket, twin: None, deadline };
+            let wait = Wait { socket, shadow: None, deadline };
             match self.block_on(wait, || channel.answer(ticket, bytes).map(Ok)) {
                 Ok(answer) => return Some(answer),
                 Err(Errno::INTR) => {}

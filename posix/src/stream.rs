@@ -119,7 +119,7 @@ impl Posix {
             None => {}
         }
         let deadline = self.deadline_after(self.descriptions.of(socket).receive_timeout.load(Ordering::Acquire));
-        let wait = Wait { socket, twin: None, deadline };
+        let wait = Wait { socket, shadow: None, deadline };
         let answer = self.block_on(wait, || self.try_receive(channel, socket, pieces, &mut done, wanted, how));
         if done > 0 { Ok(done) } else { answer }
     }
@@ -270,7 +270,7 @@ impl Posix {
             None => {}
         }
         let deadline = self.deadline_after(description.send_timeout.load(Ordering::Acquire));
-        let wait = Wait { socket, twin: None, deadline };
+        let wait = Wait { socket, shadow: None, deadline };
         let answer = self.block_on(wait, || self.try_send(channel, socket, description, pieces, (&mut done, wanted), how));
         if done > 0 { Ok(done) } else { answer }
     }
@@ -295,7 +295,7 @@ impl Posix {
         match sent {
             Ok(count) => {
                 *done += count;
-                self.let_leave(channel, socket, count);
+                self.yield_after_write(channel, socket, count);
             }
             Err(TransferError::WouldBlock) => {}
             Err(_) if *done > 0 => return Some(Ok(*done)),
@@ -322,9 +322,9 @@ impl Posix {
     /// Yields after a large write of `count` bytes that is far ahead of the stack, so that a worker on the same
     /// processor sends while the cache still has the data. Not while other sockets have events: a program that writes
     /// while there is space would handle them late.
-    pub(crate) fn let_leave(&self, channel: &dyn Channel, socket: SocketRef, count: usize) {
+    pub(crate) fn yield_after_write(&self, channel: &dyn Channel, socket: SocketRef, count: usize) {
         if count >= LARGE_WRITE && channel.unacknowledged(socket) >= FAR_AHEAD && !self.epoll_has_news(channel) {
-            self.writers_courtesy.give_way_once(&*self.kernel, channel.spin_limit());
+            self.writers_yield_policy.give_way_once(&*self.kernel, channel.spin_limit());
         }
     }
 

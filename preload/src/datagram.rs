@@ -56,11 +56,11 @@ pub(crate) unsafe fn receive(posix: &Posix, fd: c_int, socket: SocketRef, messag
     // SAFETY: the caller's promise about its vector.
     let mut pieces = unsafe { c::outputs(message.msg_iov, count) }?;
     let raw: *mut msghdr = message;
-    let mut twin = || {
+    let mut shadow = || {
         // SAFETY: the caller's promise. The pieces are not touched meanwhile.
         c::checked_size(unsafe { real::recvmsg(fd, raw, flags | libc::MSG_DONTWAIT) })
     };
-    match posix.receive_datagram(fd, socket, &mut pieces, Receive::from_flags(flags), &mut twin)? {
+    match posix.receive_datagram(fd, socket, &mut pieces, Receive::from_flags(flags), &mut shadow)? {
         // SAFETY: the caller's promise; nobody else refers to the message now.
         Arrival::Stack(received) => Ok(unsafe { describe(posix, socket, &mut *raw, &received, flags) }),
         Arrival::Kernel(bytes) => Ok(bytes),

@@ -7,8 +7,8 @@ use libc::c_int;
 use ringway_posix::channel::Attach;
 use ringway_posix::fd_table::SocketRef;
 use ringway_posix::{Posix, Settings};
-use ringway_shm::channel::attach::{BellKind, ClientMessage, ControlConnection, ControlListener, make_bell};
-use ringway_shm::channel::{Attachment, ControlAnswer, Envelope, Operation, Request, Roster, Shape, State};
+use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, WakeFdKind, make_wake_fd};
+use ringway_shm::channel::{Attachment, ControlAnswer, Envelope, Operation, ProcessTable, Request, Shape, State};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -309,14 +309,14 @@ impl Service {
     fn serve(&self, listener: &ControlListener, stop: &OwnedFd) {
         assert!(self.wait(listener.as_fd(), stop), "it is told to end before anybody comes");
         let connection = listener.accept().expect("somebody connected");
-        let roster = Roster::new(self.region.as_fd(), SHAPE).expect("the region is of that shape");
+        let processes = ProcessTable::new(self.region.as_fd(), SHAPE).expect("the region is of that shape");
         while self.wait(connection.as_fd(), stop) {
             match connection.receive().expect("something came") {
                 ClientMessage::Hello { wanted, .. } => {
-                    let process = roster.claim(connection.credentials().pid, wanted).expect("a number is free");
+                    let process = processes.claim(connection.credentials().pid, wanted).expect("a number is free");
                     connection.welcome(SHAPE, process, self.region.as_fd(), self.doorbell.as_fd()).expect("it listens");
                 }
-                ClientMessage::Context { context, key: None, kind } => self.give_bell(&connection, context, kind),
+                ClientMessage::Context { context, key: None, kind } => self.give_wake_fd(&connection, context, kind),
                 ClientMessage::Claim { .. } | ClientMessage::Settle => connection.done().expect("it listens"),
                 ClientMessage::Gone => return,
                 message => panic!("not expected: {message:?}"),
@@ -324,11 +324,11 @@ impl Service {
         }
     }
 
-    fn give_bell(&self, connection: &ControlConnection, context: u32, kind: BellKind) {
-        let (ringer, bell) = make_bell(kind).expect("descriptors are left");
+    fn give_wake_fd(&self, connection: &ControlConnection, context: u32, kind: WakeFdKind) {
+        let (ringer, wake_fd) = make_wake_fd(kind).expect("descriptors are left");
         let registered = self.worker.lock().expect("no test panics with it").register_context(context, Arc::new(ringer));
         assert!(registered);
-        connection.give_bell([1; 16], bell.as_fd()).expect("it listens");
+        connection.give_wake_fd([1; 16], wake_fd.as_fd()).expect("it listens");
     }
 
     /// Works until `fd` is readable; `false`: told to end.

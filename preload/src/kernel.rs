@@ -240,7 +240,7 @@ impl Kernel for LibcKernel {
         Duration::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
 
-    fn give_way(&self) {
+    fn yield_now(&self) {
         std::thread::yield_now();
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   process connects (SO_PEERCRED) --Hello{token}--> admitted? its group's region, made at the first
 //!           |                                        process of the group; a process number
-//!           |--Context{n}--------------------------> a bell: its eventfd to the worker, a watch on it back
+//!           |--Context{n}--------------------------> a wake descriptor: its eventfd to the worker, a watch on it back
 //!           |--hang-up-----------------------------> alive (exec)? its number is kept for it
 //!   process dies (pidfd) --------------------------> the worker closes what only it held
 //!   last process of a group is gone ---------------> the worker forgets the region
@@ -14,9 +14,9 @@
 
 mod account;
 mod admission;
-mod bells;
 mod desk;
 mod members;
+mod wake_fds;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,7 +28,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use ringway::{Quota, RegionId, WorkerHandle};
-use ringway_shm::channel::attach::{BellKey, BellKind, ClientMessage, ControlConnection, ControlListener, Credentials, Peer};
+use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, Credentials, Peer, WakeFdKey, WakeFdKind};
 use ringway_shm::channel::{Shape, is_distant};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -36,14 +36,14 @@ use rustix::io::Errno;
 
 pub(crate) use account::Account;
 pub use admission::Admission;
-pub(crate) use bells::{BellLimits, Bells};
 pub(crate) use desk::{Desk, KeptLimits};
+pub(crate) use wake_fds::{WakeFdLimits, WakeFds};
 
 use crate::host::{Fork, Forks};
 use crate::readiness::Readiness;
-use bells::Unmade;
 use desk::Shown;
 use members::{Members, ProcessKey};
+use wake_fds::Unmade;
 
 const EVENTS: usize = 64;
 /// How long a group whose processes are all gone is kept, when a child is announced that has not come yet.
@@ -124,7 +124,7 @@ pub(crate) struct BrokerConfig {
     pub(crate) worker: WorkerHandle,
     pub(crate) forks: Forks,
     /// Of the brokers of all workers.
-    pub(crate) bells: Bells,
+    pub(crate) wake_fds: WakeFds,
     /// Of the brokers of all workers.
     pub(crate) desk: Desk,
     /// Behind it the devices are open.
@@ -202,7 +202,7 @@ impl Broker {
                     STOP => return Ok(()),
                     FORKS => self.take_forks()?,
                     number if number % 2 == 0 => self.hear(number)?,
-                    number => self.bury(number)?,
+                    number => self.reap(number)?,
                 }
             }
             self.tell_status()?;
@@ -265,7 +265,9 @@ impl Broker {
             }
             (ClientMessage::Child { process: child, pidfd }, Some(process)) => self.meet_child(process.region, child, pidfd, uid),
             (ClientMessage::Settle, Some(_)) => self.settle(number, uid),
-            (ClientMessage::Context { context, key, kind }, Some(process)) => self.give_bell(number, process, context, key, kind),
+            (ClientMessage::Context { context, key, kind }, Some(process)) => {
+                self.give_wake_fd(number, process, context, key, kind)
+            }
             (ClientMessage::Gone, _) => return self.hang_up(number),
             (ClientMessage::Nonsense(text, strangers), _) => {
                 self.config.desk.discard(uid, strangers);
@@ -306,24 +308,24 @@ impl Broker {
         self.config.desk.settle(uid, control)
     }
 
-    /// A context gets a bell of its own, or the one that another worker's broker has made for the same process. A refusal
+    /// A context gets a wake descriptor of its own, or the one that another worker's broker has made for the same process. A refusal
     /// leaves the connection as it is: the process has fewer contexts then.
-    fn give_bell(
+    fn give_wake_fd(
         &mut self,
         number: u64,
         process: ProcessKey,
         context: u32,
-        key: Option<BellKey>,
-        kind: BellKind,
+        key: Option<WakeFdKey>,
+        kind: WakeFdKind,
     ) -> Result<(), String> {
         if let Some(key) = key {
-            let ringer = self.config.bells.find(&key).ok_or("there is no such bell")?;
+            let ringer = self.config.wake_fds.find(&key).ok_or("there is no such wake_fd")?;
             self.members.context(process, context, ringer)?;
             self.let_register(context)?;
             return self.answer(number, ControlConnection::done);
         }
         let Some(peer) = self.connections.get(&number).map(|connection| connection.control.credentials()) else { return Ok(()) };
-        let made = match self.config.bells.make(peer.uid, process, kind) {
+        let made = match self.config.wake_fds.make(peer.uid, process, kind) {
             Ok(made) => made,
             Err(Unmade { quota, text }) => {
                 self.hit(quota, if quota == Quota::WaitContexts { 0 } else { peer.uid });
@@ -332,10 +334,10 @@ impl Broker {
         };
         self.members.context(process, context, made.ringer)?;
         self.let_register(context)?;
-        self.answer(number, |control| control.give_bell(made.key, made.bell.as_fd()))
+        self.answer(number, |control| control.give_wake_fd(made.key, made.wake_fd.as_fd()))
     }
 
-    /// Waits until the worker has a context's bell, where events would be lost else.
+    /// Waits until the worker has a context's wake descriptor, where events would be lost else.
     fn let_register(&self, context: u32) -> Result<(), String> {
         if is_distant(context) { self.config.worker.settle().map_err(|_| "the worker has stopped".to_owned()) } else { Ok(()) }
     }
@@ -429,7 +431,7 @@ impl Broker {
     }
 
     /// A process is dead.
-    fn bury(&mut self, number: u64) -> io::Result<()> {
+    fn reap(&mut self, number: u64) -> io::Result<()> {
         let Some(process) = self.watched.remove(&number) else { return Ok(()) };
         if let Some(pidfd) = self.members.leave(process) {
             epoll::delete(&self.epoll, &pidfd)?;

@@ -100,7 +100,7 @@ impl Devices {
 
     fn packet(&self, planned: &Planned) -> io::Result<Opener> {
         let steering = self.shared()?;
-        let options = PacketOptions { queued: planned.queued, large_apart: true, ..PacketOptions::default() };
+        let options = PacketOptions { queued: planned.queued, split_ring: true, ..PacketOptions::default() };
         let open = |worker| {
             let filter = match &self.division {
                 Some(division) => steering.socket_filter_of(worker, division)?,

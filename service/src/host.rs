@@ -25,18 +25,18 @@ pub(crate) struct Fork {
 #[derive(Clone)]
 pub(crate) struct Forks {
     queue: Arc<Mutex<Vec<Fork>>>,
-    bell: Arc<OwnedFd>,
+    wake_fd: Arc<OwnedFd>,
 }
 
 impl Forks {
     pub(crate) fn new() -> io::Result<Forks> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Forks { queue: Arc::default(), bell: Arc::new(bell) })
+        let wake_fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Forks { queue: Arc::default(), wake_fd: Arc::new(wake_fd) })
     }
 
     pub(crate) fn push(&self, fork: Fork) {
         self.queue.lock().expect("nobody panics while holding it").push(fork);
-        match rustix::io::write(&*self.bell, &1u64.to_ne_bytes()) {
+        match rustix::io::write(&*self.wake_fd, &1u64.to_ne_bytes()) {
             // Full: it is readable already.
             Ok(_) | Err(Errno::AGAIN) => {}
             Err(error) => ringway::notice::notice(&format!("the broker cannot be woken: {error}")),
@@ -46,7 +46,7 @@ impl Forks {
     /// Everything pushed since the last time.
     pub(crate) fn take(&self) -> Vec<Fork> {
         let mut count = [0; 8];
-        match rustix::io::read(&*self.bell, &mut count) {
+        match rustix::io::read(&*self.wake_fd, &mut count) {
             Ok(_) | Err(Errno::AGAIN) => {}
             Err(error) => ringway::notice::notice(&format!("an eventfd cannot be read: {error}")),
         }
@@ -55,7 +55,7 @@ impl Forks {
 
     /// Readable when something was pushed.
     pub(crate) fn wait_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.wake_fd.as_fd()
     }
 }
 

@@ -5,9 +5,9 @@
 //! users (the worker does) or listen (the application's own kernel socket does).
 
 pub(crate) mod division;
-pub(crate) mod ledger;
 pub(crate) mod listeners;
 mod load;
+pub(crate) mod port_registry;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 
 use division::Share;
-use ledger::Seat;
+use port_registry::WorkerPorts;
 
 use crate::firewall::Gate;
 
@@ -56,7 +56,7 @@ impl Steering for NoSteering {
 
 /// Ports of the machine's addresses, and of addresses that only the stack has.
 pub struct SharedPorts {
-    ledger: Seat,
+    registry: WorkerPorts,
     /// `None`: there are no other workers, or nothing moves between them.
     division: Option<Share>,
     /// `None`: nobody is asked.
@@ -81,11 +81,11 @@ pub struct SharedPorts {
 impl SharedPorts {
     /// `own_addresses`: those that the kernel does not have; their ephemeral ports are taken from
     /// `ephemeral`, starting somewhere that `seed` says.
-    pub(crate) fn new(ledger: Seat, own_addresses: HashSet<IpAddr>, ephemeral: (u16, u16), seed: u64) -> SharedPorts {
+    pub(crate) fn new(registry: WorkerPorts, own_addresses: HashSet<IpAddr>, ephemeral: (u16, u16), seed: u64) -> SharedPorts {
         let count = u64::from(ephemeral.1 - ephemeral.0) + 1;
         let next = ephemeral.0 + (seed % count) as u16;
         SharedPorts {
-            ledger,
+            registry,
             division: None,
             gate: None,
             reserved: HashMap::new(),
@@ -182,21 +182,21 @@ impl Ports for SharedPorts {
         if self.is_own(ip) {
             return Ok(());
         }
-        self.ledger.own(transport, ip, port, false)
+        self.registry.own(transport, ip, port, false)
     }
 
     fn own_share(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Result<(), PortError> {
         if self.is_own(ip) {
             return Ok(());
         }
-        self.ledger.own(transport, ip, port, true)
+        self.registry.own(transport, ip, port, true)
     }
 
     fn disown(&mut self, transport: Transport, ip: IpAddr, port: u16) {
         if self.is_own(ip) {
             return;
         }
-        if let Err(error) = self.ledger.disown(transport, ip, port) {
+        if let Err(error) = self.registry.disown(transport, ip, port) {
             ringway::notice::notice(&format!(
                 "packets to {} may still be kept from the kernel: {error}",
                 SocketAddr::new(ip, port)

@@ -24,7 +24,9 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
 
-use crate::broker::{self, Account, Admission, AttachLimits, BellLimits, Bells, BrokerConfig, BrokerStatus, Desk, KeptLimits};
+use crate::broker::{
+    self, Account, Admission, AttachLimits, BrokerConfig, BrokerStatus, Desk, KeptLimits, WakeFdLimits, WakeFds,
+};
 use crate::config::{Config, DeviceChoice};
 use crate::devices::Devices;
 use crate::firewall::{Gate, Watch};
@@ -35,7 +37,7 @@ use crate::netlink::Mirror;
 use crate::plan::{Backend, Machine, Plan, Planned, named_links, plan};
 use crate::ports::SharedPorts;
 use crate::ports::division::Share;
-use crate::ports::ledger::Seat;
+use crate::ports::port_registry::WorkerPorts;
 use crate::privileges;
 use crate::readiness::{Opening, Readiness};
 use crate::rights;
@@ -161,8 +163,8 @@ impl Service {
         // A device that programs are told of exactly, or an interface of its own, is there from the start.
         let is_now = opening == Opening::AtStart || plan.served.iter().any(|planned| planned.backend != Backend::Packet);
         let readiness = Readiness::new(is_now).map_err(StartError::Start)?;
-        let new_bell = || bell().map_err(StartError::Start);
-        let (stop, idle, ended) = (new_bell()?, new_bell()?, new_bell()?);
+        let new_wake_fd = || wake_fd().map_err(StartError::Start);
+        let (stop, idle, ended) = (new_wake_fd()?, new_wake_fd()?, new_wake_fd()?);
         let (workers, watches) = watch_workers(threads, &idle, &ended).map_err(StartError::Start)?;
         let guarded = guarded(&plan, mirror.now()).into_keys().collect();
         let interfaces = Interfaces::new(config.clone(), machine, devices, workers.clone(), links.clone(), guarded, gate);
@@ -315,7 +317,7 @@ impl Service {
     /// that programs look for.
     fn open_doors(&mut self, config: &Config, admission: &Admission, forks: Vec<Forks>) -> io::Result<()> {
         let limits = &config.limits;
-        let bells = Bells::new(BellLimits::new(limits.wait_contexts_per_user, limits.wait_contexts));
+        let wake_fds = WakeFds::new(WakeFdLimits::new(limits.wait_contexts_per_user, limits.wait_contexts));
         let (desk, watch) =
             Desk::start(&self.stop, KeptLimits { per_user: limits.shown_sockets_per_user, all: limits.shown_sockets })?;
         self.brokers.push(watch);
@@ -327,7 +329,7 @@ impl Service {
         };
         // What the service counts for all workers is told once.
         if let Some(first) = self.workers.each().first() {
-            let usage = Account::new(bells.clone(), desk.clone(), self.status.clone(), attach);
+            let usage = Account::new(wake_fds.clone(), desk.clone(), self.status.clone(), attach);
             first.show_usage(usage.source()).map_err(io::Error::from)?;
         }
         for (number, (worker, forks)) in self.workers.each().iter().zip(forks).enumerate().rev() {
@@ -338,7 +340,7 @@ impl Service {
                 limits: attach,
                 worker: worker.clone(),
                 forks,
-                bells: bells.clone(),
+                wake_fds: wake_fds.clone(),
                 desk: desk.clone(),
                 readiness: self.readiness.clone(),
                 stop: self.stop.clone(),
@@ -415,7 +417,7 @@ fn worker_count(config: &Config, plan: &Plan) -> usize {
     if divides { config.worker.count as usize } else { 1 }
 }
 
-fn bell() -> io::Result<Arc<OwnedFd>> {
+fn wake_fd() -> io::Result<Arc<OwnedFd>> {
     Ok(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
 }
 
@@ -433,8 +435,9 @@ fn start_workers(
     let percent = config.worker.balance_percent;
     let division = devices.division()?.filter(|_| percent < 100);
     let mut shares = division.into_iter().flat_map(|division| Share::shares(Box::new(division), forks.len(), percent));
-    for (seat, forks) in Seat::seats(devices.steering()?, forks.len()).zip(forks) {
-        let ports = SharedPorts::new(seat, own.clone(), config.stack.tcp.ephemeral_ports, random()?).limited(config.limits.ports);
+    for (worker_ports, forks) in WorkerPorts::for_workers(devices.steering()?, forks.len()).zip(forks) {
+        let ports =
+            SharedPorts::new(worker_ports, own.clone(), config.stack.tcp.ephemeral_ports, random()?).limited(config.limits.ports);
         let ports = ports.divided(shares.next()).behind(gate.clone());
         let makes_addresses = config.interface.autoconfiguration != Autoconfiguration::Off;
         let ports = if makes_addresses { ports.with_own_ipv6() } else { ports };

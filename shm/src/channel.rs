@@ -2,7 +2,7 @@
 //!
 //! One *region* (a sealed memory file) belongs to one application group: all processes that descend
 //! from one `ringway run`. [`Client`] is the application's end, [`Attachment`] the worker's,
-//! [`attach`] hands the region over, [`Roster`] lets the service give out process numbers.
+//! [`attach`] hands the region over, [`ProcessTable`] lets the service give out process numbers.
 //! [`layout`] is the contract.
 //!
 //! Promises: bytes of a socket stay in order whichever thread writes them; no lost wake-up; the
@@ -24,8 +24,8 @@ pub mod layout;
 mod lock;
 pub mod mark;
 mod numbers;
+pub mod process_table;
 pub mod request;
-pub mod roster;
 mod shape;
 pub mod slot;
 pub mod worker;
@@ -37,8 +37,8 @@ pub use client::{
 pub use datagram::Envelope;
 pub use layout::{CONTEXTS, PROCESSES, REQUESTS_MAX, Shape};
 pub use mark::Urgent;
+pub use process_table::ProcessTable;
 pub use request::{ControlAnswer, Operation, Request, SocketOption};
-pub use roster::Roster;
 pub use slot::{Failure, Flags, Readiness, SlotRef, State};
 pub use worker::{Attachment, Gone};
 
@@ -46,7 +46,7 @@ pub use worker::{Attachment, Gone};
 pub type SlotIndex = u32;
 /// The number of a wait context in its region.
 pub type ContextIndex = u32;
-/// Whether events of a context are noted only once its bell is [registered](Attachment::register_context): until then its
+/// Whether events of a context are noted only once its wake descriptor is [registered](Attachment::register_context): until then its
 /// owner must not be told that it has one.
 pub fn is_distant(context: ContextIndex) -> bool {
     context >= layout::NEAR

@@ -114,8 +114,8 @@ pub(crate) fn watch_edges(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(epoll)
 }
 
-/// Takes the event of a bell ([`Bell`](crate::channel::attach::Bell)); says whether it had rung.
-pub fn silence_bell(fd: RawFd) -> bool {
+/// Takes the event of a wake descriptor ([`Bell`](crate::channel::attach::Bell)); says whether it had rung.
+pub fn silence_wake_fd(fd: RawFd) -> bool {
     // An application may have added an eventfd of its own.
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
     // SAFETY: epoll_pwait(2) without waiting and without a signal mask; at most two events into a local of two.
@@ -123,7 +123,7 @@ pub fn silence_bell(fd: RawFd) -> bool {
     got > 0
 }
 
-/// Takes the rings of a bell that is a socket; says whether there was one.
+/// Takes the rings of a wake descriptor that is a socket; says whether there was one.
 pub fn silence_socket(fd: RawFd) -> bool {
     let mut rings = [0u64; 64];
     // SAFETY: read(2) into a local of that size.

@@ -34,9 +34,9 @@ pub struct WireEnd {
     /// The memory file.
     pub memory: OwnedFd,
     /// Rung when something arrives at this end.
-    pub bell: OwnedFd,
+    pub wake_fd: OwnedFd,
     /// Rung when something arrives at the other end.
-    pub peer_bell: OwnedFd,
+    pub peer_wake_fd: OwnedFd,
     /// Bytes of the ring of each direction; a power of two.
     pub capacity: u32,
     /// Which end it is: the first sends in direction 0.
@@ -46,8 +46,8 @@ pub struct WireEnd {
 /// One end of a wire in use.
 pub struct Wire {
     region: Region,
-    bell: OwnedFd,
-    peer_bell: OwnedFd,
+    wake_fd: OwnedFd,
+    peer_wake_fd: OwnedFd,
     capacity: u32,
     send_base: usize,
     receive_base: usize,
@@ -76,11 +76,12 @@ fn direction_bytes(capacity: u32) -> usize {
 pub fn wire(capacity: u32) -> io::Result<(WireEnd, WireEnd)> {
     let capacity = capacity.clamp(1 << 12, 1 << 30).next_power_of_two();
     let (_, memory) = Region::create(2 * direction_bytes(capacity))?;
-    let bells = (sys::event_descriptor()?, sys::event_descriptor()?);
+    let wake_fds = (sys::event_descriptor()?, sys::event_descriptor()?);
     let other_memory = memory.try_clone()?;
-    let other_bells = (bells.0.try_clone()?, bells.1.try_clone()?);
-    let first = WireEnd { memory, bell: bells.0, peer_bell: bells.1, capacity, first: true };
-    let second = WireEnd { memory: other_memory, bell: other_bells.1, peer_bell: other_bells.0, capacity, first: false };
+    let other_wake_fds = (wake_fds.0.try_clone()?, wake_fds.1.try_clone()?);
+    let first = WireEnd { memory, wake_fd: wake_fds.0, peer_wake_fd: wake_fds.1, capacity, first: true };
+    let second =
+        WireEnd { memory: other_memory, wake_fd: other_wake_fds.1, peer_wake_fd: other_wake_fds.0, capacity, first: false };
     Ok((first, second))
 }
 
@@ -96,11 +97,11 @@ impl Wire {
         let one = direction_bytes(end.capacity);
         let region = Region::attach(end.memory.as_fd(), 2 * one)?;
         let (send_base, receive_base) = if end.first { (0, one) } else { (one, 0) };
-        let (bell, peer_bell, capacity) = (end.bell, end.peer_bell, end.capacity);
+        let (wake_fd, peer_wake_fd, capacity) = (end.wake_fd, end.peer_wake_fd, end.capacity);
         Ok(Wire {
             region,
-            bell,
-            peer_bell,
+            wake_fd,
+            peer_wake_fd,
             capacity,
             send_base,
             receive_base,
@@ -182,7 +183,7 @@ impl Wire {
         true
     }
 
-    /// Shows what was sent to the peer and wakes it if it sleeps. Says whether a bell was rung.
+    /// Shows what was sent to the peer and wakes it if it sleeps. Says whether a wake descriptor was rung.
     pub fn flush(&mut self) -> bool {
         if !std::mem::take(&mut self.unpublished) {
             return false;
@@ -190,7 +191,7 @@ impl Wire {
         self.word(self.send_base, TAIL).store(self.tail, Ordering::Release);
         let wakes = doorbell::must_ring(self.word(self.send_base, ARMED));
         if wakes {
-            sys::ring(self.peer_bell.as_raw_fd());
+            sys::ring(self.peer_wake_fd.as_raw_fd());
         }
         wakes
     }
@@ -244,15 +245,15 @@ impl Wire {
         self.word(self.receive_base, HEAD).store(self.head, Ordering::Release);
     }
 
-    /// Asks to be woken by [`bell`](Self::bell); look at `front` after this.
+    /// Asks to be woken by [`wake_fd`](Self::wake_fd); look at `front` after this.
     pub fn arm(&self) {
-        sys::silence(self.bell.as_raw_fd());
+        sys::silence(self.wake_fd.as_raw_fd());
         doorbell::arm(self.word(self.receive_base, ARMED));
     }
 
     /// Readable when something arrives at this end after `arm`.
-    pub fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.wake_fd.as_fd()
     }
 }
 

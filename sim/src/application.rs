@@ -415,32 +415,32 @@ impl Application {
     pub fn on_event(&mut self, now: Instant, stack: &mut Stack, event: Event) -> Result<(), Failure> {
         match event {
             Event::Accepted { listener, .. } => self.accept_all(stack, listener),
-            Event::Connected { cookie, .. } | Event::Ready { cookie, .. } => {
-                if cookie != LISTENER {
-                    self.endpoint(cookie)?.ready = true;
+            Event::Connected { user_token, .. } | Event::Ready { user_token, .. } => {
+                if user_token != LISTENER {
+                    self.endpoint(user_token)?.ready = true;
                 }
                 Ok(())
             }
-            Event::Failed { cookie, error, .. } => {
-                let lost = self.endpoint(cookie)?.on_failed(now, stack, error);
+            Event::Failed { user_token, error, .. } => {
+                let lost = self.endpoint(user_token)?.on_failed(now, stack, error);
                 self.lost_peers += u64::from(lost);
                 Ok(())
             }
-            Event::Closed { cookie, .. } => {
-                if cookie != LISTENER {
-                    self.endpoint(cookie)?.gone = true;
+            Event::Closed { user_token, .. } => {
+                if user_token != LISTENER {
+                    self.endpoint(user_token)?.gone = true;
                 }
                 Ok(())
             }
-            Event::Urgent { cookie, .. } => self.endpoint(cookie)?.check_urgent(stack),
+            Event::Urgent { user_token, .. } => self.endpoint(user_token)?.check_urgent(stack),
             Event::Address { .. } => Ok(()),
             Event::ResolveNeighbor { .. } => failure("an owned interface asks the kernel for a neighbor"),
         }
     }
 
-    fn endpoint(&mut self, cookie: u64) -> Result<&mut Endpoint, Failure> {
-        let text = format!("an event for unknown token {cookie}");
-        self.endpoints.get_mut(cookie as usize).ok_or(Failure(text))
+    fn endpoint(&mut self, user_token: u64) -> Result<&mut Endpoint, Failure> {
+        let text = format!("an event for unknown token {user_token}");
+        self.endpoints.get_mut(user_token as usize).ok_or(Failure(text))
     }
 
     fn accept_all(&mut self, stack: &mut Stack, listener: SocketId) -> Result<(), Failure> {
@@ -471,13 +471,13 @@ impl Application {
         let open = self.endpoints.iter().filter(|endpoint| !endpoint.gone).count();
         let count = self.open_at_once.saturating_sub(open).min(self.to_open.len());
         for opening in self.to_open.split_off(self.to_open.len() - count) {
-            let cookie = self.endpoints.len() as u64;
+            let user_token = self.endpoints.len() as u64;
             let mut options = self.options;
             if self.mixed_control {
                 let all = CongestionControl::ALL;
                 options.congestion_control = all[self.endpoints.len() % all.len()];
             }
-            let id = match stack.connect(now, opening.local, opening.remote, options, cookie) {
+            let id = match stack.connect(now, opening.local, opening.remote, options, user_token) {
                 Ok(id) => id,
                 Err(error) => return failure(format!("connect: {error:?}")),
             };

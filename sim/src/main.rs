@@ -65,21 +65,21 @@ fn soak(arguments: &Arguments) -> ExitCode {
     let seed = arguments.seed.unwrap_or_else(|| ringway::clock::now().as_micros());
     let (count, threads) = (arguments.count.unwrap_or(u64::MAX), arguments.threads as usize);
     println!("soaking from seed {seed} on {threads} threads");
-    let tally = Soak { seed, count, span: arguments.soak, threads }.run(&|seed, failure| {
+    let totals = Soak { seed, count, span: arguments.soak, threads }.run(&|seed, failure| {
         let what = failure.0.lines().next().unwrap_or_default();
         println!("seed {seed}: {what}\nreplay: cargo run -p ringway-sim -- --seed {seed}");
     });
     println!(
         "{} scenarios in {:.1} s, {:.1} a second, {} bytes compared, {} segments checked, {} ends given up by their peers, {} failed",
-        tally.runs,
-        tally.millis as f64 / 1_000.0,
-        tally.rate(),
-        tally.received_bytes,
-        tally.segments,
-        tally.given_up,
-        tally.failed
+        totals.runs,
+        totals.millis as f64 / 1_000.0,
+        totals.rate(),
+        totals.received_bytes,
+        totals.segments,
+        totals.given_up,
+        totals.failed
     );
-    if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if totals.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs the requested seeds, up to the first that fails, and prints a line for each.

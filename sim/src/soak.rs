@@ -29,7 +29,7 @@ pub struct Soak {
 
 /// Result of a soak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct Totals {
     /// Number of scenarios.
     pub runs: u64,
     /// Number of scenarios that failed.
@@ -44,7 +44,7 @@ pub struct Tally {
     pub millis: u64,
 }
 
-impl Tally {
+impl Totals {
     /// Returns the number of scenarios per second.
     pub fn rate(&self) -> f64 {
         self.runs as f64 * 1_000.0 / self.millis.max(1) as f64
@@ -53,8 +53,8 @@ impl Tally {
 
 impl Soak {
     /// Runs the soak; calls `on_failure` for each seed that fails, at once.
-    pub fn run(&self, on_failure: &(dyn Fn(u64, &Failure) + Sync)) -> Tally {
-        let (next, tally, start) = (AtomicU64::new(self.seed), Mutex::new(Tally::default()), clock::now());
+    pub fn run(&self, on_failure: &(dyn Fn(u64, &Failure) + Sync)) -> Totals {
+        let (next, totals, start) = (AtomicU64::new(self.seed), Mutex::new(Totals::default()), clock::now());
         let work = || {
             while self.span.is_none_or(|span| clock::now() < start + span) {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -62,17 +62,17 @@ impl Soak {
                     break;
                 }
                 let result = run_seed(seed);
-                let mut tally = tally.lock().expect("no panic while it is held");
-                tally.runs += 1;
+                let mut totals = totals.lock().expect("no panic while it is held");
+                totals.runs += 1;
                 match &result {
                     Ok(report) => {
-                        tally.received_bytes += report.received_bytes;
-                        tally.segments += report.segments;
-                        tally.given_up += report.given_up;
+                        totals.received_bytes += report.received_bytes;
+                        totals.segments += report.segments;
+                        totals.given_up += report.given_up;
                     }
-                    Err(_) => tally.failed += 1,
+                    Err(_) => totals.failed += 1,
                 }
-                drop(tally);
+                drop(totals);
                 if let Err(failure) = result {
                     on_failure(seed, &failure);
                 }
@@ -84,8 +84,8 @@ impl Soak {
             }
             work();
         });
-        let tally = *tally.lock().expect("no thread panicked");
-        Tally { millis: clock::now().since(start).as_millis(), ..tally }
+        let totals = *totals.lock().expect("no thread panicked");
+        Totals { millis: clock::now().since(start).as_millis(), ..totals }
     }
 }
 

@@ -217,7 +217,7 @@ pub struct Machine {
     descriptors: BTreeMap<i32, Descriptor>,
     pipes: Vec<Vec<u8>>,
     addresses: Vec<IpAddr>,
-    next_cookie: u64,
+    next_token: u64,
     defaults: TcpOptions,
     config: TcpConfig,
     /// Source of descriptor numbers; `None`: the lowest free number.
@@ -288,7 +288,7 @@ impl Machine {
             descriptors: BTreeMap::new(),
             pipes: Vec::new(),
             addresses: Vec::new(),
-            next_cookie: 1,
+            next_token: 1,
             defaults: sysctl.options(),
             config: tcp,
             numbers: None,
@@ -360,8 +360,8 @@ impl Machine {
     fn wakes_writer(&mut self) -> bool {
         let mut woken = false;
         while let Some(event) = self.stack.poll_event() {
-            if let Event::Connected { cookie, .. } = event {
-                woken |= self.sockets.get_mut(&cookie).is_some_and(|socket| std::mem::take(&mut socket.blocked));
+            if let Event::Connected { user_token, .. } = event {
+                woken |= self.sockets.get_mut(&user_token).is_some_and(|socket| std::mem::take(&mut socket.blocked));
             }
             self.on_event(event);
         }
@@ -446,22 +446,22 @@ impl Machine {
 
     fn on_event(&mut self, event: Event) {
         match event {
-            Event::Connected { cookie, .. } => {
-                if let Some(socket) = self.sockets.get_mut(&cookie) {
+            Event::Connected { user_token, .. } => {
+                if let Some(socket) = self.sockets.get_mut(&user_token) {
                     socket.phase = Phase::Connected;
                     socket.opened = true;
                 }
             }
-            Event::Failed { cookie, error, .. } => self.on_failure(cookie, error),
-            Event::Closed { socket, cookie, .. } => {
-                if let Some(ours) = self.sockets.get_mut(&cookie).filter(|ours| ours.id == Some(socket)) {
+            Event::Failed { user_token, error, .. } => self.on_failure(user_token, error),
+            Event::Closed { socket, user_token, .. } => {
+                if let Some(ours) = self.sockets.get_mut(&user_token).filter(|ours| ours.id == Some(socket)) {
                     ours.id = None;
                     ours.phase = Phase::Closed;
                 }
             }
-            Event::Ready { socket, cookie } => {
+            Event::Ready { socket, user_token } => {
                 let peer_closed = self.stack.readiness(socket).peer_closed;
-                if let Some(ours) = self.sockets.get_mut(&cookie).filter(|ours| ours.error == 0) {
+                if let Some(ours) = self.sockets.get_mut(&user_token).filter(|ours| ours.error == 0) {
                     ours.peer_closed = peer_closed;
                 }
             }
@@ -469,8 +469,8 @@ impl Machine {
         }
     }
 
-    fn on_failure(&mut self, cookie: u64, error: SocketError) {
-        let Some(socket) = self.sockets.get_mut(&cookie) else { return };
+    fn on_failure(&mut self, user_token: u64, error: SocketError) {
+        let Some(socket) = self.sockets.get_mut(&user_token) else { return };
         socket.error = match error {
             SocketError::Reset if (socket.peer_closed || socket.end_of_stream) && !socket.write_shut => libc::EPIPE,
             SocketError::Reset => libc::ECONNRESET,
@@ -524,17 +524,17 @@ impl Machine {
         true
     }
 
-    fn cookie(&self, fd: i32) -> Result<u64, i32> {
+    fn user_token(&self, fd: i32) -> Result<u64, i32> {
         match self.descriptors.get(&fd) {
-            Some(Descriptor::Socket(cookie)) => Ok(*cookie),
+            Some(Descriptor::Socket(user_token)) => Ok(*user_token),
             Some(_) => Err(libc::ENOTSOCK),
             None => Err(libc::EBADF),
         }
     }
 
     fn socket_of(&mut self, fd: i32) -> Result<&mut Socket, i32> {
-        let cookie = self.cookie(fd)?;
-        self.sockets.get_mut(&cookie).ok_or(libc::EBADF)
+        let user_token = self.user_token(fd)?;
+        self.sockets.get_mut(&user_token).ok_or(libc::EBADF)
     }
 }
 

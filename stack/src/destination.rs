@@ -18,7 +18,7 @@ pub struct Destination {
     /// The connection.
     pub socket: SocketId,
     /// Its owner's user token.
-    pub cookie: u64,
+    pub user_token: u64,
     /// Length of the packet's headers, bytes; the rest is payload.
     pub header_bytes: usize,
 }

@@ -60,21 +60,21 @@ pub enum Event {
         /// The connection.
         socket: SocketId,
         /// Its user token.
-        cookie: u64,
+        user_token: u64,
     },
-    /// A listener has a new established connection to accept. `cookie` is the listener's.
+    /// A listener has a new established connection to accept. `user_token` is the listener's.
     Accepted {
         /// The listener.
         listener: SocketId,
         /// The listener's user token.
-        cookie: u64,
+        user_token: u64,
     },
     /// A connection became readable or writable, or ended.
     Ready {
         /// The connection.
         socket: SocketId,
         /// Its user token.
-        cookie: u64,
+        user_token: u64,
     },
     /// Urgent data was announced or arrived: call [`Stack::urgent`](crate::Stack::urgent). Comes before the `Ready` of the
     /// bytes.
@@ -82,14 +82,14 @@ pub enum Event {
         /// The connection.
         socket: SocketId,
         /// Its user token.
-        cookie: u64,
+        user_token: u64,
     },
     /// The connection ended with an error (also for a failed active open).
     Failed {
         /// The connection.
         socket: SocketId,
         /// Its user token.
-        cookie: u64,
+        user_token: u64,
         /// The reason.
         error: SocketError,
     },
@@ -98,7 +98,7 @@ pub enum Event {
         /// The connection.
         socket: SocketId,
         /// Its user token.
-        cookie: u64,
+        user_token: u64,
         /// True when TIME-WAIT took over: its pair of addresses stays in use.
         time_wait: bool,
     },

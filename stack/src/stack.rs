@@ -153,15 +153,15 @@ impl Stack {
     }
 
     /// Sets the flow groups that are being steered to another stack: a flow in one of them that still reaches a listener
-    /// here is added to [`newcomers`](Self::newcomers). [`GroupSet::NONE`]: none.
+    /// here is added to [`migrating_flows`](Self::migrating_flows). [`GroupSet::NONE`]: none.
     pub fn watch_groups(&mut self, groups: GroupSet) {
-        self.tcp.newcomers().watch(groups);
+        self.tcp.migrating_flows().watch(groups);
     }
 
     /// Returns the migrating flows: those that reached listeners in the watched groups; the caller must empty it before
     /// `transmit`, which may answer them.
-    pub fn newcomers(&mut self) -> &mut Vec<Flow> {
-        self.tcp.newcomers().flows()
+    pub fn migrating_flows(&mut self) -> &mut Vec<Flow> {
+        self.tcp.migrating_flows().flows()
     }
 
     /// Calls `visit` for every TCP connection with its state, including half-open ones and TIME-WAIT: cheaper than
@@ -273,7 +273,7 @@ impl Stack {
     }
 
     /// Listens on a port; an unspecified address means all addresses of its family that the stack has, including later ones.
-    /// Events return `cookie`.
+    /// Events return `user_token`.
     ///
     /// # Errors
     /// [`ListenError`]
@@ -282,10 +282,10 @@ impl Stack {
         local: SocketAddress,
         backlog: u32,
         options: TcpOptions,
-        cookie: u64,
+        user_token: u64,
     ) -> Result<SocketId, ListenError> {
         let (tcp, env) = env!(self);
-        tcp.listen(env, local, backlog, options, cookie)
+        tcp.listen(env, local, backlog, options, user_token)
     }
 
     /// Sets how many more connections of a listener can be accepted. Beyond that no handshake begins: the SYN is dropped and
@@ -309,13 +309,13 @@ impl Stack {
         self.tcp.owners()
     }
 
-    /// Takes the oldest established connection of a listener and names it by `cookie`.
+    /// Takes the oldest established connection of a listener and names it by `user_token`.
     ///
     /// # Errors
     /// [`AcceptError`]
-    pub fn accept(&mut self, listener: SocketId, cookie: u64) -> Result<SocketId, AcceptError> {
+    pub fn accept(&mut self, listener: SocketId, user_token: u64) -> Result<SocketId, AcceptError> {
         let (tcp, env) = env!(self);
-        tcp.accept(env, listener, cookie)
+        tcp.accept(env, listener, user_token)
     }
 
     /// Starts an active open. Without `local`, or with an unspecified address or port 0 in it, the stack chooses.
@@ -329,10 +329,10 @@ impl Stack {
         local: Option<SocketAddress>,
         remote: SocketAddress,
         options: TcpOptions,
-        cookie: u64,
+        user_token: u64,
     ) -> Result<SocketId, ConnectError> {
         let (tcp, env) = env!(self);
-        tcp.connect(now, env, local, remote, options, cookie)
+        tcp.connect(now, env, local, remote, options, user_token)
     }
 
     /// Returns the number of bytes that the SYN of an active open may carry, while it waits for the first data (RFC 7413).
@@ -478,8 +478,8 @@ impl Stack {
     /// connection, or not a simple packet (see [`Destination`]).
     pub fn destination(&self, interface: u32, head: &[u8], len: usize) -> Option<Destination> {
         let (key, header_bytes) = flow_of(self.ip.plain_medium(interface)?, head, len)?;
-        let (socket, cookie) = self.tcp.connection_of(&key)?;
-        Some(Destination { socket, cookie, header_bytes })
+        let (socket, user_token) = self.tcp.connection_of(&key)?;
+        Some(Destination { socket, user_token, header_bytes })
     }
 
     /// Returns the operations that are possible on the socket now. A stale name is hung up.

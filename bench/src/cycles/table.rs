@@ -5,7 +5,7 @@ use crate::row::{Parameter, QUIET, Row};
 use crate::target::WireKind;
 
 use super::classes::CLASSES;
-use super::tally::{Core, UNMAPPED};
+use super::sample_counts::{Core, UNMAPPED};
 use super::{Load, Seen};
 
 /// Share of other processes' samples above which a core's row is marked noisy, percent of the core.
@@ -76,14 +76,14 @@ fn row(group: &str, class: &str, share: f64, target: &str, core: &Core, wire: Wi
 
 /// The samples of each core by target: (name, [(target, samples)]).
 fn groups(all: &[Seen]) -> Vec<(String, Vec<(String, Core)>)> {
-    let mut cores: Vec<u32> = all.iter().flat_map(|seen| seen.tally.cores.keys().copied()).collect();
+    let mut cores: Vec<u32> = all.iter().flat_map(|seen| seen.counts.cores.keys().copied()).collect();
     cores.sort_unstable();
     cores.dedup();
     let of = |core: u32| {
-        let columns = all.iter().map(|seen| (seen.target.name(), seen.tally.cores.get(&core).cloned().unwrap_or_default()));
+        let columns = all.iter().map(|seen| (seen.target.name(), seen.counts.cores.get(&core).cloned().unwrap_or_default()));
         (place(core), columns.collect())
     };
-    let whole = all.iter().map(|seen| (seen.target.name(), seen.tally.whole())).collect();
+    let whole = all.iter().map(|seen| (seen.target.name(), seen.counts.whole())).collect();
     cores.into_iter().map(of).chain([("all cores".to_string(), whole)]).collect()
 }
 

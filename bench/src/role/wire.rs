@@ -34,7 +34,7 @@ pub(super) struct PathWire {
     /// Each end impairs the packets sent to it.
     ends: [Impair; 2],
     bursts: [Burst; 2],
-    bell: OwnedFd,
+    wake_fd: OwnedFd,
 }
 
 impl PathWire {
@@ -48,13 +48,13 @@ impl PathWire {
         };
         // Without this, a sleep ends up to 50 microseconds late.
         set_current_timer_slack(NonZeroU64::new(1))?;
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(PathWire { ends: [open(0)?, open(1)?], bursts: [Burst::default(), Burst::default()], bell })
+        let wake_fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(PathWire { ends: [open(0)?, open(1)?], bursts: [Burst::default(), Burst::default()], wake_fd })
     }
 
     /// The eventfd that wakes the wire for an order.
-    pub(super) fn bell(&self) -> io::Result<File> {
-        Ok(File::from(self.bell.try_clone()?))
+    pub(super) fn wake_fd(&self) -> io::Result<File> {
+        Ok(File::from(self.wake_fd.try_clone()?))
     }
 
     /// Forwards until the sender of orders is gone.
@@ -86,7 +86,7 @@ impl PathWire {
             let nanos = due.max(now).since(now).as_nanos();
             Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 }
         });
-        let mut fds = vec![self.bell.as_fd()];
+        let mut fds = vec![self.wake_fd.as_fd()];
         self.ends.iter().for_each(|end| end.wait_fds(&mut fds));
         let mut waits: Vec<PollFd<'_>> = fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         match poll(&mut waits, patience.as_ref()) {
@@ -95,7 +95,7 @@ impl PathWire {
         }
         if waits[0].revents().contains(PollFlags::IN) {
             // The count does not matter; every order is taken.
-            rustix::io::read(self.bell.as_fd(), &mut [0; 8]).map(drop).or_else(|error| match error {
+            rustix::io::read(self.wake_fd.as_fd(), &mut [0; 8]).map(drop).or_else(|error| match error {
                 rustix::io::Errno::AGAIN => Ok(()),
                 other => Err(other),
             })?;
@@ -125,9 +125,9 @@ fn or_down(result: io::Result<usize>) -> io::Result<usize> {
 }
 
 /// Writes to the eventfd.
-pub(super) fn ring(mut bell: &File) {
+pub(super) fn ring(mut wake_fd: &File) {
     // A full eventfd wakes the wire already.
-    bell.write_all(&1_u64.to_ne_bytes()).unwrap_or_default();
+    wake_fd.write_all(&1_u64.to_ne_bytes()).unwrap_or_default();
 }
 
 /// Time of CLOCK_MONOTONIC.

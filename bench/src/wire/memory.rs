@@ -37,7 +37,7 @@ pub fn link() -> io::Result<(WireEnd, WireEnd)> {
 /// # Errors
 /// The peer has closed.
 pub fn give(stream: &UnixStream, end: &WireEnd) -> io::Result<()> {
-    let descriptors = [end.memory.as_fd(), end.bell.as_fd(), end.peer_bell.as_fd()];
+    let descriptors = [end.memory.as_fd(), end.wake_fd.as_fd(), end.peer_wake_fd.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)), "the space was made for them");
@@ -64,8 +64,8 @@ pub fn take(stream: impl AsFd, end: End) -> io::Result<WireEnd> {
     let descriptors: Vec<OwnedFd> = rights.flatten().collect();
     let is_whole = message.bytes == 1 && !message.flags.contains(ReturnFlags::CTRUNC);
     match <[OwnedFd; DESCRIPTORS]>::try_from(descriptors) {
-        Ok([memory, bell, peer_bell]) if is_whole => {
-            Ok(WireEnd { memory, bell, peer_bell, capacity: CAPACITY, first: end == End::First })
+        Ok([memory, wake_fd, peer_wake_fd]) if is_whole => {
+            Ok(WireEnd { memory, wake_fd, peer_wake_fd, capacity: CAPACITY, first: end == End::First })
         }
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "expected an end of a link over standard input")),
     }

@@ -202,7 +202,7 @@ pub(super) fn json(shown: &Shown<'_>) -> Value {
     });
     if socket.state != LISTEN && !socket.datagrams {
         value["tcp"] = tcp_json(&socket.info, &socket.congestion_control);
-        value["tally"] = tally_json(&socket.info);
+        value["counters"] = counters_json(&socket.info);
     }
     if let Some(timer) = socket.timer {
         let left_ms = timer.due.since(shown.now).as_millis();
@@ -212,7 +212,7 @@ pub(super) fn json(shown: &Shown<'_>) -> Value {
 }
 
 /// Connection statistics.
-fn tally_json(info: &InfoRecord) -> Value {
+fn counters_json(info: &InfoRecord) -> Value {
     json!({
         "delivered": info.delivered_segments, "delivered_ce": info.delivered_ce,
         "busy_us": info.busy_us, "rwnd_limited_us": info.window_limited_us, "sndbuf_limited_us": info.buffer_limited_us,

@@ -197,7 +197,7 @@ impl Device for Link {
     }
 
     fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
-        fds.push(self.wire.bell());
+        fds.push(self.wire.wake_fd());
     }
 
     fn arm(&mut self) -> bool {

@@ -95,7 +95,7 @@ impl Inbound {
         sys::bind(first.fd.as_fd(), interface.index)?;
         sys::set_bypass(first.fd.as_fd(), direct)?;
         // One socket is enough where the kernel refuses a second one.
-        let spare = if options.large_apart { Source::open(options.ring_slots, HEADERS_BYTES).ok() } else { None };
+        let spare = if options.split_ring { Source::open(options.ring_slots, HEADERS_BYTES).ok() } else { None };
         let growth = if spare.is_some() { Growth::Above(options.ring_slots as usize / 2) } else { Growth::Over };
         Ok(Inbound {
             sources: vec![first],

@@ -94,7 +94,7 @@ fn messages_of_8_kib_come_through_the_ring() {
 fn apart() -> (PacketDevice, PacketDevice, [u8; 12]) {
     let (mut left, right, macs) = ends();
     drop(right);
-    let options = PacketOptions { large_apart: true, ..PacketOptions::default() };
+    let options = PacketOptions { split_ring: true, ..PacketOptions::default() };
     let mut right = PacketDevice::open("right", None, options, &arena()).expect("it was made above");
     let mut burst = Burst::with_capacity(64);
     for count in 0..=LARGE_ENOUGH {
@@ -143,7 +143,7 @@ fn the_socket_for_large_packets_stands_ready() {
     in_namespace(|| {
         let (_left, right, _) = ends();
         drop(right);
-        let options = PacketOptions { large_apart: true, ..PacketOptions::default() };
+        let options = PacketOptions { split_ring: true, ..PacketOptions::default() };
         let _right = PacketDevice::open("right", None, options, &arena()).expect("it was made above");
         assert_eq!(sockets(), (3, 2), "left, right, and what is not needed yet");
     });
@@ -169,7 +169,7 @@ fn each_of_fifty_thousand_connections_has_room_for_a_request() {
     in_namespace(|| {
         let (mut left, right, macs) = ends();
         drop(right);
-        let options = PacketOptions { large_apart: true, ..PacketOptions::default() };
+        let options = PacketOptions { split_ring: true, ..PacketOptions::default() };
         let mut right = PacketDevice::open("right", None, options, &arena()).expect("it was made above");
         right.expect(4_096);
         assert_eq!(sockets(), (3, 2), "left, right, and what is not needed yet");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringway_shm::{Arena, Burst, Class, Frame};
 
-use super::ledger::Ledger;
+use super::frame_accounting::FrameAccounting;
 use super::ring::{Consumer, Producer};
 use super::sys::{self, Descriptor, Which};
 use super::{CHUNK_BYTES, METADATA_BYTES, Way};
@@ -75,7 +75,7 @@ impl Queue {
     /// and packets lost.
     pub(super) fn receive(
         &mut self,
-        ledger: &mut Ledger,
+        accounting: &mut FrameAccounting,
         arena: &Arena,
         burst: &mut Burst,
         limit: usize,
@@ -87,7 +87,7 @@ impl Queue {
             waiting -= 1;
             let descriptor = self.receive.read();
             self.filled = self.filled.saturating_sub(1);
-            match ledger.take_back(descriptor.addr, descriptor.len) {
+            match accounting.take_back(descriptor.addr, descriptor.len) {
                 Some(frame) => self.partial.push(frame),
                 None => self.broken = true,
             }
@@ -101,16 +101,16 @@ impl Queue {
             }
             bytes += crate::run::packet_len(&self.partial);
             packets += 1;
-            self.deliver(ledger, arena, burst, mark);
+            self.deliver(accounting, arena, burst, mark);
         }
         self.receive.release();
-        self.refill(ledger, arena);
+        self.refill(accounting, arena);
         (packets, bytes, lost)
     }
 
     /// Moves the packet in `partial` to `burst`: a small one as a copy, so that its frame can be
     /// filled again at once.
-    fn deliver(&mut self, ledger: &mut Ledger, arena: &Arena, burst: &mut Burst, mark: &mut dyn FnMut(&mut Frame)) {
+    fn deliver(&mut self, accounting: &mut FrameAccounting, arena: &Arena, burst: &mut Burst, mark: &mut dyn FnMut(&mut Frame)) {
         if self.partial.len() == 1
             && self.partial[0].len() <= COPY_MAX
             && let Some(mut small) = arena.alloc(Class::Small)
@@ -120,27 +120,27 @@ impl Queue {
             small.extend(large.len()).copy_from_slice(large.bytes());
             mark(&mut small);
             burst.push(small);
-            self.put_fill(ledger, large);
+            self.put_fill(accounting, large);
             return;
         }
         mark(&mut self.partial[0]);
         crate::run::give_packet(burst, &mut self.partial);
     }
 
-    fn put_fill(&mut self, ledger: &mut Ledger, frame: Frame) {
+    fn put_fill(&mut self, accounting: &mut FrameAccounting, frame: Frame) {
         if self.fill.free() == 0 {
             return;
         }
-        let (address, _) = ledger.lend(frame);
+        let (address, _) = accounting.lend(frame);
         self.fill.write(address & !(CHUNK_BYTES as u64 - 1));
         self.filled += 1;
     }
 
     /// Gives the kernel frames to receive into.
-    pub(super) fn refill(&mut self, ledger: &mut Ledger, arena: &Arena) {
+    pub(super) fn refill(&mut self, accounting: &mut FrameAccounting, arena: &Arena) {
         while self.filled < self.fill_target && self.fill.free() > 0 {
             let Some(frame) = arena.alloc(Class::Large) else { break };
-            self.put_fill(ledger, frame);
+            self.put_fill(accounting, frame);
         }
         self.fill.publish();
         if self.fill.needs_wakeup() && self.fill.used() > 0 {
@@ -149,11 +149,11 @@ impl Queue {
     }
 
     /// Takes back frames that were sent.
-    pub(super) fn reap(&mut self, ledger: &mut Ledger) {
+    pub(super) fn reap(&mut self, accounting: &mut FrameAccounting) {
         let waiting = self.completion.waiting();
         for _ in 0..waiting {
             let address = self.completion.read();
-            drop(ledger.take_back(address, 0));
+            drop(accounting.take_back(address, 0));
         }
         if waiting > 0 {
             self.completion.release();
@@ -168,10 +168,10 @@ impl Queue {
 
     /// Queues a packet, which is left empty; `has_room` said yes. `metadata`: it stands in front of
     /// the first frame.
-    pub(super) fn queue(&mut self, ledger: &mut Ledger, packet: &mut Vec<Frame>, metadata: bool) {
+    pub(super) fn queue(&mut self, accounting: &mut FrameAccounting, packet: &mut Vec<Frame>, metadata: bool) {
         let last = packet.len() - 1;
         for (index, frame) in packet.drain(..).enumerate() {
-            let (addr, len) = ledger.lend(frame);
+            let (addr, len) = accounting.lend(frame);
             let chained = if index < last { libc::XDP_PKT_CONTD } else { 0 };
             let described = if index == 0 && metadata { libc::XDP_TX_METADATA } else { 0 };
             self.transmit.write(Descriptor { addr, len, options: chained | described });

@@ -145,7 +145,7 @@ pub fn open_tested(
                 continue;
             }
         };
-        lent.drain(..).for_each(|mut ledger: super::Ledger| ledger.take_back_all());
+        lent.drain(..).for_each(|mut accounting: super::FrameAccounting| accounting.take_back_all());
         let result = passes(&mut device, interface, test, arena);
         let outcome = result.map_err(|text| Wrong::Failed(text + &trouble_since(interface.index, before)));
         let has_passed = outcome.is_ok();

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-/// Twice what one transmission writes (`stack/src/tcp/turns.rs`). Measured: docs/lab/2026-11-25-copied-bulk.md.
+/// Twice what one transmission writes (`stack/src/tcp/scheduler.rs`). Measured: docs/lab/2026-11-25-copied-bulk.md.
 pub(super) const TURN_BYTES: usize = 1 << 20;
 /// Writes up to this never wait, and do not count.
 const SMALL_BYTES: usize = 2 << 10;

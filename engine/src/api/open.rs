@@ -64,8 +64,7 @@ impl Net {
     /// # Errors
     /// No such interface, or no CAP_NET_RAW.
     pub fn add_packet(&mut self, interface: &str, address: Cidr) -> io::Result<u32> {
-        let packet =
-            Packet::open(interface, None, PacketOptions { large_apart: true, ..PacketOptions::default() }, self.arena())?;
+        let packet = Packet::open(interface, None, PacketOptions { split_ring: true, ..PacketOptions::default() }, self.arena())?;
         let (name, mtu) = (packet.interface().name.clone(), packet.interface().mtu);
         let info = InterfaceInfo { name, mac: own_mac(address), mtu, owned: true, ..InterfaceInfo::default() };
         Ok(self.add_interface(&info, &[address], Box::new(packet)))

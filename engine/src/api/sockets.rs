@@ -171,20 +171,20 @@ impl Sockets {
     /// Takes an event of a native socket; returns false for any other.
     #[inline]
     pub(crate) fn deliver(&mut self, event: &Event) -> bool {
-        let (socket, cookie, news) = match *event {
-            Event::Ready { socket, cookie } => (socket, cookie, News::READY),
-            Event::Accepted { listener, cookie } => (listener, cookie, News::READY),
-            Event::Connected { socket, cookie } => (socket, cookie, News::CONNECTED),
-            Event::Urgent { socket, cookie } => (socket, cookie, News::URGENT),
-            Event::Failed { socket, cookie, .. } => (socket, cookie, News::FAILED),
+        let (socket, user_token, news) = match *event {
+            Event::Ready { socket, user_token } => (socket, user_token, News::READY),
+            Event::Accepted { listener, user_token } => (listener, user_token, News::READY),
+            Event::Connected { socket, user_token } => (socket, user_token, News::CONNECTED),
+            Event::Urgent { socket, user_token } => (socket, user_token, News::URGENT),
+            Event::Failed { socket, user_token, .. } => (socket, user_token, News::FAILED),
             // Only sockets that the application has closed end so: the index is free.
-            Event::Closed { socket, cookie, .. } => (socket, cookie, News::default()),
+            Event::Closed { socket, user_token, .. } => (socket, user_token, News::default()),
             Event::ResolveNeighbor { .. } | Event::Address { .. } => return false,
         };
-        if cookie & NATIVE != NATIVE {
+        if user_token & NATIVE != NATIVE {
             return false;
         }
-        let index = cookie as u32;
+        let index = user_token as u32;
         if let Some(entry) = self.entries.get_mut(index as usize).filter(|entry| entry.socket == socket) {
             if let Event::Failed { error, .. } = *event {
                 entry.error = Some(error);

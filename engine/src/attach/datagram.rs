@@ -39,7 +39,7 @@ impl Region {
         dual_stack: bool,
         core: &mut Core,
     ) -> ControlAnswer {
-        let cookie = self.cookie(slot);
+        let user_token = self.user_token(slot);
         let socket = self.sockets.get(slot).expect("the caller made it");
         if socket.kind != Kind::Fresh || local.port() == 0 {
             return ControlAnswer::Failed(Failure::Invalid);
@@ -59,7 +59,7 @@ impl Region {
         let socket = self.sockets.get(slot).expect("the caller made it");
         socket.datagrams.options.only_ipv6 = !dual_stack;
         let options = socket.datagrams.options.clone();
-        let id = match core.stack.udp_bind(SocketAddress { ip: local.ip(), port: local.port() }, options, cookie) {
+        let id = match core.stack.udp_bind(SocketAddress { ip: local.ip(), port: local.port() }, options, user_token) {
             Ok(id) => id,
             Err(BindError::NotLocal) => return ControlAnswer::NotOurs,
             Err(BindError::InUse | BindError::NoPort) => return ControlAnswer::Failed(Failure::InUse),

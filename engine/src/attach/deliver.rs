@@ -33,7 +33,7 @@ impl Region {
                 }
                 break;
             };
-            let Ok(accepted) = core.stack.accept(id, self.cookie(child.index)) else {
+            let Ok(accepted) = core.stack.accept(id, self.user_token(child.index)) else {
                 self.channel.free_slot(child.index);
                 break;
             };

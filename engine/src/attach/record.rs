@@ -84,7 +84,7 @@ impl Region {
 }
 
 /// Record of an orphan.
-pub(super) fn stray(summary: &SocketSummary, now: Instant) -> SocketRecord {
+pub(super) fn orphan(summary: &SocketSummary, now: Instant) -> SocketRecord {
     let endpoint = |address: SocketAddress| Endpoint { ip: address.ip, port: address.port };
     SocketRecord {
         state: linux_state(summary.state),

@@ -8,7 +8,7 @@ use ringway_shm::channel::{Attachment, Operation, REQUESTS_MAX, Request, SlotInd
 use ringway_shm::{Arena, Duration, Instant, Room};
 use ringway_stack::{Event, SocketId};
 
-use super::Cookie;
+use super::UserToken;
 use super::rate::Rate;
 use super::socket::{Kind, Socket, Table};
 use crate::claim::Claim;
@@ -94,8 +94,8 @@ impl Region {
         &self.doorbell
     }
 
-    pub(super) fn context_bell(&mut self, context: u32, bell: Arc<OwnedFd>) {
-        if !self.channel.register_context(context, bell) {
+    pub(super) fn context_wake_fd(&mut self, context: u32, wake_fd: Arc<OwnedFd>) {
+        if !self.channel.register_context(context, wake_fd) {
             self.channel.note_violation();
         }
     }
@@ -119,8 +119,8 @@ impl Region {
         self.channel.room_rx(arena, len)
     }
 
-    pub(super) fn cookie(&self, slot: SlotIndex) -> u64 {
-        Cookie { region: self.number, slot }.word()
+    pub(super) fn user_token(&self, slot: SlotIndex) -> u64 {
+        UserToken { region: self.number, slot }.word()
     }
 
     /// Executes what the group has asked for, no more than it may ask for in a second.

@@ -142,11 +142,11 @@ impl Region {
         backlog: u32,
         core: &mut Core,
     ) -> Result<(SocketId, Option<SocketId>), ControlAnswer> {
-        let cookie = self.cookie(slot);
+        let user_token = self.user_token(slot);
         let options = self.sockets.get(slot).expect("the caller made it").options;
         let mut ids = Vec::new();
         for &ip in addresses {
-            let error = match core.stack.listen(SocketAddress { ip, port }, backlog, options, cookie) {
+            let error = match core.stack.listen(SocketAddress { ip, port }, backlog, options, user_token) {
                 Ok(id) => {
                     ids.push(id);
                     continue;
@@ -211,7 +211,7 @@ impl Region {
 
     fn connect(&mut self, slot: SlotIndex, remote: SocketAddr, core: &mut Core) -> ControlAnswer {
         let bound = self.channel.slot(slot).local();
-        let cookie = self.cookie(slot);
+        let user_token = self.user_token(slot);
         let socket = self.sockets.get(slot).expect("the caller made it");
         if socket.kind != Kind::Fresh || remote.port() == 0 {
             return ControlAnswer::Failed(Failure::Invalid);
@@ -228,7 +228,7 @@ impl Region {
             },
         };
         let socket = self.sockets.get(slot).expect("the caller made it");
-        let opening = Opening { ip, peer, options: socket.options, cookie, uid: self.owner.uid };
+        let opening = Opening { ip, peer, options: socket.options, user_token, uid: self.owner.uid };
         let opened = match bound.port() {
             0 => opening.begin_from_any_port(core),
             port => opening.begin_from_port(port, claim, core),
@@ -274,7 +274,7 @@ struct Opening {
     ip: IpAddr,
     peer: SocketAddress,
     options: TcpOptions,
-    cookie: u64,
+    user_token: u64,
     /// The group's user.
     uid: u32,
 }
@@ -322,7 +322,7 @@ impl Opening {
             return Err(ControlAnswer::Failed(Failure::Guarded));
         }
         let local = SocketAddress { ip: self.ip, port };
-        let opened = core.stack.connect(core.now, Some(local), self.peer, self.options, self.cookie);
+        let opened = core.stack.connect(core.now, Some(local), self.peer, self.options, self.user_token);
         opened.map(|id| (id, port)).map_err(|error| {
             core.ports.remove(self.ip, port);
             match error {

@@ -52,7 +52,7 @@ pub(super) struct Socket {
     /// The stack's id; `None`: none yet, or no longer.
     pub(super) id: Option<SocketId>,
     pub(super) options: TcpOptions,
-    /// Cookie keys of a listener that has its own.
+    /// UserToken keys of a listener that has its own.
     pub(super) fast_open_keys: Option<Box<FastOpenKeys>>,
     /// State of a datagram socket.
     pub(super) datagrams: Datagrams,

@@ -1,6 +1,6 @@
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::judge::{JUDGED, SKIPPED, SKIPPED_MAX};
+use super::spin_policy::{JUDGED, SKIPPED, SKIPPED_MAX};
 use super::*;
 
 /// Idle times of one spinner, one after the other.
@@ -104,51 +104,51 @@ fn spinning_is_bounded() {
     assert!(!Spin::new(Duration::ZERO).spins(Instant::ZERO));
 }
 
-/// A bell that is never read wakes once per ring.
+/// A wake descriptor that is never read wakes once per ring.
 #[test]
-fn a_bell_wakes_once_per_ring() {
+fn a_wake_fd_wakes_once_per_ring() {
     let mut idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
-    let bell = eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd");
-    idle.add(&bell).expect("registered");
+    let wake_fd = eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd");
+    idle.add(&wake_fd).expect("registered");
     let wakes = |idle: &mut Idle| idle.wait(Instant::ZERO, Some(Instant::ZERO), &[]).expect("a wait");
     for _ in 0..3 {
-        rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("a ring");
+        rustix::io::write(&wake_fd, &1u64.to_ne_bytes()).expect("a ring");
         assert!(wakes(&mut idle));
         assert!(!wakes(&mut idle));
     }
-    rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("a ring");
-    idle.remove(&bell).expect("registered before");
+    rustix::io::write(&wake_fd, &1u64.to_ne_bytes()).expect("a ring");
+    idle.remove(&wake_fd).expect("registered before");
     assert!(!wakes(&mut idle), "it is waited for no more");
 }
 
-/// A device wakes as long as it has packets, beside bells or alone.
+/// A device wakes as long as it has packets, beside wake descriptors or alone.
 #[test]
 fn a_device_wakes_while_it_is_readable() {
     let mut idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
-    let [bell, quiet, device] = [(); 3].map(|()| eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd"));
-    idle.add(&bell).expect("registered");
+    let [wake_fd, quiet, device] = [(); 3].map(|()| eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd"));
+    idle.add(&wake_fd).expect("registered");
     let mut wakes = || idle.wait(Instant::ZERO, Some(Instant::ZERO), &[quiet.as_fd(), device.as_fd()]).expect("a wait");
     assert!(!wakes());
     rustix::io::write(&device, &1u64.to_ne_bytes()).expect("a packet");
-    rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("a ring");
+    rustix::io::write(&wake_fd, &1u64.to_ne_bytes()).expect("a ring");
     assert!(wakes());
     assert!(wakes(), "not read yet");
     rustix::io::read(&device, &mut [0; 8]).expect("the packet");
-    assert!(!wakes(), "the bell was heard with the device");
+    assert!(!wakes(), "the wake_fd was heard with the device");
 }
 
 /// The alarm ends a wait once and is no event.
 #[test]
 fn an_alarm_ends_a_wait() {
     let mut idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
-    let bell = eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd");
-    idle.add(&bell).expect("registered");
+    let wake_fd = eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd");
+    idle.add(&wake_fd).expect("registered");
     let (start, next) = (Instant::from_nanos(1), Instant::from_nanos(2));
     // The machine's time is long past it.
     assert!(!idle.wait(start, Some(next), &[]).expect("a wait"));
     assert!(!idle.wait(next, Some(next), &[]).expect("a wait"));
-    rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("a ring");
-    assert!(idle.wait(next, None, &[]).expect("a wait"), "a bell is one");
+    rustix::io::write(&wake_fd, &1u64.to_ne_bytes()).expect("a ring");
+    assert!(idle.wait(next, None, &[]).expect("a wait"), "a wake_fd is one");
 }
 
 /// More devices than a wait holds without allocation are waited for as well.

@@ -15,28 +15,28 @@ use super::session::Session;
 use super::stream::{receive_error, send_error};
 
 /// A UDP socket. Datagrams that arrive over interfaces of the kernel are dropped.
-pub struct Datagrams {
+pub struct UdpSocket {
     pub(super) session: Session,
     pub(super) slot: SlotRef,
     local: SocketAddr,
     /// Kernel socket that holds the port, visible to the whole machine.
-    _twin: OwnedFd,
+    _shadow: OwnedFd,
     nonblocking: AtomicBool,
 }
 
-impl Datagrams {
-    pub(super) fn open(session: &Session, local: SocketAddr) -> io::Result<Datagrams> {
-        let twin = kernel_socket(SocketType::DGRAM, local)?;
+impl UdpSocket {
+    pub(super) fn open(session: &Session, local: SocketAddr) -> io::Result<UdpSocket> {
+        let shadow = kernel_socket(SocketType::DGRAM, local)?;
         let chosen = local.port();
-        let local = SocketAddr::try_from(getsockname(&twin)?)?;
+        let local = SocketAddr::try_from(getsockname(&shadow)?)?;
         if chosen == 0 {
             // A port that the kernel has chosen is freed when the socket is disconnected; an explicit one stays.
-            connect_unspec(&twin)?;
-            bind(&twin, &local)?;
+            connect_unspec(&shadow)?;
+            bind(&shadow, &local)?;
         }
         let slot = session.open_slot()?;
-        let socket = Datagrams { session: session.clone(), slot, local, _twin: twin, nonblocking: AtomicBool::new(false) };
-        session.show(slot, Purpose::Datagrams, &socket._twin)?;
+        let socket = UdpSocket { session: session.clone(), slot, local, _shadow: shadow, nonblocking: AtomicBool::new(false) };
+        session.show(slot, Purpose::Datagrams, &socket._shadow)?;
         let operation = Operation::Datagram { local, dual_stack: is_wild_ipv6(local) };
         session.command(slot, operation, Errno::ADDRNOTAVAIL)?;
         Ok(socket)
@@ -135,7 +135,7 @@ impl Datagrams {
     }
 }
 
-impl Drop for Datagrams {
+impl Drop for UdpSocket {
     fn drop(&mut self) {
         self.session.release(self.slot, None);
     }

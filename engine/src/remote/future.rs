@@ -23,7 +23,7 @@ use ringway_shm::channel::{Client, Envelope, SlotRef};
 use super::session::Session;
 use super::stream::Chunk;
 use super::wait::{Waiter, deadline, lock};
-use super::{Datagrams, Listener, Stream};
+use super::{Listener, Stream, UdpSocket};
 use crate::clock;
 
 /// Calls the wakers of a session.
@@ -275,7 +275,7 @@ impl Stream {
     }
 }
 
-impl Datagrams {
+impl UdpSocket {
     /// Like [`send_to`](Self::send_to).
     ///
     /// # Errors

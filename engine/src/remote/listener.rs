@@ -20,18 +20,18 @@ pub struct Listener {
     local: SocketAddr,
     /// Kernel socket that holds the port, visible to the whole machine. Connections to it over the kernel's interfaces
     /// are reset.
-    twin: OwnedFd,
+    shadow: OwnedFd,
     nonblocking: AtomicBool,
 }
 
 impl Listener {
     pub(super) fn open(session: &Session, local: SocketAddr, backlog: u32) -> io::Result<Listener> {
-        let twin = kernel_socket(SocketType::STREAM, local)?;
-        listen(&twin, 1)?;
-        let local = SocketAddr::try_from(getsockname(&twin)?)?;
+        let shadow = kernel_socket(SocketType::STREAM, local)?;
+        listen(&shadow, 1)?;
+        let local = SocketAddr::try_from(getsockname(&shadow)?)?;
         let slot = session.open_slot()?;
-        let listener = Listener { session: session.clone(), slot, local, twin, nonblocking: AtomicBool::new(false) };
-        session.show(slot, Purpose::Listen, &listener.twin)?;
+        let listener = Listener { session: session.clone(), slot, local, shadow, nonblocking: AtomicBool::new(false) };
+        session.show(slot, Purpose::Listen, &listener.shadow)?;
         let operation = Operation::Listen { local, backlog, dual_stack: is_wild_ipv6(local) };
         session.command(slot, operation, Errno::ADDRNOTAVAIL)?;
         Ok(listener)
@@ -66,7 +66,7 @@ impl Listener {
         if self.nonblocking.load(Ordering::Relaxed) {
             return self.try_accept();
         }
-        self.session.block_on(self.slot, Some(self.twin.as_fd()), None, || self.try_accept())
+        self.session.block_on(self.slot, Some(self.shadow.as_fd()), None, || self.try_accept())
     }
 
     pub(super) fn try_accept(&self) -> io::Result<(Stream, SocketAddr)> {
@@ -88,7 +88,7 @@ impl Listener {
 
     /// Resets connections that reach the kernel socket over the kernel's interfaces.
     fn refuse_strangers(&self) {
-        while let Ok(stranger) = accept_with(&self.twin, SocketFlags::CLOEXEC) {
+        while let Ok(stranger) = accept_with(&self.shadow, SocketFlags::CLOEXEC) {
             // If the option cannot be set, the peer gets a FIN instead.
             sockopt::set_socket_linger(&stranger, Some(std::time::Duration::ZERO)).unwrap_or_default();
         }

@@ -14,7 +14,7 @@ use ringway_shm::channel::{Readiness, SlotRef};
 use super::session::{Session, gone};
 use super::stream::{self, Stream};
 use super::wait::{Waiter, deadline, lock};
-use super::{Datagrams, Listener};
+use super::{Listener, UdpSocket};
 use crate::clock;
 
 /// Conditions to wait for. Errors and hang-ups are always reported.
@@ -74,7 +74,7 @@ impl Source for Listener {
     }
 }
 
-impl Source for Datagrams {
+impl Source for UdpSocket {
     fn parts(&self) -> Parts {
         Parts { slot: self.slot, lent: None }
     }
@@ -267,7 +267,7 @@ const EVENTS_MAX: usize = 1024;
 
 impl AsFd for Poller {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.waiter.bell.as_fd()
+        self.waiter.wake_fd.as_fd()
     }
 }
 

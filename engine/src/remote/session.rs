@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::future::Reactor;
 use super::wait::Waiters;
-use super::{Datagrams, Listener, Stream};
+use super::{Listener, Stream, UdpSocket};
 
 /// An attachment to a service, which makes sockets. Clones are cheap and share the attachment, which ends with the last
 /// clone and the last of their sockets.
@@ -110,8 +110,8 @@ impl Session {
     ///
     /// # Errors
     /// The errors of bind(2); EADDRNOTAVAIL if Ringway does not serve the address.
-    pub fn bind_datagrams(&self, local: SocketAddr) -> io::Result<Datagrams> {
-        Datagrams::open(self, local)
+    pub fn bind_udp(&self, local: SocketAddr) -> io::Result<UdpSocket> {
+        UdpSocket::open(self, local)
     }
 
     /// Returns true if the service still runs.
@@ -130,8 +130,8 @@ impl Session {
     }
 
     /// Shows the service the kernel socket that holds the port of `slot`.
-    pub(super) fn show(&self, slot: SlotRef, purpose: Purpose, twin: &OwnedFd) -> io::Result<()> {
-        self.client().show(slot, purpose, twin.as_raw_fd()).map_err(|error| io::Error::other(error.to_string()))
+    pub(super) fn show(&self, slot: SlotRef, purpose: Purpose, shadow: &OwnedFd) -> io::Result<()> {
+        self.client().show(slot, purpose, shadow.as_raw_fd()).map_err(|error| io::Error::other(error.to_string()))
     }
 
     /// Closes a socket: written bytes are still sent, unless received bytes are unread.

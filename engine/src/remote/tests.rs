@@ -195,7 +195,7 @@ fn datagrams_and_their_envelopes() {
     let house = House::new();
     let (one, two) = (house.session(), house.session());
     let any = "0.0.0.0:0".parse().expect("an address");
-    let (here, there) = (one.bind_datagrams(any).expect("a port"), two.bind_datagrams(any).expect("a port"));
+    let (here, there) = (one.bind_udp(any).expect("a port"), two.bind_udp(any).expect("a port"));
     let to = |port: u16| SocketAddr::new(LOCAL.into(), port);
     here.send_to(b"ping", to(there.local_addr().port())).expect("there is room");
     let mut buffer = [0; 16];

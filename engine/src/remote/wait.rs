@@ -1,4 +1,4 @@
-//! Blocking: one kernel wait on a context's bell and on the service's life.
+//! Blocking: one kernel wait on a context's wake descriptor and on the service's life.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ringway_shm::Instant;
-use ringway_shm::channel::attach::{AttachError, BellKind};
+use ringway_shm::channel::attach::{AttachError, WakeFdKind};
 use ringway_shm::channel::{Client, ContextIndex, SlotRef, Usage};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::io::Errno;
@@ -24,44 +24,44 @@ pub(super) struct Waiters(Mutex<Vec<Waiter>>);
 /// A context and the descriptor by which the worker wakes the thread that sleeps on it.
 pub(super) struct Waiter {
     pub(super) context: ContextIndex,
-    pub(super) bell: OwnedFd,
+    pub(super) wake_fd: OwnedFd,
 }
 
 impl Waiter {
     pub(super) fn open(client: &Client) -> io::Result<Waiter> {
-        let (context, bell) = client.open_context(Usage::OneThread, BellKind::Epoll).map_err(|error| match error {
+        let (context, wake_fd) = client.open_context(Usage::OneThread, WakeFdKind::Epoll).map_err(|error| match error {
             AttachError::ServiceGone => gone(),
             AttachError::System(error) => error,
             other => io::Error::other(other.to_string()),
         })?;
-        Ok(Waiter { context, bell: bell.fd })
+        Ok(Waiter { context, wake_fd: wake_fd.fd })
     }
 
-    /// Like `open`, with an eventfd by which this program can end the wait; only the service rings the bell itself.
+    /// Like `open`, with an eventfd by which this program can end the wait; only the service rings the wake descriptor itself.
     pub(super) fn open_with_nudge(client: &Client) -> io::Result<(Waiter, OwnedFd)> {
         let nudge = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let waiter = Waiter::open(client)?;
-        epoll::add(&waiter.bell, &nudge, epoll::EventData::new_u64(0), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        epoll::add(&waiter.wake_fd, &nudge, epoll::EventData::new_u64(0), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         Ok((waiter, nudge))
     }
 
-    /// The end of the service makes the bell readable too.
+    /// The end of the service makes the wake descriptor readable too.
     pub(super) fn watch_service(&self, client: &Client) -> io::Result<()> {
         let ends = epoll::EventFlags::HUP | epoll::EventFlags::ERR | epoll::EventFlags::ET;
-        Ok(client.with_control(|control| epoll::add(&self.bell, control, epoll::EventData::new_u64(0), ends))?)
+        Ok(client.with_control(|control| epoll::add(&self.wake_fd, control, epoll::EventData::new_u64(0), ends))?)
     }
 
-    /// Takes what has made the bell readable.
+    /// Takes what has made the wake descriptor readable.
     pub(super) fn silence(&self) {
-        while ringway_shm::sys::silence_bell(self.bell.as_raw_fd()) {}
+        while ringway_shm::sys::silence_wake_fd(self.wake_fd.as_raw_fd()) {}
     }
 
-    /// Sleeps until the bell rings, the service dies, `other` can be read, or the deadline has passed.
+    /// Sleeps until the wake descriptor rings, the service dies, `other` can be read, or the deadline has passed.
     pub(super) fn sleep(&self, client: &Client, other: Option<BorrowedFd<'_>>, deadline: Option<Instant>) -> io::Result<()> {
         let left = deadline.map(|at| at.since(clock::now()).as_nanos());
         let timeout = left.map(|nanos| Timespec { tv_sec: (nanos / NANOS) as i64, tv_nsec: (nanos % NANOS) as i64 });
         let answer = client.with_control(|control| {
-            let fds = [self.bell.as_fd(), control, other.unwrap_or(control)];
+            let fds = [self.wake_fd.as_fd(), control, other.unwrap_or(control)];
             let mut set = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             let answer = poll(&mut set, timeout.as_ref());
             (answer, set[1].revents().intersects(PollFlags::HUP | PollFlags::ERR))
@@ -73,7 +73,7 @@ impl Waiter {
             }
             _ => {}
         }
-        ringway_shm::sys::silence_bell(self.bell.as_raw_fd());
+        ringway_shm::sys::silence_wake_fd(self.wake_fd.as_raw_fd());
         Ok(())
     }
 }

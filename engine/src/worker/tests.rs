@@ -321,7 +321,7 @@ fn messages_of_8_kib_go_from_the_memory_of_their_writer_to_that_of_their_reader(
         });
         assert_eq!((sent, lent), (message.len(), 1), "it leaves from where it was written");
         assert_eq!(net.workers[0].attachments.free_rooms(), all - 1, "and has arrived where it is read");
-        assert!(!net.workers[0].attachments.readers_first(), "messages do not make the reader run first");
+        assert!(!net.workers[0].attachments.yield_to_readers(), "messages do not make the reader run first");
         net.receive_into(0, server, &mut got);
         assert!(got == message);
         net.run_for_ms(100);
@@ -340,13 +340,13 @@ fn large_packets_go_from_the_memory_of_their_writer_to_that_of_their_reader() {
     let all = net.workers[0].attachments.free_rooms();
     let bytes = pattern(3 << 20, 5);
     let (mut sent, mut least, mut most, mut ahead, mut got) = (0, all, 0, 0, Vec::new());
-    let mut readers_first = false;
+    let mut yield_to_readers = false;
     net.run_until(|net| {
         net.write_some((1, client), &bytes, &mut sent);
         ahead = ahead.max(net.apps[1].client.slot(client.index).send_limit());
         least = least.min(net.workers[0].attachments.free_rooms());
         most = most.max(net.workers[1].attachments.lent_chunks());
-        readers_first |= net.workers[0].attachments.readers_first();
+        yield_to_readers |= net.workers[0].attachments.yield_to_readers();
         if net.now.as_millis() % 2 == 0 {
             net.receive_into(0, server, &mut got);
         }
@@ -355,8 +355,8 @@ fn large_packets_go_from_the_memory_of_their_writer_to_that_of_their_reader() {
     assert!(got == bytes, "{} of {} bytes", got.len(), bytes.len());
     assert!(least < all, "nothing was read to the reader's memory");
     assert!(most > 0, "nothing has left from the writer's memory");
-    assert!(readers_first, "the slow reader was not given the processor");
-    assert!(!net.workers[0].attachments.readers_first(), "nothing more has come");
+    assert!(yield_to_readers, "the slow reader was not given the processor");
+    assert!(!net.workers[0].attachments.yield_to_readers(), "nothing more has come");
     assert!(ahead > 256 << 10, "the only writer may write far ahead, not only {ahead} bytes");
     net.run_for_ms(100);
     assert_eq!((net.workers[0].attachments.free_rooms(), net.workers[1].attachments.lent_chunks()), (all, 0));

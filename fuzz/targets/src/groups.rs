@@ -19,8 +19,8 @@ use ringway::{
     WorkerHandle,
 };
 use ringway_device::memory::{self, Memory, MemoryOptions};
-use ringway_shm::channel::attach::{BellKind, ClientMessage, ControlConnection, ControlListener, make_bell};
-use ringway_shm::channel::{Client, ControlAnswer, ControlResult, Operation, Request, Roster, Shape, SlotRef};
+use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, WakeFdKind, make_wake_fd};
+use ringway_shm::channel::{Client, ControlAnswer, ControlResult, Operation, ProcessTable, Request, Shape, SlotRef};
 use ringway_shm::{ArenaConfig, Duration, Instant};
 use ringway_stack::{Cidr, MacAddress, Route, StackConfig};
 
@@ -122,8 +122,8 @@ impl Net {
             let attaching = scope.spawn(|| Client::attach(&path, token, 0));
             let control = wait_for(|| listener.accept());
             assert!(matches!(wait_for(|| control.receive()), ClientMessage::Hello { .. }));
-            let roster = Roster::new(memory.memory.as_fd(), SHAPE).expect("the region is good");
-            let process = roster.claim(std::process::id(), None).expect("a number is free");
+            let processes = ProcessTable::new(memory.memory.as_fd(), SHAPE).expect("the region is good");
+            let process = processes.claim(std::process::id(), None).expect("a number is free");
             control.welcome(SHAPE, process, memory.memory.as_fd(), memory.doorbell.as_fd()).expect("it listens");
             (attaching.join().expect("no panic").expect("attached"), control)
         });
@@ -272,9 +272,9 @@ fn act(net: &mut Net, group: &Group, step: u8, input: &mut Input<'_>) {
             group.client.submit(Request { slot, sequence: 0, operation });
         }
         5 => {
-            let kind = if port.is_multiple_of(2) { BellKind::Epoll } else { BellKind::Socket };
-            let (ringer, _bell) = make_bell(kind).expect("descriptors are left");
-            net.handles[0].context_bell(group.region, input.distance(), Arc::new(ringer)).expect("the worker lives");
+            let kind = if port.is_multiple_of(2) { WakeFdKind::Epoll } else { WakeFdKind::Socket };
+            let (ringer, _wake_fd) = make_wake_fd(kind).expect("descriptors are left");
+            net.handles[0].context_wake_fd(group.region, input.distance(), Arc::new(ringer)).expect("the worker lives");
         }
         6 => net.handles[0].process_gone(group.region, input.distance()).expect("the worker lives"),
         7 => net.handles[0].revoke(group.region, slot).expect("the worker lives"),

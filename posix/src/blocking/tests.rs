@@ -1,4 +1,4 @@
-//! Threads that share a context, and threads that may not take a bell's event, are woken too.
+//! Threads that share a context, and threads that may not take a wake descriptor's event, are woken too.
 
 use super::*;
 use crate::channel::Taking;
@@ -11,10 +11,10 @@ use std::thread;
 /// A waiter as taken by a thread that finds no context of its own.
 fn sharing(posix: &Posix) -> Waiter<'_> {
     let channel = posix.attached().expect("the bench is attached");
-    let (context, bell, sleepers) = posix.shared_bell(channel).expect("descriptors are left");
+    let (context, wake_fd, sleepers) = posix.shared_wake_fd(channel).expect("descriptors are left");
     assert_eq!(sleepers, Sleepers::Several);
     let cell = posix.waits.claim(EMPTY).expect("cells are left");
-    Waiter { posix, channel, context, bell, sleepers, cell }
+    Waiter { posix, channel, context, wake_fd, sleepers, cell }
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_ring_wakes_all_threads_that_share_a_context() {
     assert!(waiters.iter().all(|waiter| waiter.context == waiters[0].context));
     thread::scope(|scope| {
         let read_all = |socket: SocketRef, waiter: &Waiter<'_>| {
-            let wait = Wait { socket, twin: None, deadline: None };
+            let wait = Wait { socket, shadow: None, deadline: None };
             channel.watch(socket, waiter.context);
             for _ in 0..50 {
                 let mut byte = [0];
@@ -51,7 +51,7 @@ fn a_ring_wakes_all_threads_that_share_a_context() {
 }
 
 #[test]
-fn a_process_that_filters_its_system_calls_is_woken_by_a_bell_that_it_reads() {
+fn a_process_that_filters_its_system_calls_is_woken_by_a_wake_fd_that_it_reads() {
     let bench = Bench::new();
     let (_, socket) = bench.socket(State::Connected);
     drop(bench.posix.waiter().expect("contexts are left"));

@@ -123,7 +123,7 @@ impl Posix {
             match description.pieces.try_lock() {
                 Ok(waiting) => return Ok(waiting),
                 Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) => self.kernel.give_way(),
+                Err(TryLockError::WouldBlock) => self.kernel.yield_now(),
             }
         }
         Err(Errno::AGAIN)

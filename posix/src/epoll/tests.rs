@@ -379,7 +379,7 @@ fn who_writes_much_gives_way_unless_others_have_news() {
     let epoll = bench.epoll();
     bench.add(epoll, fd, IN | ET);
     assert_eq!(bench.now_ready(epoll), []);
-    bench.kernel.courtesy_takes.store(1_000, Ordering::Relaxed);
+    bench.kernel.yield_policy_takes.store(1_000, Ordering::Relaxed);
     bench.turn(|worker| {
         worker.set_spin_limit(Duration::from_micros(20));
         worker.set_send_limit(writer.index, 1 << 20);

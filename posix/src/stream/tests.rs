@@ -181,7 +181,7 @@ fn a_write_that_finds_no_room_is_short_then_told_to_come_again() {
 #[test]
 fn a_writer_far_ahead_gives_way() {
     let (bench, socket) = connected();
-    bench.kernel.courtesy_takes.store(1_000, Ordering::Relaxed);
+    bench.kernel.yield_policy_takes.store(1_000, Ordering::Relaxed);
     bench.turn(|worker| {
         worker.set_spin_limit(ringway_shm::Duration::from_micros(20));
         worker.set_send_limit(socket.index, 1 << 20);

@@ -7,26 +7,26 @@ use std::sync::Arc;
 
 use ringway::{Quota, Usage, UsageSource};
 
-use super::{AttachLimits, Bells, BrokerStatus, Desk};
+use super::{AttachLimits, BrokerStatus, Desk, WakeFds};
 
 /// See the module's text.
 pub(crate) struct Account {
-    bells: Bells,
+    wake_fds: WakeFds,
     desk: Desk,
     status: Arc<BrokerStatus>,
     limits: AttachLimits,
 }
 
 impl Account {
-    pub(crate) fn new(bells: Bells, desk: Desk, status: Arc<BrokerStatus>, limits: AttachLimits) -> Account {
-        Account { bells, desk, status, limits }
+    pub(crate) fn new(wake_fds: WakeFds, desk: Desk, status: Arc<BrokerStatus>, limits: AttachLimits) -> Account {
+        Account { wake_fds, desk, status, limits }
     }
 
     /// Tells it whenever it is called.
     pub(crate) fn source(self) -> UsageSource {
         let (mut contexts, mut sockets) = (Vec::new(), Vec::new());
         Box::new(move || {
-            contexts = self.bells.usage().unwrap_or_else(|| std::mem::take(&mut contexts));
+            contexts = self.wake_fds.usage().unwrap_or_else(|| std::mem::take(&mut contexts));
             sockets = self.desk.usage().unwrap_or_else(|| std::mem::take(&mut sockets));
             let (used, limit) = (Some(self.status.connections()), self.limits.connections.into());
             let connections = Usage { quota: Quota::Connections, holder: 0, used, limit };

@@ -9,7 +9,7 @@ use super::AttachLimits;
 use super::admission::Standing;
 use ringway::{Quota, RegionId, RegionMemory, RegionRequest, Rights, WorkerHandle};
 use ringway_shm::channel::attach::{Credentials, Peer};
-use ringway_shm::channel::{Roster, Shape};
+use ringway_shm::channel::{ProcessTable, Shape};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -30,14 +30,14 @@ pub(super) struct Group {
     owner: u32,
     pub(super) memory: OwnedFd,
     pub(super) doorbell: OwnedFd,
-    roster: Roster,
-    /// Of each number the pid that the worker was last told is gone; it may still stand in the roster.
+    processes: ProcessTable,
+    /// Of each number the pid that the worker was last told is gone; it may still stand in the process table.
     told_gone: BTreeMap<u32, u32>,
 }
 
 impl Group {
     fn is_reserved_for(&self, index: u32, pid: u32) -> bool {
-        self.roster.reserved().contains(&(index, pid))
+        self.processes.reserved().contains(&(index, pid))
     }
 
     /// Whether a process of this group can have made process `pid`: it is of the group's user, or
@@ -48,7 +48,7 @@ impl Group {
 
     /// A child is announced that is not known yet.
     fn expects_child(&self) -> bool {
-        self.roster.reserved().iter().any(|(index, pid)| self.told_gone.get(index) != Some(pid))
+        self.processes.reserved().iter().any(|(index, pid)| self.told_gone.get(index) != Some(pid))
     }
 }
 
@@ -75,7 +75,7 @@ impl Members {
     /// What process `pid` is to the group with this token, if there is one.
     pub(super) fn standing(&self, token: &[u8; 16], pid: u32) -> Option<Standing> {
         let (region, group) = self.groups.iter().find(|(_, group)| group.token == *token)?;
-        let is_reserved = || group.roster.reserved().iter().any(|&(_, expected)| expected == pid);
+        let is_reserved = || group.processes.reserved().iter().any(|&(_, expected)| expected == pid);
         Some(Standing { owner: group.owner, is_kin: is_reserved() || self.descends(*region, pid) })
     }
 
@@ -103,7 +103,7 @@ impl Members {
             None => self.make_group(token, peer)?,
         };
         let group = self.groups.get(&region).ok_or("the group is gone")?;
-        let index = group.roster.claim(peer.pid, wanted.or_else(|| group.roster.reserved_as(name))).ok_or_else(|| {
+        let index = group.processes.claim(peer.pid, wanted.or_else(|| group.processes.reserved_as(name))).ok_or_else(|| {
             // A worker that has stopped counts nothing.
             self.worker.quota_hit(Quota::ProcessesOfGroup, region.0).ok();
             "the application has too many processes (limits.processes_per_group)"
@@ -137,15 +137,15 @@ impl Members {
         let made =
             self.worker.attach_region(request).map_err(|error| format!("no shared memory for this application: {error}"))?;
         let RegionMemory { region, memory, doorbell, .. } = made;
-        let roster =
-            Roster::new(memory.as_fd(), self.shape).map_err(|error| format!("the shared memory cannot be mapped: {error}"))?;
-        self.groups.insert(region, Group { token, owner: peer.uid, memory, doorbell, roster, told_gone: BTreeMap::new() });
+        let processes = ProcessTable::new(memory.as_fd(), self.shape)
+            .map_err(|error| format!("the shared memory cannot be mapped: {error}"))?;
+        self.groups.insert(region, Group { token, owner: peer.uid, memory, doorbell, processes, told_gone: BTreeMap::new() });
         Ok(region)
     }
 
     /// Gives the worker the eventfd of a wait context.
     pub(super) fn context(&self, process: ProcessKey, context: u32, ringer: Arc<OwnedFd>) -> Result<(), String> {
-        self.worker.context_bell(process.region, context, ringer).map_err(|_| "the worker has stopped".to_owned())
+        self.worker.context_wake_fd(process.region, context, ringer).map_err(|_| "the worker has stopped".to_owned())
     }
 
     pub(super) fn is_watched(&self, process: ProcessKey) -> bool {
@@ -207,7 +207,7 @@ impl Members {
         let group = self.groups.get(&region)?;
         // Once the service has written its own name for the child, a second sign tells nothing new.
         let is_unmet = |&(reserved, name): &(u32, u32)| reserved == index && (name == 0 || Peer::is_foreign(name));
-        if self.processes.contains_key(&process) || !group.roster.reserved().iter().any(is_unmet) {
+        if self.processes.contains_key(&process) || !group.processes.reserved().iter().any(is_unmet) {
             return None;
         }
         let Some(number) = number else {
@@ -221,7 +221,7 @@ impl Members {
             self.refuse_process(process, number);
             return None;
         }
-        group.roster.keep_for(index, number);
+        group.processes.keep_for(index, number);
         self.processes.insert(process, Process { pid: number, pidfd: None });
         Some(process)
     }
@@ -229,7 +229,7 @@ impl Members {
     /// The process's last connection has ended, and it may live on.
     pub(super) fn disconnected(&self, process: ProcessKey) {
         if let (Some(known), Some(group)) = (self.processes.get(&process), self.groups.get(&process.region)) {
-            group.roster.keep_for(process.index, known.pid);
+            group.processes.keep_for(process.index, known.pid);
         }
     }
 

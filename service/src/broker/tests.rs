@@ -17,7 +17,7 @@ use ringway_shm::channel::{Client, Shape};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::admission::{Admission, Standing};
-use super::{AttachLimits, BellLimits, Bells, BrokerConfig, BrokerStatus, Desk, KeptLimits, start};
+use super::{AttachLimits, BrokerConfig, BrokerStatus, Desk, KeptLimits, WakeFdLimits, WakeFds, start};
 use crate::host::{Fork, Forks};
 use crate::readiness::Readiness;
 
@@ -59,7 +59,7 @@ struct House {
     worker: Option<WorkerThread>,
 }
 
-fn bell() -> Arc<OwnedFd> {
+fn wake_fd() -> Arc<OwnedFd> {
     Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("descriptors are left"))
 }
 
@@ -75,7 +75,7 @@ impl House {
             ..WorkerConfig::default()
         };
         let worker = ringway::spawn(config, Box::new(NoPorts), Box::new(TestHost(forks.clone()))).expect("memory is left");
-        let (stop, idle, status) = (bell(), bell(), Arc::<BrokerStatus>::default());
+        let (stop, idle, status) = (wake_fd(), wake_fd(), Arc::<BrokerStatus>::default());
         let broker = BrokerConfig {
             number: 0,
             admission,
@@ -83,7 +83,7 @@ impl House {
             limits: LIMITS,
             worker: worker.handle.clone(),
             forks,
-            bells: Bells::new(BellLimits { per_user: 64, all: 64 }),
+            wake_fds: WakeFds::new(WakeFdLimits { per_user: 64, all: 64 }),
             desk: Desk::start(&stop, KeptLimits { per_user: 16, all: 16 }).expect("threads are left").0,
             readiness: Readiness::new(true).expect("descriptors are left"),
             stop: stop.clone(),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use ringway::{PortError, Ports, Transport};
 
-use super::{NoSteering, Seat, SharedPorts, Steering};
+use super::{NoSteering, SharedPorts, Steering, WorkerPorts};
 
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const FOREIGN: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7));
@@ -29,8 +29,8 @@ impl Steering for Table {
     }
 }
 
-fn alone(steering: Box<dyn Steering>) -> Seat {
-    Seat::seats(steering, 1).next().expect("one was asked for")
+fn alone(steering: Box<dyn Steering>) -> WorkerPorts {
+    WorkerPorts::for_workers(steering, 1).next().expect("one was asked for")
 }
 
 fn shared() -> SharedPorts {

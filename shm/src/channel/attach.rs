@@ -6,7 +6,7 @@
 //!                                     <-  Welcome { shape, process, pid, PID namespace } + region, doorbell
 //!                                     <-  or Refused { text }
 //!   Context { index, key }            ->
-//!                                     <-  Done { key } + bell, or Refused { text }
+//!                                     <-  Done { key } + wake descriptor, or Refused { text }
 //! ```
 //! Two more are answered with `Done` or `Refused`, after which the connection goes on: `Claim { slot, purpose } + socket` shows
 //! the kernel socket that holds a port, and `Settle` asks that what was closed before be given back to the kernel.
@@ -29,7 +29,7 @@ use crate::region::Region;
 use crate::sys;
 
 pub use peer::Peer;
-pub use service::{ClientMessage, ControlConnection, ControlListener, Credentials, make_bell};
+pub use service::{ClientMessage, ControlConnection, ControlListener, Credentials, make_wake_fd};
 
 /// Bytes of every message.
 pub const MESSAGE_BYTES: usize = 256;
@@ -194,7 +194,7 @@ pub(super) struct Welcome {
     pub(super) is_foreign: bool,
     /// The inode of this process's.
     pub(super) namespace: u32,
-    pub(super) bell: OwnedFd,
+    pub(super) wake_fd: OwnedFd,
     pub(super) control: OwnedFd,
 }
 
@@ -213,7 +213,7 @@ fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd)
     let shown: Vec<BorrowedFd<'_>> = shown.iter().map(AsFd::as_fd).collect();
     sys::send_message(socket.as_fd(), &hello.0, &shown)?;
     let (message, fds) = receive_answer(socket.as_fd())?;
-    let Ok([region, bell]) = <[OwnedFd; 2]>::try_from(fds) else {
+    let Ok([region, wake_fd]) = <[OwnedFd; 2]>::try_from(fds) else {
         return Err(AttachError::Protocol("a welcome needs exactly two descriptors"));
     };
     let shape = Shape {
@@ -240,7 +240,7 @@ fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd)
         known_as,
         is_foreign,
         namespace: ours,
-        bell: place(bell, fd_floor),
+        wake_fd: place(wake_fd, fd_floor),
         control: place(socket, fd_floor),
     })
 }
@@ -303,13 +303,13 @@ fn expect_done(control: BorrowedFd<'_>) -> Result<(), AttachError> {
     if answer.kind() == KIND_DONE { Ok(()) } else { Err(AttachError::Protocol("an answer that was not asked for")) }
 }
 
-/// Names a bell to the other workers of the service; zero names none.
-pub type BellKey = [u8; 16];
+/// Names a wake descriptor to the other workers of the service; zero names none.
+pub type WakeFdKey = [u8; 16];
 
-/// How a bell is made silent again.
+/// How a wake descriptor is made silent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum BellKind {
+pub enum WakeFdKind {
     /// By epoll_wait(2): an epoll instance that watches an eventfd of the service. What the application does to it cannot
     /// make the service's write wait: flags and counter of the eventfd are out of reach, and an epoll instance is signalled
     /// without its mutex.
@@ -319,37 +319,42 @@ pub enum BellKind {
     Socket = 1,
 }
 
-impl BellKind {
-    fn from_word(word: u32) -> Option<BellKind> {
-        [BellKind::Epoll, BellKind::Socket].into_iter().find(|&kind| kind as u32 == word)
+impl WakeFdKind {
+    fn from_word(word: u32) -> Option<WakeFdKind> {
+        [WakeFdKind::Epoll, WakeFdKind::Socket].into_iter().find(|&kind| kind as u32 == word)
     }
 }
 
 /// What rings when something happens in a context: made by the service, which alone can ring it. The descriptor is readable
 /// after a ring until it is made silent.
 #[derive(Debug)]
-pub struct Bell {
+pub struct WakeFd {
     /// [`sys::silence_bell`] makes one of [`BellKind::Epoll`] silent again, [`sys::silence_socket`] the other.
     pub fd: OwnedFd,
-    /// Shown to the other workers, it has them ring the same bell.
-    pub key: BellKey,
+    /// Shown to the other workers, it has them ring the same wake descriptor.
+    pub key: WakeFdKey,
 }
 
-/// Has a context ring a new bell.
-pub(super) fn request_bell(control: BorrowedFd<'_>, context: u32, kind: BellKind, fd_floor: RawFd) -> Result<Bell, AttachError> {
-    let (message, fds) = exchange_context(control, &[context, kind as u32], BellKey::default())?;
+/// Has a context ring a new wake descriptor.
+pub(super) fn request_wake_fd(
+    control: BorrowedFd<'_>,
+    context: u32,
+    kind: WakeFdKind,
+    fd_floor: RawFd,
+) -> Result<WakeFd, AttachError> {
+    let (message, fds) = exchange_context(control, &[context, kind as u32], WakeFdKey::default())?;
     let Ok([fd]) = <[OwnedFd; 1]>::try_from(fds) else {
-        return Err(AttachError::Protocol("a bell needs exactly one descriptor"));
+        return Err(AttachError::Protocol("a wake_fd needs exactly one descriptor"));
     };
-    Ok(Bell { fd: place(fd, fd_floor), key: message.key() })
+    Ok(WakeFd { fd: place(fd, fd_floor), key: message.key() })
 }
 
-/// Has a context ring the bell that another worker has given.
-pub(super) fn share_bell(control: BorrowedFd<'_>, context: u32, key: BellKey) -> Result<(), AttachError> {
+/// Has a context ring the wake descriptor that another worker has given.
+pub(super) fn share_wake_fd(control: BorrowedFd<'_>, context: u32, key: WakeFdKey) -> Result<(), AttachError> {
     exchange_context(control, &[context], key).map(drop)
 }
 
-fn exchange_context(control: BorrowedFd<'_>, words: &[u32], key: BellKey) -> Result<(Message, Vec<OwnedFd>), AttachError> {
+fn exchange_context(control: BorrowedFd<'_>, words: &[u32], key: WakeFdKey) -> Result<(Message, Vec<OwnedFd>), AttachError> {
     let mut message = Message::new(KIND_CONTEXT, words);
     message.set_key(key);
     sys::send_message(control, &message.0, &[])?;

@@ -53,7 +53,7 @@ pub struct Client {
     namespace: u32,
     /// Index + 1 of the number that was reserved for a child that is being forked.
     reserved: AtomicU32,
-    bell: OwnedFd,
+    wake_fd: OwnedFd,
     control: AtomicI32,
     /// Serializes exchanges on the control socket: an owner word.
     control_lock: AtomicU32,
@@ -88,7 +88,7 @@ impl Client {
             is_foreign: welcome.is_foreign,
             namespace: welcome.namespace,
             reserved: AtomicU32::new(0),
-            bell: welcome.bell,
+            wake_fd: welcome.wake_fd,
             control: AtomicI32::new(welcome.control.into_raw_fd()),
             control_lock: AtomicU32::new(0),
             path: path.to_path_buf(),
@@ -135,7 +135,7 @@ impl Client {
 
     /// Descriptors that the application must not close: the control connection and the doorbell.
     pub fn internal_fds(&self) -> [RawFd; 2] {
-        [self.control_fd(), self.bell.as_raw_fd()]
+        [self.control_fd(), self.wake_fd.as_raw_fd()]
     }
 
     /// Whether the service still runs. Asks the kernel; once it is gone it stays gone. In a forked child
@@ -223,7 +223,7 @@ impl Client {
 
     fn ring_worker(&self) {
         if doorbell::must_ring(&self.map.header().worker_need_wake.0) {
-            sys::ring(self.bell.as_raw_fd());
+            sys::ring(self.wake_fd.as_raw_fd());
         }
     }
 

@@ -217,7 +217,7 @@ pub(crate) struct NumbersShared {
     pub(crate) forks_refused: Line<AtomicU32>,
 }
 
-/// One process: `state << 48 | parent << 32 | pid`; see `roster`.
+/// One process: `state << 48 | parent << 32 | pid`; see `process_table`.
 #[repr(C, align(64))]
 pub(crate) struct ProcessShared {
     pub(crate) entry: AtomicU64,

@@ -323,13 +323,13 @@ impl SlotShared {
 
     /// Of a listener that every worker has: its slot in the next worker's region; of the last one, nothing. Whether a slot
     /// is such a listener's the application must know. The word is the one that a connection has for urgent data.
-    pub fn partner(&self) -> Option<SlotIndex> {
+    pub fn member(&self) -> Option<SlotIndex> {
         self.mark_taken.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Sets [`partner`](Self::partner).
-    pub fn set_partner(&self, partner: SlotIndex) {
-        self.mark_taken.store(partner + 1, Ordering::Release);
+    /// Sets [`member`](Self::member).
+    pub fn set_partner(&self, member: SlotIndex) {
+        self.mark_taken.store(member + 1, Ordering::Release);
     }
 
     /// Whom to tell of urgent data (F_SETOWN): a kernel process number; 0: nobody.

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::thread;
 
-use super::attach::{BellKind, ClientMessage, ControlListener, make_bell};
+use super::attach::{ClientMessage, ControlListener, WakeFdKind, make_wake_fd};
 use super::*;
 use crate::{Duration, Instant, sys};
 
@@ -36,7 +36,7 @@ impl Bench {
         let doorbell = sys::event_descriptor().expect("event descriptors work here");
         let path = socket_path();
         let listener = ControlListener::bind(&path).expect("the path is free");
-        let roster = Roster::new(region.as_fd(), shape).expect("the region is of that shape");
+        let processes = ProcessTable::new(region.as_fd(), shape).expect("the region is of that shape");
         let (broker, client) = thread::scope(|scope| {
             let attaching = scope.spawn(|| Client::attach(&path, TOKEN, 0).expect("the broker says yes"));
             let broker = wait_for(|| listener.accept());
@@ -45,7 +45,7 @@ impl Bench {
                 ClientMessage::Hello { token, wanted: None, socket: Some(_), .. } => assert_eq!(token, TOKEN),
                 other => panic!("not a hello: {other:?}"),
             }
-            let process = roster.claim(std::process::id(), None).expect("a number is free");
+            let process = processes.claim(std::process::id(), None).expect("a number is free");
             broker.welcome(shape, process, region.as_fd(), doorbell.as_fd()).expect("it listens");
             (broker, attaching.join().expect("it attached"))
         });
@@ -55,21 +55,21 @@ impl Bench {
 
     /// Opens a context with its event descriptor.
     pub(super) fn context(&mut self) -> (ContextIndex, OwnedFd) {
-        let (context, bell, ringer) = self.context_without_bell();
+        let (context, wake_fd, ringer) = self.context_without_wake_fd();
         assert!(self.worker.register_context(context, ringer.into()));
-        (context, bell)
+        (context, wake_fd)
     }
 
     /// Opens a context; the worker has yet to be given the last descriptor.
-    fn context_without_bell(&self) -> (ContextIndex, OwnedFd, OwnedFd) {
-        let (ringer, bell) = make_bell(BellKind::Epoll).expect("descriptors are left");
+    fn context_without_wake_fd(&self) -> (ContextIndex, OwnedFd, OwnedFd) {
+        let (ringer, wake_fd) = make_wake_fd(WakeFdKind::Epoll).expect("descriptors are left");
         let (client, broker) = (&self.client, &self.broker);
         let (context, handed) = thread::scope(|scope| {
-            let opening = scope.spawn(|| client.open_context(Usage::OneThread, BellKind::Epoll).expect("a context is free"));
+            let opening = scope.spawn(|| client.open_context(Usage::OneThread, WakeFdKind::Epoll).expect("a context is free"));
             let ClientMessage::Context { context, key: None, .. } = wait_for(|| broker.receive()) else {
                 panic!("not a context")
             };
-            broker.give_bell([1; 16], bell.as_fd()).expect("it listens");
+            broker.give_wake_fd([1; 16], wake_fd.as_fd()).expect("it listens");
             let (opened, given) = opening.join().expect("it got its answer");
             assert_eq!(opened, context);
             (opened, given.fd)
@@ -148,7 +148,7 @@ fn a_send_is_cut_at_the_limit_and_goes_on_when_the_peer_acknowledges() {
     assert_eq!(bench.send(slot, &pattern(0, 1500)), Ok(1000));
     assert_eq!(bench.send(slot, b"more"), Err(SendError::WouldBlock));
     assert!(!bench.client.readiness(slot).writable);
-    let (context, _bell) = bench.context();
+    let (context, _wake_fd) = bench.context();
     assert_eq!(bench.client.watch(slot, context), Watch::Watching);
     assert_eq!(bench.copy_tx(slot), pattern(0, 1500)[..1000]);
     bench.worker.release_tx(slot.index, 100);
@@ -200,7 +200,7 @@ fn a_send_without_chunks_waits_and_is_signalled_when_some_come_back() {
     let all = 16 * 2048 + 16 * 256;
     assert_eq!(bench.send(hog, &vec![1; 100_000]), Ok(all));
     assert_eq!(bench.send(other, b"x"), Err(SendError::WouldBlock));
-    let (context, _bell) = bench.context();
+    let (context, _wake_fd) = bench.context();
     bench.client.watch(other, context);
     assert!(!bench.client.readiness(other).writable);
     let before = bench.client.slot(other.index).releases();
@@ -374,13 +374,13 @@ fn a_freed_slot_refuses_its_old_references_and_starts_clean() {
 fn events_are_told_once_per_take_and_ring_only_an_armed_context() {
     let mut bench = Bench::new(SHAPE);
     let slot = bench.connected(100);
-    let (context, bell) = bench.context();
+    let (context, wake_fd) = bench.context();
     bench.client.watch(slot, context);
     bench.worker.push_rx(slot.index, b"a");
     bench.worker.signal(slot.index);
     bench.worker.signal(slot.index);
     assert_eq!(bench.worker.flush_wakes(), 0, "nobody sleeps");
-    assert!(!sys::silence_bell(bell.as_raw_fd()));
+    assert!(!sys::silence_wake_fd(wake_fd.as_raw_fd()));
     assert_eq!(bench.client.next_event(context), Some(slot.index));
     assert_eq!(bench.client.next_event(context), None);
     bench.client.arm(context);
@@ -388,7 +388,7 @@ fn events_are_told_once_per_take_and_ring_only_an_armed_context() {
     bench.worker.signal(slot.index);
     assert_eq!(bench.worker.flush_wakes(), 1);
     assert_eq!(bench.worker.flush_wakes(), 0);
-    assert!(sys::silence_bell(bell.as_raw_fd()));
+    assert!(sys::silence_wake_fd(wake_fd.as_raw_fd()));
     assert_eq!(bench.client.next_event(context), Some(slot.index));
     bench.client.unwatch(slot, context);
     bench.worker.signal(slot.index);
@@ -397,17 +397,17 @@ fn events_are_told_once_per_take_and_ring_only_an_armed_context() {
 
 /// Flags of a description are shared by all who have it: an application that had the eventfd could make writes to it wait.
 #[test]
-fn nothing_that_an_application_does_to_its_bell_makes_the_worker_wait() {
+fn nothing_that_an_application_does_to_its_wake_fd_makes_the_worker_wait() {
     let mut bench = Bench::new(SHAPE);
     let slot = bench.connected(1024);
-    let (context, bell) = bench.context();
+    let (context, wake_fd) = bench.context();
     bench.client.watch(slot, context);
     // SAFETY: plain calls on a descriptor that the test owns.
     unsafe {
-        assert_eq!(libc::fcntl(bell.as_raw_fd(), libc::F_SETFL, 0), 0);
+        assert_eq!(libc::fcntl(wake_fd.as_raw_fd(), libc::F_SETFL, 0), 0);
         let most = (u64::MAX - 1).to_ne_bytes();
-        assert!(libc::write(bell.as_raw_fd(), most.as_ptr().cast(), 8) < 0, "it cannot be rung, or filled, from here");
-        assert!(libc::read(bell.as_raw_fd(), [0u8; 8].as_mut_ptr().cast(), 8) < 0);
+        assert!(libc::write(wake_fd.as_raw_fd(), most.as_ptr().cast(), 8) < 0, "it cannot be rung, or filled, from here");
+        assert!(libc::read(wake_fd.as_raw_fd(), [0u8; 8].as_mut_ptr().cast(), 8) < 0);
     }
     for byte in 0..4 {
         bench.client.arm(context);
@@ -416,18 +416,18 @@ fn nothing_that_an_application_does_to_its_bell_makes_the_worker_wait() {
         assert_eq!(bench.worker.flush_wakes(), 1, "nobody has taken the ring before");
         assert_eq!(bench.client.next_event(context), Some(slot.index));
     }
-    assert!(sys::silence_bell(bell.as_raw_fd()) && !sys::silence_bell(bell.as_raw_fd()));
+    assert!(sys::silence_wake_fd(wake_fd.as_raw_fd()) && !sys::silence_wake_fd(wake_fd.as_raw_fd()));
     bench.client.arm(context);
     bench.worker.signal(slot.index);
     assert_eq!(bench.worker.flush_wakes(), 1);
-    assert!(sys::silence_bell(bell.as_raw_fd()), "a bell that was silent rings again");
+    assert!(sys::silence_wake_fd(wake_fd.as_raw_fd()), "a wake_fd that was silent rings again");
 }
 
 #[test]
-fn an_event_from_before_the_bell_was_known_is_rung_when_it_is() {
+fn an_event_from_before_the_wake_fd_was_known_is_rung_when_it_is() {
     let mut bench = Bench::new(SHAPE);
     let slot = bench.connected(1024);
-    let (context, _bell, ringer) = bench.context_without_bell();
+    let (context, _wake_fd, ringer) = bench.context_without_wake_fd();
     bench.client.watch(slot, context);
     bench.client.arm(context);
     bench.worker.push_rx(slot.index, b"early");
@@ -487,10 +487,10 @@ fn the_last_holder_is_told_and_children_hold_from_before_they_exist() {
     assert!(!bench.client.release(slot.index), "the child still has it");
     let child = 1;
     assert_eq!(bench.requests(), [Operation::Forked { process: child, pid: 4_000_000 }]);
-    let roster = Roster::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
-    assert_eq!(roster.claim(4_000_000, None), Some(child), "the child, or what it executes, finds its number by its pid");
+    let processes = ProcessTable::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
+    assert_eq!(processes.claim(4_000_000, None), Some(child), "the child, or what it executes, finds its number by its pid");
     assert_eq!(bench.worker.process_gone(child), Gone { orphans: vec![slot.index], ..Gone::default() });
-    assert_eq!(roster.claim(7, Some(child)), Some(child), "a free number");
+    assert_eq!(processes.claim(7, Some(child)), Some(child), "a free number");
 }
 
 #[test]
@@ -515,8 +515,8 @@ fn a_reference_in_flight_holds_a_socket_that_its_sender_has_closed() {
 fn a_reference_in_flight_outlives_its_sender() {
     let mut bench = Bench::new(SHAPE);
     let (passed, closed) = (bench.connected(100), bench.connected(100));
-    let roster = Roster::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
-    let other = roster.claim(1, None).expect("a number is free");
+    let processes = ProcessTable::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
+    let other = processes.claim(1, None).expect("a number is free");
     assert!(bench.client.pass(passed));
     assert!(!bench.client.release(passed.index));
     let gone = bench.worker.process_gone(bench.client.process());
@@ -536,9 +536,9 @@ fn a_reference_in_flight_outlives_its_sender() {
 fn a_dead_process_loses_locks_contexts_and_sockets() {
     let mut bench = Bench::new(SHAPE);
     let (alone, shared) = (bench.connected(100), bench.connected(100));
-    let (context, _bell) = bench.context();
-    let roster = Roster::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
-    let other = roster.claim(1, None).expect("a number is free");
+    let (context, _wake_fd) = bench.context();
+    let processes = ProcessTable::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
+    let other = processes.claim(1, None).expect("a number is free");
     bench.client.map_for_tests().hold(other, shared.index);
     let owner = lock::owner_word(bench.client.process(), 9);
     bench.client.slot(shared.index).rx_lock.store(owner, crate::sync::Ordering::SeqCst);
@@ -548,7 +548,7 @@ fn a_dead_process_loses_locks_contexts_and_sockets() {
     assert_eq!(gone, Gone { orphans: vec![alone.index], torn: vec![shared.index], revisit: vec![] });
     assert_eq!(bench.client.slot(shared.index).unsent(), 0, "bytes that never were pushed do not count");
     assert_eq!(bench.send(shared, b"free again"), Ok(10));
-    let (again, _bell) = bench.context();
+    let (again, _wake_fd) = bench.context();
     assert_eq!(again, context, "the context is free again");
 }
 
@@ -570,8 +570,8 @@ fn a_process_that_dies_while_accepting_loses_no_connection() {
     let owner = lock::owner_word(bench.client.process(), 1);
     bench.client.slot(listener.index).rx_lock.store(owner, crate::sync::Ordering::SeqCst);
     bench.client.slot(listener.index).rx_head.store(0, crate::sync::Ordering::SeqCst);
-    let roster = Roster::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
-    let other = roster.claim(1, None).expect("a number is free");
+    let processes = ProcessTable::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
+    let other = processes.claim(1, None).expect("a number is free");
     bench.client.map_for_tests().hold(other, listener.index);
     let gone = bench.worker.process_gone(bench.client.process());
     assert_eq!(gone.orphans, [children[0].index]);
@@ -649,8 +649,8 @@ fn bytes_of_a_process_that_died_before_it_announced_them_are_looked_at() {
     bench.send(slot, b"written").expect("there is room");
     // The announcement is lost with the process.
     bench.requests();
-    let roster = Roster::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
-    let other = roster.claim(1, None).expect("a number is free");
+    let processes = ProcessTable::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
+    let other = processes.claim(1, None).expect("a number is free");
     bench.client.map_for_tests().hold(other, slot.index);
     let gone = bench.worker.process_gone(bench.client.process());
     assert_eq!(gone.revisit, [slot.index]);
@@ -681,7 +681,8 @@ fn a_socket_is_closed_by_the_last_of_many_processes() {
     let mut bench = Bench::new(SHAPE);
     let slot = bench.connected(100);
     let map = bench.client.map_for_tests();
-    let others: Vec<u32> = (0..400).map(|_| roster::allocate(map, roster::ATTACHED).expect("a number is free")).collect();
+    let others: Vec<u32> =
+        (0..400).map(|_| process_table::allocate(map, process_table::ATTACHED).expect("a number is free")).collect();
     let far = others[399];
     let same_column = others.iter().copied().find(|other| other % 64 == far % 64).expect("there are several");
     assert_ne!(far, same_column);
@@ -698,12 +699,12 @@ fn a_socket_is_closed_by_the_last_of_many_processes() {
 fn a_region_names_as_many_processes_as_the_contract_says() {
     let mut bench = Bench::new(SHAPE);
     let map = bench.client.map_for_tests();
-    let all: Vec<u32> = std::iter::from_fn(|| roster::allocate(map, roster::ATTACHED)).collect();
+    let all: Vec<u32> = std::iter::from_fn(|| process_table::allocate(map, process_table::ATTACHED)).collect();
     assert_eq!(all.len() as u32, PROCESSES - 1, "one is the test's");
     let last = *all.last().expect("there are some");
     assert_eq!(lock::owner_process(lock::owner_word(last, 0)), Some(last));
     bench.worker.process_gone(last);
-    assert_eq!(roster::allocate(bench.client.map_for_tests(), roster::ATTACHED), Some(last));
+    assert_eq!(process_table::allocate(bench.client.map_for_tests(), process_table::ATTACHED), Some(last));
 }
 
 /// Nobody looks again and again whether a full queue has become shorter.

@@ -39,12 +39,12 @@ pub struct Attachment {
     tx: transmit::Taken,
     lender: Arc<lend::Lender>,
     rooms: Arc<room::Rooms>,
-    signals: signal::Bells,
+    signals: signal::WakeFds,
     violations: u64,
 }
 
 impl Attachment {
-    /// Makes a region; the descriptor is for [`attach`](super::attach) and [`Roster`](super::Roster).
+    /// Makes a region; the descriptor is for [`attach`](super::attach) and [`ProcessTable`](super::ProcessTable).
     ///
     /// # Errors
     /// What the kernel says; `InvalidInput` for a shape that cannot be.
@@ -63,7 +63,7 @@ impl Attachment {
             requests: request::Cursors::new(),
             rx: receive::Leases::new(&shape),
             tx: transmit::Taken::new(&shape),
-            signals: signal::Bells::new(),
+            signals: signal::WakeFds::new(),
             violations: 0,
         };
         attachment.limit_processes(PROCESSES);

@@ -54,7 +54,7 @@ fn a_sleeper_is_woken_once() {
     assert!(a.flush());
     assert!(a.send(1, [&b"z"[..]].into_iter()));
     assert!(!a.flush(), "woken already");
-    assert!(sys::silence(b.bell().as_raw_fd()));
+    assert!(sys::silence(b.wake_fd().as_raw_fd()));
 }
 
 #[test]

@@ -20,13 +20,13 @@ pub(super) fn play(round: &mut Round) -> io::Result<()> {
     let token = round.token();
     connection.greet(token)?;
     let mut descriptors = connection.receive()?.into_iter();
-    let (Some(region), Some(bell)) = (descriptors.next(), descriptors.next()) else {
+    let (Some(region), Some(wake_fd)) = (descriptors.next(), descriptors.next()) else {
         return Err(io::Error::other("refused"));
     };
     let region = File::from(region);
     let bytes = region.metadata()?.len();
     assert!(ftruncate(&region, bytes / 2).is_err(), "the region can be shrunk under the worker");
-    let mut bell = File::from(bell);
+    let mut wake_fd = File::from(wake_fd);
     let pages = touched(&region, bytes)?;
     if round.random.number().is_multiple_of(8) {
         // Any part that the kernel removes reads as zeros.
@@ -39,7 +39,7 @@ pub(super) fn play(round: &mut Round) -> io::Result<()> {
             region.write_at(&word, place)?;
         }
         // A full doorbell would block; this one belongs to the service.
-        io::Write::write(&mut bell, &1u64.to_ne_bytes()).ok();
+        io::Write::write(&mut wake_fd, &1u64.to_ne_bytes()).ok();
     }
     Ok(())
 }

@@ -5,20 +5,20 @@ use super::*;
 fn three_hundred_seeds() {
     let failures = Mutex::new(Vec::new());
     let soak = Soak { seed: 1_000, count: 300, span: None, threads: 2 };
-    let tally = soak.run(&|seed, failure| failures.lock().expect("no panic").push(format!("seed {seed}: {failure}")));
+    let totals = soak.run(&|seed, failure| failures.lock().expect("no panic").push(format!("seed {seed}: {failure}")));
     assert!(failures.lock().expect("no panic").is_empty(), "{failures:?}");
-    assert_eq!((tally.runs, tally.failed), (300, 0));
-    assert!(tally.received_bytes > 1_000_000 && tally.segments > 10_000, "{tally:?}");
+    assert_eq!((totals.runs, totals.failed), (300, 0));
+    assert!(totals.received_bytes > 1_000_000 && totals.segments > 10_000, "{totals:?}");
 }
 
 /// The number of threads affects only the time.
 #[test]
 fn threads_change_nothing() {
-    let tally = |threads| {
+    let totals = |threads| {
         let soak = Soak { seed: 1, count: 12, span: None, threads };
-        Tally { millis: 0, ..soak.run(&|seed, failure| panic!("seed {seed}: {failure}")) }
+        Totals { millis: 0, ..soak.run(&|seed, failure| panic!("seed {seed}: {failure}")) }
     };
-    assert_eq!(tally(1), tally(3));
+    assert_eq!(totals(1), totals(3));
 }
 
 /// Reads valid times and refuses invalid ones.

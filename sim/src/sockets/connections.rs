@@ -52,10 +52,10 @@ impl Machine {
     }
 
     fn install_socket(&mut self, socket: Socket) -> i32 {
-        let cookie = self.next_cookie;
-        self.next_cookie += 1;
-        self.sockets.insert(cookie, socket);
-        self.install(Descriptor::Socket(cookie))
+        let user_token = self.next_token;
+        self.next_token += 1;
+        self.sockets.insert(user_token, socket);
+        self.install(Descriptor::Socket(user_token))
     }
 
     /// bind(2)
@@ -92,9 +92,9 @@ impl Machine {
     }
 
     fn do_listen(&mut self, fd: i32, backlog: i32) -> Result<i64, i32> {
-        let cookie = self.cookie(fd)?;
+        let user_token = self.user_token(fd)?;
         let port = self.free_port();
-        let socket = self.sockets.get_mut(&cookie).ok_or(libc::EBADF)?;
+        let socket = self.sockets.get_mut(&user_token).ok_or(libc::EBADF)?;
         match socket.phase {
             Phase::Listening => return Ok(0),
             Phase::Fresh => {}
@@ -104,7 +104,7 @@ impl Machine {
         let local = *socket.bound.get_or_insert(SocketAddr::new(any, port));
         // Linux queues one connection more than the backlog.
         let backlog = u32::try_from(backlog).unwrap_or(4_096).min(4_096).saturating_add(1);
-        let id = self.stack.listen(stack_address(local), backlog, socket.options, cookie).map_err(|error| match error {
+        let id = self.stack.listen(stack_address(local), backlog, socket.options, user_token).map_err(|error| match error {
             ListenError::InUse => libc::EADDRINUSE,
             ListenError::Full => libc::ENOBUFS,
             ListenError::NotLocal => libc::EADDRNOTAVAIL,
@@ -116,15 +116,15 @@ impl Machine {
     }
 
     pub(super) fn try_accept(&mut self, fd: i32, flags: i32) -> Option<Answer> {
-        let cookie = match self.cookie(fd) {
-            Ok(cookie) => cookie,
+        let user_token = match self.user_token(fd) {
+            Ok(user_token) => user_token,
             Err(errno) => return Some(Answer::error(errno)),
         };
-        let listener = self.sockets.get(&cookie).expect("a descriptor's socket lives");
+        let listener = self.sockets.get(&user_token).expect("a descriptor's socket lives");
         let (Phase::Listening, Some(id)) = (listener.phase, listener.id) else { return Some(Answer::error(libc::EINVAL)) };
         let (inet6, nonblocking, options) = (listener.inet6, listener.nonblocking, listener.options);
         let remembered = listener.remembered.clone();
-        match self.stack.accept(id, self.next_cookie) {
+        match self.stack.accept(id, self.next_token) {
             Ok(accepted) => {
                 let mut socket = self.fresh(inet6, flags & libc::SOCK_NONBLOCK != 0);
                 socket.phase = Phase::Connected;
@@ -148,15 +148,15 @@ impl Machine {
     }
 
     pub(super) fn try_connect(&mut self, fd: i32, to: SocketAddr, begun: &mut bool) -> Option<Answer> {
-        let cookie = match self.cookie(fd) {
-            Ok(cookie) => cookie,
+        let user_token = match self.user_token(fd) {
+            Ok(user_token) => user_token,
             Err(errno) => return Some(Answer::error(errno)),
         };
-        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+        let socket = self.sockets.get_mut(&user_token).expect("a descriptor's socket lives");
         match socket.phase {
             Phase::Fresh => {
-                let answer = self.begin_connect(cookie, to, begun);
-                if self.is_connect_deferred(cookie) { Some(Answer::value(0)) } else { answer }
+                let answer = self.begin_connect(user_token, to, begun);
+                if self.is_connect_deferred(user_token) { Some(Answer::value(0)) } else { answer }
             }
             Phase::Connecting if socket.nonblocking => Some(Answer::error(libc::EALREADY)),
             Phase::Connecting => None,
@@ -168,16 +168,16 @@ impl Machine {
             Phase::Closed if socket.error != 0 => Some(Answer::error(std::mem::take(&mut socket.error))),
             Phase::Closed if !socket.reported => {
                 socket.phase = Phase::Fresh;
-                self.begin_connect(cookie, to, begun)
+                self.begin_connect(user_token, to, begun)
             }
             Phase::Listening | Phase::Closed => Some(Answer::error(libc::EISCONN)),
         }
     }
 
-    pub(super) fn begin_connect(&mut self, cookie: u64, to: SocketAddr, begun: &mut bool) -> Option<Answer> {
-        let socket = self.sockets.get_mut(&cookie).expect("the caller has found it");
+    pub(super) fn begin_connect(&mut self, user_token: u64, to: SocketAddr, begun: &mut bool) -> Option<Answer> {
+        let socket = self.sockets.get_mut(&user_token).expect("the caller has found it");
         let local = socket.bound.map(stack_address);
-        match self.stack.connect(self.now, local, stack_address(to), socket.options, cookie) {
+        match self.stack.connect(self.now, local, stack_address(to), socket.options, user_token) {
             Ok(id) => {
                 *begun = true;
                 socket.id = Some(id);
@@ -225,8 +225,8 @@ impl Machine {
 
     fn do_shutdown(&mut self, fd: i32, how: i32) -> Result<i64, i32> {
         let now = self.now;
-        let cookie = self.cookie(fd)?;
-        let socket = self.sockets.get_mut(&cookie).ok_or(libc::EBADF)?;
+        let user_token = self.user_token(fd)?;
+        let socket = self.sockets.get_mut(&user_token).ok_or(libc::EBADF)?;
         if !matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR) {
             return Err(libc::EINVAL);
         }
@@ -253,8 +253,8 @@ impl Machine {
     /// close(2)
     pub fn close(&mut self, fd: i32) -> Answer {
         let Some(descriptor) = self.descriptors.remove(&fd) else { return Answer::error(libc::EBADF) };
-        if let Descriptor::Socket(cookie) = descriptor {
-            let socket = self.sockets.remove(&cookie).expect("a descriptor's socket lives");
+        if let Descriptor::Socket(user_token) = descriptor {
+            let socket = self.sockets.remove(&user_token).expect("a descriptor's socket lives");
             if let Some(id) = socket.id {
                 // Bytes taken from the stack that no program has read count as unread.
                 let unread = !socket.stash.is_empty();

@@ -76,8 +76,8 @@ impl Machine {
     }
 
     /// connect(2) with TCP_FASTOPEN_CONNECT: returns true when the SYN waits for data and the call is done at once.
-    pub(super) fn is_connect_deferred(&mut self, cookie: u64) -> bool {
-        let Some(socket) = self.sockets.get_mut(&cookie) else { return false };
+    pub(super) fn is_connect_deferred(&mut self, user_token: u64) -> bool {
+        let Some(socket) = self.sockets.get_mut(&user_token) else { return false };
         let waits = socket.id.is_some_and(|id| self.stack.fast_open_room(id).is_some());
         if waits {
             socket.phase = Phase::Connected;
@@ -87,20 +87,20 @@ impl Machine {
     }
 
     /// Returns the number of bytes that a SYN takes, while it waits for them.
-    pub(super) fn waiting_syn(&mut self, cookie: u64) -> Option<usize> {
-        let id = self.sockets.get(&cookie).and_then(|socket| socket.id)?;
+    pub(super) fn waiting_syn(&mut self, user_token: u64) -> Option<usize> {
+        let id = self.sockets.get(&user_token).and_then(|socket| socket.id)?;
         self.stack.fast_open_room(id)
     }
 
     /// Sends the SYN with `first`; further data of the call waits for the end of the handshake.
-    pub(super) fn send_with_syn(&mut self, cookie: u64, first: &[u8], done: &mut usize, flags: i32) -> Option<Answer> {
-        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+    pub(super) fn send_with_syn(&mut self, user_token: u64, first: &[u8], done: &mut usize, flags: i32) -> Option<Answer> {
+        let socket = self.sockets.get_mut(&user_token).expect("a descriptor's socket lives");
         let dont_wait = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
         socket.phase = Phase::Connecting;
-        let sent = self.push(cookie, first, done, flags);
+        let sent = self.push(user_token, first, done, flags);
         if first.is_empty() {
             // Without data it is an ordinary connect.
-            if let Some(id) = self.sockets.get(&cookie).and_then(|socket| socket.id)
+            if let Some(id) = self.sockets.get(&user_token).and_then(|socket| socket.id)
                 && self.stack.send_with(id, 0, &mut |_| {}).is_err()
             {
                 return Some(Answer::error(libc::EPIPE));
@@ -110,7 +110,7 @@ impl Machine {
         if dont_wait {
             return sent;
         }
-        self.sockets.get_mut(&cookie).expect("a descriptor's socket lives").blocked = true;
+        self.sockets.get_mut(&user_token).expect("a descriptor's socket lives").blocked = true;
         None
     }
 
@@ -124,15 +124,15 @@ impl Machine {
         flags: i32,
     ) -> Option<Answer> {
         let (done, begun) = progress;
-        let cookie = match self.cookie(fd) {
-            Ok(cookie) => cookie,
+        let user_token = match self.user_token(fd) {
+            Ok(user_token) => user_token,
             Err(errno) => return Some(Answer::error(errno)),
         };
         let flags = flags & !libc::MSG_FASTOPEN;
         if *begun {
             return self.try_send(fd, bytes, done, flags);
         }
-        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+        let socket = self.sockets.get_mut(&user_token).expect("a descriptor's socket lives");
         let Some(to) = to.filter(|_| self.config.fast_open.client) else { return Some(Answer::error(libc::EOPNOTSUPP)) };
         let waits = socket.id.is_some_and(|id| self.stack.fast_open_room(id).is_some());
         match socket.phase {
@@ -148,14 +148,14 @@ impl Machine {
         let dont_wait = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
         let before = socket.options.fast_open;
         socket.options.fast_open = true;
-        let refused = self.begin_connect(cookie, to, begun);
-        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+        let refused = self.begin_connect(user_token, to, begun);
+        let socket = self.sockets.get_mut(&user_token).expect("a descriptor's socket lives");
         socket.options.fast_open = before;
         let Some(id) = socket.id.filter(|_| *begun) else { return refused };
         let Some(room) = self.stack.fast_open_room(id) else {
             socket.blocked = !dont_wait;
             return dont_wait.then(|| Answer::error(libc::EINPROGRESS));
         };
-        self.send_with_syn(cookie, &bytes[..room.min(bytes.len())], done, flags)
+        self.send_with_syn(user_token, &bytes[..room.min(bytes.len())], done, flags)
     }
 }

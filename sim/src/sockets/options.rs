@@ -111,7 +111,7 @@ impl Machine {
 
     /// Returns O_NONBLOCK of the descriptor.
     pub fn nonblocking(&mut self, fd: i32) -> Result<bool, i32> {
-        if self.descriptors.contains_key(&fd) && self.cookie(fd).is_err() {
+        if self.descriptors.contains_key(&fd) && self.user_token(fd).is_err() {
             return Ok(false);
         }
         self.socket_of(fd).map(|socket| socket.nonblocking)
@@ -119,7 +119,7 @@ impl Machine {
 
     /// Sets O_NONBLOCK.
     pub fn set_nonblocking(&mut self, fd: i32, on: bool) -> Answer {
-        if self.descriptors.contains_key(&fd) && self.cookie(fd).is_err() {
+        if self.descriptors.contains_key(&fd) && self.user_token(fd).is_err() {
             return Answer::value(0);
         }
         let set = |socket: &mut Socket| {

@@ -10,8 +10,8 @@ impl Machine {
         if let Some(Descriptor::Pipe(index, writes)) = self.descriptors.get(&fd) {
             return if *writes { Some(Answer::error(libc::EBADF)) } else { Some(self.take_from_pipe(*index, count)) };
         }
-        let cookie = match self.cookie(fd) {
-            Ok(cookie) => cookie,
+        let user_token = match self.user_token(fd) {
+            Ok(user_token) => user_token,
             Err(errno) => return Some(Answer::error(errno)),
         };
         if flags & libc::MSG_ERRQUEUE != 0 {
@@ -19,38 +19,38 @@ impl Machine {
             return Some(Answer::error(libc::EAGAIN));
         }
         if flags & libc::MSG_OOB != 0 {
-            return Some(self.receive_urgent(cookie, count, flags));
+            return Some(self.receive_urgent(user_token, count, flags));
         }
-        self.fill_stash(cookie, count);
-        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+        self.fill_stash(user_token, count);
+        let socket = self.sockets.get_mut(&user_token).expect("a descriptor's socket lives");
         if matches!(socket.phase, Phase::Fresh | Phase::Listening) {
             return Some(Answer::error(libc::ENOTCONN));
         }
         let wanted = if flags & libc::MSG_WAITALL != 0 && !socket.end_of_stream { count } else { count.min(1) };
-        let (hole, limit) = self.approach_mark(cookie, count);
+        let (hole, limit) = self.approach_mark(user_token, count);
         if hole > 0 && flags & libc::MSG_PEEK == 0 {
-            self.step_over(cookie);
+            self.step_over(user_token);
         }
-        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+        let socket = self.sockets.get_mut(&user_token).expect("a descriptor's socket lives");
         let count = count.min(limit);
         let wanted = wanted.min(limit);
         if socket.stash.len() >= wanted.max(1) || (count == 0 && !socket.stash.is_empty()) {
-            return Some(self.take(cookie, count, flags));
+            return Some(self.take(user_token, count, flags));
         }
         if socket.error != 0 && !socket.end_of_stream {
             return Some(Answer::error(std::mem::take(&mut socket.error)));
         }
         let over = socket.end_of_stream || socket.read_shut || socket.phase == Phase::Closed;
         if over {
-            return Some(self.take(cookie, count, flags));
+            return Some(self.take(user_token, count, flags));
         }
         let dont_wait = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
         dont_wait.then(|| Answer::error(libc::EAGAIN))
     }
 
     /// Takes frames from the stack until `count` bytes are in the stash.
-    fn fill_stash(&mut self, cookie: u64, count: usize) {
-        let socket = self.sockets.get_mut(&cookie).expect("the caller has found it");
+    fn fill_stash(&mut self, user_token: u64, count: usize) {
+        let socket = self.sockets.get_mut(&user_token).expect("the caller has found it");
         let Some(id) = socket.id.filter(|_| socket.phase != Phase::Listening) else { return };
         while socket.stash.len() < count.max(1) {
             match self.stack.take_frame(id) {
@@ -64,8 +64,8 @@ impl Machine {
         }
     }
 
-    fn take(&mut self, cookie: u64, count: usize, flags: i32) -> Answer {
-        let socket = self.sockets.get_mut(&cookie).expect("the caller has found it");
+    fn take(&mut self, user_token: u64, count: usize, flags: i32) -> Answer {
+        let socket = self.sockets.get_mut(&user_token).expect("the caller has found it");
         let count = count.min(socket.stash.len());
         let bytes: Vec<u8> = if flags & libc::MSG_PEEK != 0 {
             socket.stash.iter().take(count).copied().collect()
@@ -99,24 +99,24 @@ impl Machine {
             }
             return Some(Answer::error(libc::EBADF));
         }
-        let cookie = match self.cookie(fd) {
-            Ok(cookie) => cookie,
+        let user_token = match self.user_token(fd) {
+            Ok(user_token) => user_token,
             Err(errno) => return Some(Answer::error(errno)),
         };
-        match self.sendable(cookie, *done) {
+        match self.sendable(user_token, *done) {
             Ok(false) => {}
-            Ok(true) => return self.would_block(cookie, *done, flags),
+            Ok(true) => return self.would_block(user_token, *done, flags),
             Err(answer) => return Some(*answer),
         }
-        if let Some(room) = self.waiting_syn(cookie) {
-            return self.send_with_syn(cookie, &bytes[..room.min(bytes.len())], done, flags);
+        if let Some(room) = self.waiting_syn(user_token) {
+            return self.send_with_syn(user_token, &bytes[..room.min(bytes.len())], done, flags);
         }
-        self.push(cookie, bytes, done, flags)
+        self.push(user_token, bytes, done, flags)
     }
 
     /// Returns false when a send must wait for the handshake; an error when it is impossible.
-    fn sendable(&mut self, cookie: u64, done: usize) -> Result<bool, Box<Answer>> {
-        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+    fn sendable(&mut self, user_token: u64, done: usize) -> Result<bool, Box<Answer>> {
+        let socket = self.sockets.get_mut(&user_token).expect("a descriptor's socket lives");
         // Data that a SYN carried does not count when no connection was established.
         if done > 0 && socket.opened && (socket.error != 0 || socket.phase == Phase::Closed) {
             return Err(Answer::value(done as i64).into());
@@ -132,8 +132,8 @@ impl Machine {
         }
     }
 
-    fn would_block(&mut self, cookie: u64, done: usize, flags: i32) -> Option<Answer> {
-        let socket = self.sockets.get_mut(&cookie).expect("the caller has found it");
+    fn would_block(&mut self, user_token: u64, done: usize, flags: i32) -> Option<Answer> {
+        let socket = self.sockets.get_mut(&user_token).expect("the caller has found it");
         if !(socket.nonblocking || flags & libc::MSG_DONTWAIT != 0) {
             socket.blocked = true;
             return None;
@@ -141,14 +141,14 @@ impl Machine {
         Some(if done > 0 { Answer::value(done as i64) } else { Answer::error(libc::EAGAIN) })
     }
 
-    pub(super) fn push(&mut self, cookie: u64, bytes: &[u8], done: &mut usize, flags: i32) -> Option<Answer> {
-        let socket = self.sockets.get(&cookie).expect("the caller has found it");
+    pub(super) fn push(&mut self, user_token: u64, bytes: &[u8], done: &mut usize, flags: i32) -> Option<Answer> {
+        let socket = self.sockets.get(&user_token).expect("the caller has found it");
         let Some(id) = socket.id else { return Some(Answer::error(libc::EPIPE)) };
         // A waiting sender is woken when a third of the buffer is free.
         if socket.blocked && !self.stack.readiness(id).writable {
-            return self.would_block(cookie, *done, flags);
+            return self.would_block(user_token, *done, flags);
         }
-        self.hold(cookie, flags & libc::MSG_MORE != 0 && !bytes.is_empty());
+        self.hold(user_token, flags & libc::MSG_MORE != 0 && !bytes.is_empty());
         if flags & libc::MSG_OOB != 0 {
             let room = (bytes.len() - *done).min(self.stack.send_space(id));
             self.stack.mark_urgent(id, i32::try_from(room).unwrap_or(i32::MAX));
@@ -161,18 +161,18 @@ impl Machine {
             };
             match self.stack.send_with(id, bytes.len() - *done, &mut copy) {
                 Ok(count) => *done += count,
-                Err(SendError::WouldBlock) => return self.would_block(cookie, *done, flags),
+                Err(SendError::WouldBlock) => return self.would_block(user_token, *done, flags),
                 Err(SendError::Closed | SendError::NotConnected) => return Some(Answer::error(libc::EPIPE)),
             }
         }
-        self.sockets.get_mut(&cookie).expect("the caller has found it").blocked = false;
+        self.sockets.get_mut(&user_token).expect("the caller has found it").blocked = false;
         Some(Answer::value(bytes.len() as i64))
     }
 
     /// MSG_MORE corks until the next send without it, the next packet that arrives, or a retransmission timeout.
-    fn hold(&mut self, cookie: u64, more: bool) {
+    fn hold(&mut self, user_token: u64, more: bool) {
         let now = self.now;
-        let socket = self.sockets.get_mut(&cookie).expect("the caller has found it");
+        let socket = self.sockets.get_mut(&user_token).expect("the caller has found it");
         let Some(id) = socket.id else { return };
         if more {
             let timeout_us = self.stack.info(id).map_or(200_000, |info| info.rto_us);

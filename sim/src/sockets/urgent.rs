@@ -4,9 +4,9 @@ use super::{Answer, Machine, Phase, Socket};
 
 impl Machine {
     /// recv(2) with MSG_OOB (net/ipv4/tcp.c, tcp_recv_urg): never waits.
-    pub(super) fn receive_urgent(&mut self, cookie: u64, count: usize, flags: i32) -> Answer {
-        let mark = self.mark(cookie);
-        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+    pub(super) fn receive_urgent(&mut self, user_token: u64, count: usize, flags: i32) -> Answer {
+        let mark = self.mark(user_token);
+        let socket = self.sockets.get_mut(&user_token).expect("a descriptor's socket lives");
         if socket.phase == Phase::Listening {
             return Answer::error(libc::ENOTCONN);
         }
@@ -27,17 +27,17 @@ impl Machine {
     }
 
     /// Returns the number of bytes in front of the urgent one, and that byte.
-    fn mark(&self, cookie: u64) -> Option<(u32, Option<u8>)> {
-        let socket = self.sockets.get(&cookie)?;
+    fn mark(&self, user_token: u64) -> Option<(u32, Option<u8>)> {
+        let socket = self.sockets.get(&user_token)?;
         let urgent = self.stack.urgent(socket.id?)?;
         let distance = urgent.at.wrapping_sub(socket.read);
         (distance.cast_signed() >= 0).then_some((distance, urgent.byte))
     }
 
     /// Returns the number of bytes that the reader skips, and how many of `count` it may then read.
-    pub(super) fn approach_mark(&mut self, cookie: u64, count: usize) -> (usize, usize) {
-        let mark = self.mark(cookie);
-        let socket = self.sockets.get(&cookie).expect("a descriptor's socket lives");
+    pub(super) fn approach_mark(&mut self, user_token: u64, count: usize) -> (usize, usize) {
+        let mark = self.mark(user_token);
+        let socket = self.sockets.get(&user_token).expect("a descriptor's socket lives");
         match mark {
             None => (0, count),
             Some((0, _)) if count == 0 || is_in_line(socket) => (0, count),
@@ -47,8 +47,8 @@ impl Machine {
     }
 
     /// Skips the urgent byte, which is next and not for this reader.
-    pub(super) fn step_over(&mut self, cookie: u64) {
-        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+    pub(super) fn step_over(&mut self, user_token: u64) {
+        let socket = self.sockets.get_mut(&user_token).expect("a descriptor's socket lives");
         if socket.stash.pop_front().is_some() {
             socket.read = socket.read.wrapping_add(1);
             if let Some(id) = socket.id {
@@ -59,21 +59,21 @@ impl Machine {
 
     /// Returns how many of `there` bytes SIOCINQ counts (net/ipv4/tcp.h, tcp_inq).
     pub(super) fn before_mark(&mut self, fd: i32, there: usize) -> usize {
-        let Ok(cookie) = self.cookie(fd) else { return there };
-        let in_line = self.sockets.get(&cookie).is_some_and(is_in_line);
-        self.mark(cookie).filter(|_| !in_line).map_or(there, |(distance, _)| there.min(distance as usize))
+        let Ok(user_token) = self.user_token(fd) else { return there };
+        let in_line = self.sockets.get(&user_token).is_some_and(is_in_line);
+        self.mark(user_token).filter(|_| !in_line).map_or(there, |(distance, _)| there.min(distance as usize))
     }
 
     /// SIOCATMARK
     pub fn is_at_mark(&mut self, fd: i32) -> Answer {
-        self.cookie(fd).map(|cookie| i64::from(self.mark(cookie).is_some_and(|(distance, _)| distance == 0))).into()
+        self.user_token(fd).map(|user_token| i64::from(self.mark(user_token).is_some_and(|(distance, _)| distance == 0))).into()
     }
 
     /// POLLPRI
     pub(super) fn is_urgent_fetchable(&mut self, fd: i32) -> bool {
-        let Ok(cookie) = self.cookie(fd) else { return false };
-        let fetched = self.sockets.get(&cookie).and_then(|socket| Some(socket.urgent_fetched?.wrapping_sub(socket.read)));
-        self.mark(cookie).is_some_and(|(distance, byte)| byte.is_some() && fetched != Some(distance))
+        let Ok(user_token) = self.user_token(fd) else { return false };
+        let fetched = self.sockets.get(&user_token).and_then(|socket| Some(socket.urgent_fetched?.wrapping_sub(socket.read)));
+        self.mark(user_token).is_some_and(|(distance, byte)| byte.is_some() && fetched != Some(distance))
     }
 }
 

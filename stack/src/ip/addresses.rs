@@ -7,9 +7,9 @@ use core::net::{IpAddr, Ipv4Addr};
 use ringway_shm::Instant;
 
 use super::autoconf::Automatic;
+use super::dad::{Announcement, Check};
 use super::group::Membership;
 use super::router::{OnLink, Router, Soliciting};
-use super::uniqueness::{Announcement, Check};
 use super::{Autoconfiguration, Interface, Ip, Medium, Role};
 use crate::address::Cidr;
 use crate::event::{AddressChange, Event};

@@ -1,7 +1,7 @@
 //! Addresses that the stack makes by itself. Read RFC 4862 §5.3, §5.5, RFC 7217, RFC 4291 appendix A first.
 //!
 //! A link-local address for each interface, and one for each autonomous prefix that a router advertises. Each is checked by
-//! DAD (`uniqueness`) before it is used; preferred and valid lifetimes apply; a deprecated address is used only when no
+//! DAD (`dad`) before it is used; preferred and valid lifetimes apply; a deprecated address is used only when no
 //! better one exists (`source`).
 
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use ringway_shm::{Duration, Instant};
 
-use super::uniqueness::Check;
+use super::dad::Check;
 use super::{Autoconfiguration, Ip};
 use crate::address::{Cidr, MacAddress};
 use crate::event::AddressChange;

@@ -10,7 +10,7 @@ use core::net::IpAddr;
 use ringway_shm::{Arena, Frame, Instant};
 
 use super::Ip;
-use super::complaint::Complaint;
+use super::icmp_error::ErrorCause;
 use super::reassembly::{Fragment, Key, Outcome};
 use crate::stats::{Counter, Counters};
 use crate::wire::icmpv6::problem;
@@ -29,7 +29,7 @@ impl Ip {
         counters: &mut Counters,
         interface: u32,
         header: &ipv4::Header,
-        to_many: bool,
+        multicast: bool,
         mut first: Frame,
     ) -> Whole<ipv4::Header> {
         first.pull(header.header_len.into());
@@ -48,7 +48,7 @@ impl Ip {
             header_len: header.header_len.into(),
             tos: header.tos,
             ttl: header.ttl,
-            to_many,
+            multicast,
         };
         let Some((fragment, mut first, len)) = self.reassemble(now, arena, counters, &fragment, first)? else { return Ok(None) };
         first.push(fragment.header_len.into());
@@ -75,7 +75,7 @@ impl Ip {
         interface: u32,
         header: &ipv6::Header,
         (piece, at, named_at): (ipv6::Fragment, usize, usize),
-        to_many: bool,
+        multicast: bool,
         mut first: Frame,
     ) -> Whole<ipv6::Header> {
         let header_len = at + ipv6::FRAGMENT_LEN;
@@ -89,8 +89,8 @@ impl Ip {
             None
         };
         if let Some(pointer) = pointer {
-            let complaint = Complaint::Problem { code: problem::FIELD, pointer: pointer as u32, even_to_many: false };
-            self.complain(now, arena, counters, interface, &first, complaint);
+            let cause = ErrorCause::Problem { code: problem::FIELD, pointer: pointer as u32, even_multicast: false };
+            self.send_icmp_error(now, arena, counters, interface, &first, cause);
             counters.count(Counter::IpReasmReqds);
             return Err(Counter::IpReasmFails);
         }
@@ -110,7 +110,7 @@ impl Ip {
             header_len: header_len as u16,
             tos: header.traffic_class,
             ttl: header.hop_limit,
-            to_many,
+            multicast,
         };
         let Some((fragment, mut first, len)) = self.reassemble(now, arena, counters, &fragment, first)? else { return Ok(None) };
         // Moves the first fragment's headers eight bytes later, over its fragment header.
@@ -159,7 +159,7 @@ impl Ip {
         counters.add(Counter::IpReasmFails, timeouts);
         let mut expired = core::mem::take(&mut self.expired);
         for (interface, first) in expired.drain(..) {
-            self.complain(now, arena, counters, interface, &first, Complaint::Reassembly);
+            self.send_icmp_error(now, arena, counters, interface, &first, ErrorCause::Reassembly);
         }
         self.expired = expired;
     }

@@ -2,7 +2,7 @@
 //!
 //! Answers solicitations for its addresses and records the answers of neighbors (`link::neighbor` keeps the states of
 //! §7.3.2). Ignores messages that a router may have forwarded (hop limit below 255). Messages of routers go to `router` and
-//! `redirect`, messages about our own addresses to `uniqueness`.
+//! `redirect`, messages about our own addresses to `dad`.
 
 use core::net::{IpAddr, Ipv6Addr};
 

@@ -43,7 +43,7 @@ pub(crate) enum Refused {
         code: u8,
         pointer: u32,
         /// True when the error is also sent about a multicast packet.
-        even_to_many: bool,
+        even_multicast: bool,
     },
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn walk(packet: &[u8]) -> Result<Found, Refused> {
 const TOO_SHORT: Refused = Refused::Silently(Counter::IpInHdrErrors);
 
 fn problem(code: u8, pointer: usize) -> Refused {
-    Refused::Problem { code, pointer: pointer as u32, even_to_many: false }
+    Refused::Problem { code, pointer: pointer as u32, even_multicast: false }
 }
 
 /// Returns the whole extension header at `at`.
@@ -122,7 +122,7 @@ fn check_options(header: &[u8], start: usize) -> Result<(), Refused> {
             (_, 1) => return Err(Refused::Silently(Counter::IpInHdrErrors)),
             (_, action) => {
                 let pointer = (start + at) as u32;
-                return Err(Refused::Problem { code: problem::OPTION, pointer, even_to_many: action == 2 });
+                return Err(Refused::Problem { code: problem::OPTION, pointer, even_multicast: action == 2 });
             }
         }
         at += len;

@@ -9,9 +9,9 @@ use core::net::IpAddr;
 
 use ringway_shm::{Arena, Burst, Checksum, Frame, Instant};
 
-use super::complaint::Complaint;
 use super::control::Control;
-use super::plain::Ends;
+use super::fast_path::Ends;
+use super::icmp_error::ErrorCause;
 use super::{Datagram, Datagrams, Ip, Medium, Pair, Role, Route, is_host};
 use crate::link::{arp, ethernet};
 use crate::stats::{Counter, Counters};
@@ -21,9 +21,9 @@ use crate::wire::{arp as arp_wire, checksum, ipv4};
 /// Result of the link layer.
 enum Link {
     /// The packet now starts at the IPv4 header.
-    Ipv4 { to_many: bool },
+    Ipv4 { multicast: bool },
     /// The packet now starts at the IPv6 header.
-    Ipv6 { to_many: bool },
+    Ipv6 { multicast: bool },
     /// The link layer has consumed the packet.
     Done,
 }
@@ -43,7 +43,7 @@ impl Ip {
             let mut more = first.continues();
             let first = match more {
                 true => first,
-                false => match self.receive_plain(counters, interface, first, datagrams) {
+                false => match self.receive_fast(counters, interface, first, datagrams) {
                     Ok(()) => continue,
                     Err(first) => first,
                 },
@@ -70,10 +70,10 @@ impl Ip {
         mut first: Frame,
         datagrams: &mut Datagrams,
     ) -> Result<(), Counter> {
-        let to_many = match self.receive_link(now, interface, &mut first)? {
-            Link::Ipv4 { to_many } => to_many,
-            Link::Ipv6 { to_many } => {
-                let result = self.receive_ipv6(now, arena, counters, interface, first, to_many, datagrams);
+        let multicast = match self.receive_link(now, interface, &mut first)? {
+            Link::Ipv4 { multicast } => multicast,
+            Link::Ipv6 { multicast } => {
+                let result = self.receive_ipv6(now, arena, counters, interface, first, multicast, datagrams);
                 if result.is_ok() {
                     counters.count(Counter::IpInDelivers);
                 }
@@ -84,11 +84,11 @@ impl Ip {
         counters.count(Counter::IpInReceives);
         let header = check_header(first.bytes())?;
         counters.count(ECN_COUNTERS[usize::from(header.tos & 3)]);
-        let to_many = self.check_addresses(interface, &header, to_many)?;
+        let multicast = self.check_addresses(interface, &header, multicast)?;
         trim(&mut first, &mut self.rest, header.total_len.into()).ok_or(Counter::IpInHdrErrors)?;
         let (header, mut first) = match header.is_fragment() {
             false => (header, first),
-            true => match self.reassemble_ipv4(now, arena, counters, interface, &header, to_many, first)? {
+            true => match self.reassemble_ipv4(now, arena, counters, interface, &header, multicast, first)? {
                 Some(whole) => whole,
                 None => return Ok(()),
             },
@@ -99,7 +99,7 @@ impl Ip {
                 let pair = Pair::ipv4(header.destination, header.source);
                 let len = u32::from(header.total_len) - u32::from(header.header_len);
                 let (tos, ttl, header_len) = (header.tos, header.ttl, header.header_len.into());
-                let datagram = Datagram { pair, interface, tos, ttl, len, header_len, ports: 0, to_many: false };
+                let datagram = Datagram { pair, interface, tos, ttl, len, header_len, ports: 0, multicast: false };
                 self.deliver_tcp(counters, datagram, first, datagrams)
             }
             ipv4::PROTOCOL_ICMP => self.receive_icmp(now, counters, interface, &header, first),
@@ -109,12 +109,12 @@ impl Ip {
                 let pair = Pair::ipv4(header.destination, header.source);
                 let len = u32::from(header.total_len) - u32::from(header.header_len);
                 let (tos, ttl, header_len) = (header.tos, header.ttl, header.header_len.into());
-                let datagram = Datagram { pair, interface, tos, ttl, len, header_len, ports: 0, to_many };
+                let datagram = Datagram { pair, interface, tos, ttl, len, header_len, ports: 0, multicast };
                 self.deliver_udp(datagram, first);
                 Ok(())
             }
             _ => {
-                self.complain(now, arena, counters, interface, &first, Complaint::Protocol { named_at: PROTOCOL_AT });
+                self.send_icmp_error(now, arena, counters, interface, &first, ErrorCause::Protocol { named_at: PROTOCOL_AT });
                 Err(Counter::IpInUnknownProtos)
             }
         };
@@ -140,13 +140,13 @@ impl Ip {
     fn receive_link(&mut self, now: Instant, interface: u32, first: &mut Frame) -> Result<Link, Counter> {
         let own = &self.interfaces[interface as usize].interface;
         match own.medium {
-            Medium::Ip if first.bytes().first().is_some_and(|first| first >> 4 == 6) => Ok(Link::Ipv6 { to_many: false }),
-            Medium::Ip => Ok(Link::Ipv4 { to_many: false }),
+            Medium::Ip if first.bytes().first().is_some_and(|first| first >> 4 == 6) => Ok(Link::Ipv6 { multicast: false }),
+            Medium::Ip => Ok(Link::Ipv4 { multicast: false }),
             Medium::Ethernet => match ethernet::receive(own.mac, own.vlan, first).ok_or(Counter::DropMalformed)? {
-                ethernet::Carries::Ipv4 => Ok(Link::Ipv4 { to_many: false }),
-                ethernet::Carries::Ipv4ToMany => Ok(Link::Ipv4 { to_many: true }),
-                ethernet::Carries::Ipv6 => Ok(Link::Ipv6 { to_many: false }),
-                ethernet::Carries::Ipv6ToMany => Ok(Link::Ipv6 { to_many: true }),
+                ethernet::Carries::Ipv4 => Ok(Link::Ipv4 { multicast: false }),
+                ethernet::Carries::Ipv4Multicast => Ok(Link::Ipv4 { multicast: true }),
+                ethernet::Carries::Ipv6 => Ok(Link::Ipv6 { multicast: false }),
+                ethernet::Carries::Ipv6Multicast => Ok(Link::Ipv6 { multicast: true }),
                 ethernet::Carries::Arp => {
                     let packet = arp_wire::Packet::parse(first.bytes()).ok_or(Counter::DropMalformed)?;
                     self.receive_arp(now, interface, &packet)?;
@@ -183,12 +183,12 @@ impl Ip {
 
     /// RFC 1122 §3.2.1.3: checks that the packet is from a host and to us; only UDP and IGMP may be multicast. Returns true
     /// for multicast.
-    fn check_addresses(&mut self, interface: u32, header: &ipv4::Header, to_many: bool) -> Result<bool, Counter> {
+    fn check_addresses(&mut self, interface: u32, header: &ipv4::Header, multicast: bool) -> Result<bool, Counter> {
         let (source, destination) = (header.source, header.destination);
         let good_source = is_host(source.into())
             && !self.local_ipv4.contains(&source)
             && !self.interfaces[interface as usize].broadcasts.contains(&source);
-        if good_source && !to_many && self.local_ipv4.contains(&destination) {
+        if good_source && !multicast && self.local_ipv4.contains(&destination) {
             self.ends = Ends::new(source, destination, interface, self.generation);
             #[cfg(test)]
             if self.long_way_only {

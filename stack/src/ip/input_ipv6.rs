@@ -5,8 +5,8 @@
 
 use ringway_shm::{Arena, Frame, Instant};
 
-use super::complaint::Complaint;
 use super::extension::{Found, Refused, walk};
+use super::icmp_error::ErrorCause;
 use super::input::trim;
 use super::{Datagram, Datagrams, Ip, Pair, is_host};
 use crate::stats::{Counter, Counters};
@@ -54,14 +54,14 @@ impl Ip {
         counters: &mut Counters,
         interface: u32,
         header: &Header,
-        to_many: bool,
+        multicast: bool,
         first: Frame,
         datagrams: &mut Datagrams,
     ) -> Result<(), Counter> {
         let (header, mut first, found) = match self.find_transport(now, arena, counters, interface, header, &first)? {
             Found::Fragment { header: piece, at, named_at } => {
                 let piece = (piece, at, named_at);
-                let whole = self.reassemble_ipv6(now, arena, counters, interface, header, piece, to_many, first)?;
+                let whole = self.reassemble_ipv6(now, arena, counters, interface, header, piece, multicast, first)?;
                 let Some((header, first)) = whole else { return Ok(()) };
                 let found = self.find_transport(now, arena, counters, interface, &header, &first)?;
                 (header, first, found)
@@ -82,10 +82,10 @@ impl Ip {
             len: (packet_len(&header) - at) as u32,
             header_len: at as u16,
             ports: 0,
-            to_many,
+            multicast,
         };
         match protocol {
-            PROTOCOL_TCP if !to_many && is_host(header.source.into()) => {
+            PROTOCOL_TCP if !multicast && is_host(header.source.into()) => {
                 first.pull(at);
                 self.deliver_tcp(counters, datagram, first, datagrams)
             }
@@ -101,7 +101,7 @@ impl Ip {
                 Ok(())
             }
             _ => {
-                self.complain(now, arena, counters, interface, &first, Complaint::Protocol { named_at });
+                self.send_icmp_error(now, arena, counters, interface, &first, ErrorCause::Protocol { named_at });
                 Err(Counter::IpInUnknownProtos)
             }
         }
@@ -123,9 +123,9 @@ impl Ip {
         }
         walk(first.bytes()).map_err(|refused| match refused {
             Refused::Silently(counter) => counter,
-            Refused::Problem { code, pointer, even_to_many } => {
-                let complaint = Complaint::Problem { code, pointer, even_to_many };
-                self.complain(now, arena, counters, interface, first, complaint);
+            Refused::Problem { code, pointer, even_multicast } => {
+                let cause = ErrorCause::Problem { code, pointer, even_multicast };
+                self.send_icmp_error(now, arena, counters, interface, first, cause);
                 Counter::IpInHdrErrors
             }
         })

@@ -105,7 +105,7 @@ impl Ip {
             len: u32::from(header.total_len) - u32::from(header.header_len),
             header_len: header.header_len.into(),
             ports: 0,
-            to_many: false,
+            multicast: false,
         };
         match header.protocol {
             ipv4::PROTOCOL_TCP => {

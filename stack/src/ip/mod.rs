@@ -5,15 +5,18 @@
 
 mod addresses;
 mod autoconf;
-mod complaint;
 mod control;
+mod dad;
 mod defragment;
 mod discovery;
 mod ecn;
 mod extension;
+mod fast_path;
 mod fragment;
 mod group;
+mod header_cache;
 mod icmp;
+mod icmp_error;
 mod icmpv6;
 mod input;
 mod input_ipv6;
@@ -24,15 +27,12 @@ mod many;
 mod output;
 mod pair;
 mod path_mtu;
-mod plain;
 mod reassembly;
 mod redirect;
 mod route;
+mod route_cache;
 mod router;
 mod source;
-mod templates;
-mod uniqueness;
-mod ways;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -53,13 +53,13 @@ use crate::wire::{ipv4, ipv6};
 use addresses::InterfaceState;
 use control::{Control, ControlOut};
 use fragment::Identifications;
+use header_cache::HeaderCache;
 use limit::RateLimit;
 use path_mtu::PathMtus;
 use reassembly::Reassembly;
 use redirect::Redirects;
 use route::RouteTable;
-use templates::Templates;
-use ways::{Way, Ways};
+use route_cache::{CachedRoute, RouteCache};
 
 pub(crate) use input::trim;
 pub use interface::{Autoconfiguration, Interface, Medium, Role, Route};
@@ -109,7 +109,7 @@ pub(crate) struct Datagram {
     /// Length of the network headers that remain in front of the first frame, bytes.
     pub(crate) header_len: u16,
     /// True for a multicast or broadcast datagram (UDP only).
-    pub(crate) to_many: bool,
+    pub(crate) multicast: bool,
 }
 
 impl Datagram {
@@ -187,14 +187,14 @@ pub(crate) struct Ip {
     local_ipv4: Vec<Ipv4Addr>,
     local_ipv6: Vec<Ipv6Addr>,
     /// Addresses of the last packet to one of our IPv4 addresses: see `plain`.
-    ends: plain::Ends,
+    ends: fast_path::Ends,
     #[cfg(test)]
     pub(crate) long_way_only: bool,
     routes: RouteTable,
     configured_routes: Vec<Route>,
     redirects: Redirects,
-    ways: Ways,
-    templates: Templates,
+    route_cache: RouteCache,
+    header_cache: HeaderCache,
     neighbors: NeighborTable,
     generation: u32,
     /// Flow groups of this stack.
@@ -243,14 +243,14 @@ impl Ip {
             local: Vec::new(),
             local_ipv4: Vec::new(),
             local_ipv6: Vec::new(),
-            ends: plain::Ends::NONE,
+            ends: fast_path::Ends::NONE,
             #[cfg(test)]
             long_way_only: false,
             routes: RouteTable::default(),
             configured_routes: Vec::new(),
             redirects: Redirects::default(),
-            ways: Ways::default(),
-            templates: Templates::default(),
+            route_cache: RouteCache::default(),
+            header_cache: HeaderCache::default(),
             neighbors: NeighborTable::new(limits),
             generation: 0,
             groups: GroupSet::ALL,
@@ -327,23 +327,23 @@ impl Ip {
     /// Returns the path of packets to `remote`, with the source address to use unless `local` names one. Returns `None` also
     /// for multicast and broadcast addresses.
     pub(crate) fn route(&self, remote: IpAddr, local: Option<IpAddr>) -> Option<Path> {
-        let way = match self.ways.find(remote, local, self.generation) {
+        let way = match self.route_cache.find(remote, local, self.generation) {
             Some(way) => way,
             None if !is_host(remote) || self.is_broadcast(remote) => return None,
             None if self.owns(remote) => return self.loopback_path(remote, local),
             None => {
-                let way = self.find_way(remote, local)?;
-                self.ways.remember(remote, local, self.generation, way);
+                let way = self.find_cached_route(remote, local)?;
+                self.route_cache.remember(remote, local, self.generation, way);
                 way
             }
         };
-        let Way { interface, source, next_hop } = way;
+        let CachedRoute { interface, source, next_hop } = way;
         let mtu = self.path_mtus.limit(remote, self.interfaces.get(interface as usize)?.mtu_for(remote));
         Some(Path { interface, source, next_hop, mtu })
     }
 
     /// Finds the route to another host, for [`route`](Ip::route).
-    fn find_way(&self, remote: IpAddr, local: Option<IpAddr>) -> Option<Way> {
+    fn find_cached_route(&self, remote: IpAddr, local: Option<IpAddr>) -> Option<CachedRoute> {
         let (interface, gateway, preferred) = match self.link_of(local, remote) {
             Some(interface) => (interface, None, None),
             None => {
@@ -358,7 +358,7 @@ impl Ip {
             Some(local) => Some(local).filter(|&ip| ip.is_ipv4() == remote.is_ipv4() && self.owns(ip)),
             None => preferred.filter(|&ip| self.owns(ip)).or_else(|| state.source_towards(next_hop, remote)),
         }?;
-        Some(Way { interface, source, next_hop })
+        Some(CachedRoute { interface, source, next_hop })
     }
 
     /// RFC 4007: link-local addresses are valid on one link only; our own end identifies it.

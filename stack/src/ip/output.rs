@@ -273,11 +273,11 @@ impl LinkInfo {
 impl Ip {
     /// Returns the header template of a flow; resolves the neighbor when it is unknown.
     pub(crate) fn template(&mut self, now: Instant, flow: &Flow) -> Result<Template, OutputError> {
-        if let Some(template) = self.templates.find(now, flow, self.generation) {
+        if let Some(template) = self.header_cache.find(now, flow, self.generation) {
             return Ok(*template);
         }
         let template = self.make_template(now, flow)?;
-        self.templates.remember(now, flow, template);
+        self.header_cache.remember(now, flow, template);
         Ok(template)
     }
 
@@ -375,7 +375,7 @@ impl Ip {
     #[inline]
     fn send_like_others(&self, now: Instant, flow: &Flow, packets: &mut Burst, out: &mut [Burst]) -> bool {
         let is_small = packets.iter().next().is_some_and(|first| !first.continues() && first.len() <= LARGE_BYTES);
-        let Some(template) = self.templates.find(now, flow, self.generation).filter(|_| is_small) else { return false };
+        let Some(template) = self.header_cache.find(now, flow, self.generation).filter(|_| is_small) else { return false };
         let Some(mut first) = packets.pop() else { return false };
         let transport_len = first.len();
         template.push_headers(&mut first, transport_len);

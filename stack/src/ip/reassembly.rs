@@ -43,7 +43,7 @@ pub(super) struct Fragment {
     pub(super) header_len: u16,
     pub(super) tos: u8,
     pub(super) ttl: u8,
-    pub(super) to_many: bool,
+    pub(super) multicast: bool,
 }
 
 impl Fragment {
@@ -160,7 +160,7 @@ impl Reassembly {
             let Some(mut entry) = self.remove(&key) else { continue };
             let Some(first) = entry.first else { continue };
             let (_, mut frame) = entry.pieces.swap_remove(0);
-            if !first.to_many && restore_headers(&mut frame, first.header_len.into()) {
+            if !first.multicast && restore_headers(&mut frame, first.header_len.into()) {
                 expired.push((first.interface, frame));
             }
         }

@@ -196,7 +196,7 @@ fn routes_and_sources() {
     assert_eq!(path(&rig.ip, [192, 168, 0, 1], None).expect("a route").source, IpAddr::from(OWN), "the route's choice");
 }
 
-/// Templates go stale with every change of addresses, routes and neighbors, and with nothing else.
+/// HeaderCache go stale with every change of addresses, routes and neighbors, and with nothing else.
 #[test]
 fn the_generation_follows_changes() {
     let mut rig = Rig::new(Medium::Ethernet, Role::Shared);

@@ -11,18 +11,18 @@ pub(crate) enum Carries {
     Arp,
     Ipv4,
     /// IPv4 in a broadcast or multicast frame: hosts must not answer those (RFC 1122 §3.3.6).
-    Ipv4ToMany,
+    Ipv4Multicast,
     Ipv6,
     /// IPv6 in a broadcast or multicast frame.
-    Ipv6ToMany,
+    Ipv6Multicast,
 }
 
 /// Parses and removes the Ethernet header. `None`: not for us, or an unknown protocol.
 #[inline]
 pub(crate) fn receive(own: MacAddress, vlan: Option<u16>, frame: &mut Frame) -> Option<Carries> {
     let header = Header::parse(frame.bytes())?;
-    let to_many = header.destination.is_multicast();
-    if (header.destination != own && !to_many) || header.source.is_multicast() {
+    let multicast = header.destination.is_multicast();
+    if (header.destination != own && !multicast) || header.source.is_multicast() {
         return None;
     }
     let (ether_type, len) = match (header.ether_type, vlan) {
@@ -32,9 +32,9 @@ pub(crate) fn receive(own: MacAddress, vlan: Option<u16>, frame: &mut Frame) -> 
     };
     let carries = match ether_type {
         TYPE_ARP => Carries::Arp,
-        TYPE_IPV4 if to_many => Carries::Ipv4ToMany,
+        TYPE_IPV4 if multicast => Carries::Ipv4Multicast,
         TYPE_IPV4 => Carries::Ipv4,
-        TYPE_IPV6 if to_many => Carries::Ipv6ToMany,
+        TYPE_IPV6 if multicast => Carries::Ipv6Multicast,
         TYPE_IPV6 => Carries::Ipv6,
         _ => return None,
     };

@@ -14,14 +14,14 @@ use crate::udp::{UdpError, UdpErrorReport, UdpInfo, UdpMessage, UdpSend};
 
 impl Stack {
     /// Makes a UDP socket bound to a port; the unspecified address means all addresses of the stack (that of IPv6: of both
-    /// families, unless `only_ipv6`), port 0 one that the stack chooses. Events return `cookie`: `Ready` when something can
+    /// families, unless `only_ipv6`), port 0 one that the stack chooses. Events return `user_token`: `Ready` when something can
     /// be received, when there is space after a refused send, and when there is an error.
     ///
     /// # Errors
     /// [`BindError`]
-    pub fn udp_bind(&mut self, local: SocketAddress, options: UdpOptions, cookie: u64) -> Result<SocketId, BindError> {
+    pub fn udp_bind(&mut self, local: SocketAddress, options: UdpOptions, user_token: u64) -> Result<SocketId, BindError> {
         let (udp, env) = env!(self, udp);
-        udp.bind(env, local, options, cookie)
+        udp.bind(env, local, options, user_token)
     }
 
     /// Sets the remote end of a UDP socket, and thereby its local address: only datagrams of that flow are received from now

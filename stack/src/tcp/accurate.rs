@@ -321,7 +321,7 @@ impl Connection<'_, '_> {
     }
 
     /// Handles the marks in an ACK that has reported `delivered` bytes for the first time (§3.2.2.5.2).
-    pub(crate) fn heed_ace(&mut self, segment: &Segment, delivered: u32) {
+    pub(crate) fn on_ace(&mut self, segment: &Segment, delivered: u32) {
         // Linux: an ACK without news is an old one, unless its timestamp is new.
         let is_newer = |time: Timestamps| time.value.wrapping_sub(self.tcb.ts_recent).cast_signed() > 0;
         let is_news = self.tcb.has(flag::TIMESTAMPS) && segment.header.options.timestamps.is_some_and(is_newer);
@@ -428,14 +428,14 @@ impl Connection<'_, '_> {
 
     /// The range that begins at `left` has come again. If the last ACK that reported it had the option, the path may have
     /// dropped that ACK for it: some paths drop what they do not know (§3.2.3.2.3; Linux, tcp_rcv_spurious_retrans).
-    pub(crate) fn heed_duplicate(&mut self, left: SeqNum) {
+    pub(crate) fn on_duplicate(&mut self, left: SeqNum) {
         if let Some(accurate) = self.accurate() {
             accurate.option_blocked |= accurate.duplicate_told == Some(left);
         }
     }
 
     /// After two timeouts in a row without an ACK, assumes the same of the segments that we send.
-    pub(crate) fn heed_timeouts(&mut self) {
+    pub(crate) fn on_timeouts(&mut self) {
         let (backoff, in_use) = (self.tcb.backoff, self.shared.config.accurate_option);
         if let Some(accurate) = self.accurate().filter(|accurate| in_use && accurate.options_seen) {
             accurate.option_blocked |= backoff >= TIMEOUTS_MAX;

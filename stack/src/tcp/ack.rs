@@ -32,7 +32,7 @@ impl Connection<'_, '_> {
         let unacknowledged = self.tcb.rcv_nxt - self.tcb.last_ack_sent;
         let two_full = unacknowledged >= 2 * self.tcb.mss as u32;
         if two_full || self.tcb.has(flag::ACK_NOW | flag::QUICK_ACK) || self.is_quick_start() {
-            return self.apart().ack_at_once(two_full && pushed);
+            return self.reborrow().ack_at_once(two_full && pushed);
         }
         let is_waiting = self.tcb.has(flag::ACK_PENDING);
         self.tcb.set(flag::ACK_PENDING);
@@ -64,13 +64,13 @@ impl Connection<'_, '_> {
         if self.tcb.bytes_acked == 0 || unacknowledged > waiting_max {
             return false;
         }
-        self.shared.tallies.ledger_mut(self.tcb).is_none_or(|ledger| ledger.patience.waits())
+        self.shared.conn_stats.rare_mut(self.tcb).is_none_or(|rare| rare.interactive.waits())
     }
 
     /// Notes that an ACK's delay has expired. After a whole message, the application does not answer as fast as expected.
     pub(crate) fn waited_in_vain(&mut self) {
         if self.tcb.rcv_nxt - self.tcb.last_ack_sent >= 2 * self.tcb.mss as u32 {
-            self.ledger().patience.was_in_vain();
+            self.rare().interactive.was_in_vain();
         }
     }
 
@@ -90,7 +90,7 @@ impl Connection<'_, '_> {
         if is_shortest || deadline.wrapping_sub(self.tick()) <= SOON_TICKS {
             self.shared.delayed.push_back((self.index, deadline));
         } else {
-            self.apart().arm();
+            self.reborrow().arm();
         }
     }
 
@@ -104,7 +104,7 @@ impl Connection<'_, '_> {
 
     /// Linux: a connection that answers what has just come is interactive; from now on its ACKs go with its answers.
     pub(crate) fn end_quick_acks(&mut self) {
-        let since_ms = self.tick().wrapping_sub(self.tally().data_received_at);
+        let since_ms = self.tick().wrapping_sub(self.stats().data_received_at);
         if self.tcb.bytes_received > 0 && (since_ms as u64) < self.shared.config.delayed_ack.as_millis() {
             self.tcb.clear(flag::QUICK_ACK);
         }

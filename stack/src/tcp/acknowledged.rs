@@ -39,7 +39,7 @@ impl Connection<'_, '_> {
         if self.tcb.cold != super::cold::NONE {
             self.acknowledge_in_cold(ack, segment);
             self.undo_if_spurious(segment, true);
-            if self.is_modelled() {
+            if self.is_rate_based() {
                 self.model_delivered(ack);
             }
         }
@@ -81,7 +81,7 @@ impl Connection<'_, '_> {
         self.tcb.bytes_acked += u64::from(data_acked);
         if self.tcb.backoff != 0 {
             self.tcb.backoff = 0;
-            self.apart().tally_answer();
+            self.reborrow().note_answer();
         }
         self.tcb.snd_sml = self.tcb.snd_sml.latest(ack);
     }
@@ -91,7 +91,7 @@ impl Connection<'_, '_> {
     pub(crate) fn resume_writer(&mut self) {
         self.tune_send_buffer();
         if self.shared.is_writable(self.tcb) {
-            self.tally().clock.writer_goes_on();
+            self.stats().clock.writer_goes_on();
             self.signal();
         }
     }
@@ -111,13 +111,13 @@ impl Connection<'_, '_> {
         // Both clocks were rounded down.
         let echo_age_us =
             self.echo_age_ms(segment.header.options.timestamps).map(|age| age.saturating_sub(1).saturating_mul(1_000));
-        let before = self.shared.tallies.ledger(self.tcb).map_or(0, |ledger| ledger.reordered);
+        let before = self.shared.conn_stats.rare(self.tcb).map_or(0, |rare| rare.reordered);
         for range in news.iter() {
             self.rack_delivered(range.start, range.end, echo_age_us);
         }
         // Linux: the news of one ACK counts as one reordering.
-        if let Some(ledger) = self.shared.tallies.ledger_mut(self.tcb) {
-            ledger.reordered = ledger.reordered.min(before.saturating_add(1));
+        if let Some(rare) = self.shared.conn_stats.rare_mut(self.tcb) {
+            rare.reordered = rare.reordered.min(before.saturating_add(1));
         }
     }
 
@@ -192,7 +192,7 @@ impl Connection<'_, '_> {
             }
             Recovery::Fast if full => {
                 // RFC 6582 §3.2 (3), full; RFC 6675 §5: the window is ssthresh.
-                if !self.is_modelled() {
+                if !self.is_rate_based() {
                     self.tcb.cwnd = match self.tcb.has(flag::SACK) {
                         true => self.tcb.ssthresh,
                         false => self.tcb.ssthresh.min(self.tcb.flight().max(mss) + mss),
@@ -214,7 +214,7 @@ impl Connection<'_, '_> {
             Recovery::Fast => {}
             Recovery::Loss => {
                 let mut window = self.window();
-                if window.in_slow_start() && !self.is_modelled() {
+                if window.in_slow_start() && !self.is_rate_based() {
                     window.slow_start(acked);
                     self.set_window(window);
                 }
@@ -249,7 +249,7 @@ impl Connection<'_, '_> {
             return false;
         }
         let (una, nxt) = (self.tcb.snd_una, self.tcb.snd_nxt);
-        if self.uses_rack() || self.is_modelled() {
+        if self.uses_rack() || self.is_rate_based() {
             let news = self.demand_cold().scoreboard.news(una, nxt, blocks);
             self.model_sacked(&news);
             if self.uses_rack() {
@@ -334,7 +334,7 @@ impl Connection<'_, '_> {
             self.tcb.snd_wnd = window;
             self.tcb.max_window = self.tcb.max_window.max(window);
             if self.tcb.has(flag::PERSIST) {
-                self.apart().leave_persist();
+                self.reborrow().leave_persist();
             }
             self.mark_data_if_any();
         }

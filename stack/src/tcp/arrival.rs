@@ -56,7 +56,7 @@ impl Tcp {
         if !connection.tcb.is_of(datagram) {
             return Err(first);
         }
-        connection.shared.tallies.touch(connection.tcb);
-        connection.receive_plain(first)
+        connection.shared.conn_stats.touch(connection.tcb);
+        connection.receive_fast(first)
     }
 }

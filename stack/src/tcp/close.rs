@@ -38,12 +38,12 @@ impl Connection<'_, '_> {
     /// Ends reading for the application. Data that comes after our FIN, too, is answered with RST (RFC 1122 §4.2.2.13;
     /// Linux, tcp_rcv_state_process); before that it is taken, and may still be read.
     pub(crate) fn shutdown_read(&mut self) {
-        self.ledger().read_shut = true;
+        self.rare().read_shut = true;
     }
 
     /// Returns true when received data has no reader.
     pub(crate) fn refuses_text(&self) -> bool {
-        let is_shut = || self.shared.tallies.ledger(self.tcb).is_some_and(|ledger| ledger.read_shut);
+        let is_shut = || self.shared.conn_stats.rare(self.tcb).is_some_and(|rare| rare.read_shut);
         self.tcb.has(flag::ORPHAN) || (matches!(self.tcb.state, State::FinWait1 | State::FinWait2) && is_shut())
     }
 
@@ -138,7 +138,7 @@ impl Connection<'_, '_> {
     #[inline(always)]
     pub(crate) fn confirm_neighbor(&mut self) {
         if self.env.ip.has_doubted_neighbors() {
-            self.apart().confirm_doubted_neighbor();
+            self.reborrow().confirm_doubted_neighbor();
         }
     }
 

@@ -12,13 +12,13 @@ use super::congestion::cubic::Cubic;
 use super::congestion::dctcp::Dctcp;
 use super::ecn::EcnState;
 use super::fast_open::Early;
+use super::fast_path::FAST_PATH;
 use super::frto::Frto;
-use super::model::Model;
 use super::mtu_probe::MtuProbe;
 use super::pacing::Pacing;
-use super::predict::PLAIN;
 use super::prr::Prr;
 use super::rack::Rack;
+use super::rate_based::RateBased;
 use super::reassembly::Reassembly;
 use super::sack::Scoreboard;
 use super::tcb::Tcb;
@@ -65,7 +65,7 @@ pub(crate) struct Cold {
     pub(crate) fast_open: Early,
     pub(crate) pacing: Pacing,
     pub(crate) urgent: Marks,
-    pub(crate) model: Option<Box<Model>>,
+    pub(crate) rate_based: Option<Box<RateBased>>,
     /// A range that has arrived twice and is to be reported.
     pub(crate) duplicate: Option<SackBlock>,
     /// Hints: slots of the send queue of the last retransmission, of the last arrival, and of RACK's search for losses.
@@ -101,7 +101,7 @@ impl Cold {
             fast_open: Early::Off,
             pacing: Pacing::default(),
             urgent: Marks::default(),
-            model: None,
+            rate_based: None,
             duplicate: None,
             cursors: [Slot::NONE; 3],
             answered_at: 0,
@@ -149,7 +149,7 @@ impl Cold {
             && self.ecn == EcnState::default()
             && self.accurate.is_none()
             && self.pacing.is_quiet()
-            && self.model.is_none()
+            && self.rate_based.is_none()
             && self.dctcp == Dctcp::default()
             && self.fast_open.is_off()
             && self.urgent == Marks::default()
@@ -178,7 +178,7 @@ impl ColdPool {
     pub(crate) fn demand(&mut self, tcb: &mut Tcb) -> &mut Cold {
         let index = &mut tcb.cold;
         if *index == NONE {
-            tcb.pred_word &= !PLAIN;
+            tcb.pred_word &= !FAST_PATH;
             *index = match self.free {
                 Some(free) => {
                     let next = self.objects[free as usize].next_free;
@@ -227,7 +227,7 @@ impl ColdPool {
         cold.fast_open = Early::Off;
         cold.pacing = Pacing::default();
         cold.urgent = Marks::default();
-        cold.model = None;
+        cold.rate_based = None;
         cold.duplicate = None;
         cold.cursors = [Slot::NONE; 3];
         cold.answered_at = 0;

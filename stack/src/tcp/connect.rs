@@ -94,7 +94,7 @@ impl Tcb {
         self.send_buffer = or(options.send_buffer_bytes, config.send_buffer_initial_bytes.min(config.send_buffer_bytes));
         self.receive_buffer = or(options.receive_buffer_bytes, config.receive_buffer_bytes).clamp(2_048, 1 << 30);
         self.congestion = options.congestion_control;
-        self.pred_word &= !super::predict::PLAIN;
+        self.pred_word &= !super::fast_path::FAST_PATH;
         self.tos = options.type_of_service;
         self.ttl = options.time_to_live;
         self.assign(flag::NO_DELAY, options.no_delay);
@@ -293,7 +293,7 @@ impl Connection<'_, '_> {
             self.tcb.template.generation = self.env.ip.generation().wrapping_sub(1);
         }
         if !first_try {
-            self.tally_answer();
+            self.note_answer();
         }
         self.tcb.backoff = 0;
         self.tcb.cwnd = initial_window(self.tcb.mss as u32, self.shared.config.initial_window);
@@ -308,8 +308,8 @@ impl Connection<'_, '_> {
         self.tcb.last_received = self.tick().max(1);
         self.enter(if self.tcb.has(flag::FIN_QUEUED) { State::FinWait1 } else { State::Established });
         if self.tcb.is_accepted() && !self.tcb.has(flag::ORPHAN) && !was_early {
-            let (socket, cookie) = (self.id(), self.tcb.cookie);
-            self.env.events.push_back(Event::Connected { socket, cookie });
+            let (socket, user_token) = (self.id(), self.tcb.user_token);
+            self.env.events.push_back(Event::Connected { socket, user_token });
         }
         self.mark_data_if_any();
     }

@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     /// The first slow start of each connection that has sent something.
     pub(crate) slow_starts: super::slow_starts::SlowStarts,
     /// Connection statistics, by connection index.
-    pub(crate) tallies: super::tally::Tallies,
+    pub(crate) conn_stats: super::conn_stats::ConnStatsTable,
     pub(crate) timers: TimerWheel,
     pub(crate) secrets: Secrets,
     pub(crate) replies: Replies,
@@ -49,7 +49,7 @@ pub(crate) struct Shared {
     pub(crate) delayed: Fifo<(u32, u32)>,
     /// Connections that have ended or entered TIME-WAIT in this call and must be removed from the tables.
     pub(crate) ended: Vec<u32>,
-    /// Turns header prediction off, to show that it changes no result.
+    /// Scheduler header prediction off, to show that it changes no result.
     #[cfg(test)]
     pub(crate) long_way_only: bool,
     /// Segments that have taken the shortest fast paths, in and out.
@@ -69,7 +69,7 @@ pub(crate) struct Connection<'a, 'e> {
 impl<'e> Connection<'_, 'e> {
     /// Reborrows for out-of-line calls, so that the caller's hot locals stay in registers on the fast paths.
     #[inline(always)]
-    pub(crate) fn apart(&mut self) -> Connection<'_, 'e> {
+    pub(crate) fn reborrow(&mut self) -> Connection<'_, 'e> {
         Connection { index: self.index, now: self.now, tcb: self.tcb, shared: self.shared, env: self.env }
     }
 }
@@ -100,7 +100,7 @@ impl Connection<'_, '_> {
         self.forget_old_answer();
         let una = self.tcb.snd_una;
         if let Some(cold) = self.cold() {
-            cold.rack.parts.acknowledge(una);
+            cold.rack.xmit_times.acknowledge(una);
         }
         self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
         let Some(cold) = self.cold() else { return true };
@@ -207,7 +207,7 @@ impl Connection<'_, '_> {
             return;
         }
         self.tcb.set(flag::SIGNALLED);
-        self.env.events.push_back(Event::Ready { socket: self.id(), cookie: self.tcb.cookie });
+        self.env.events.push_back(Event::Ready { socket: self.id(), user_token: self.tcb.user_token });
     }
 
     /// Changes the state; header prediction works in ESTABLISHED only.
@@ -247,8 +247,8 @@ impl Connection<'_, '_> {
         }
         self.tcb.set_error(error);
         if !self.tcb.has(flag::ORPHAN) && self.tcb.is_accepted() {
-            let (socket, cookie) = (self.id(), self.tcb.cookie);
-            self.env.events.push_back(Event::Failed { socket, cookie, error });
+            let (socket, user_token) = (self.id(), self.tcb.user_token);
+            self.env.events.push_back(Event::Failed { socket, user_token, error });
         }
         self.end();
     }
@@ -269,6 +269,6 @@ impl Connection<'_, '_> {
         self.tcb.clear_send_queue(self.env.arena);
         self.tcb.receive_queue.clear(self.env.arena);
         self.shared.cold.release(self.env.arena, &mut self.tcb.cold);
-        self.shared.tallies.end(self.tcb);
+        self.shared.conn_stats.end(self.tcb);
     }
 }

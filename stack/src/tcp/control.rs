@@ -22,10 +22,10 @@ impl Connection<'_, '_> {
         // RFC 7661, Linux: in slow start a window that was more than half used may grow.
         let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
         if in_slow_start && self.may_be_half_used(acked) {
-            return self.apart().grow_if_half_used(acked, news, rtt_us);
+            return self.reborrow().grow_if_half_used(acked, news, rtt_us);
         }
         if self.tcb.has(flag::CWND_LIMITED) {
-            self.apart().grow_used_window(news, rtt_us);
+            self.reborrow().grow_used_window(news, rtt_us);
         }
     }
 
@@ -38,7 +38,7 @@ impl Connection<'_, '_> {
 
     #[inline(never)]
     fn grow_used_window(&mut self, news: u32, rtt_us: u32) {
-        if self.is_modelled() {
+        if self.is_rate_based() {
             return;
         }
         let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
@@ -91,7 +91,7 @@ impl Connection<'_, '_> {
     }
 
     fn reduce_window_from(&mut self, flight: u32) {
-        if !self.begin_reduction() || self.is_modelled() {
+        if !self.begin_reduction() || self.is_rate_based() {
             return;
         }
         let (algorithm, mut window) = (self.tcb.congestion, self.window());
@@ -120,7 +120,7 @@ impl Connection<'_, '_> {
     /// Reduces the window without a recovery, for a loss that is repaired already.
     pub(crate) fn reduce_window_at_once(&mut self) {
         self.reduce_window();
-        if !self.is_modelled() {
+        if !self.is_rate_based() {
             self.tcb.cwnd = self.tcb.ssthresh;
         }
     }
@@ -129,7 +129,7 @@ impl Connection<'_, '_> {
     /// reached before stays the goal of slow start.
     #[inline]
     pub(crate) fn restart_after_idle(&mut self) {
-        if self.tcb.flight() == 0 && (self.was_idle() || self.is_modelled()) {
+        if self.tcb.flight() == 0 && (self.was_idle() || self.is_rate_based()) {
             self.restart(self.idle_ms());
         }
     }
@@ -146,7 +146,7 @@ impl Connection<'_, '_> {
 
     #[inline(never)]
     fn restart(&mut self, idle_ms: u32) {
-        if self.is_modelled() {
+        if self.is_rate_based() {
             self.model_restart();
             return;
         }

@@ -24,7 +24,7 @@ impl Connection<'_, '_> {
         if !self.tcb.has(flag::SACK) || !left.before(right) {
             return;
         }
-        self.heed_duplicate(left);
+        self.on_duplicate(left);
         let duplicate = &mut self.demand_cold().duplicate;
         match duplicate {
             None => {
@@ -61,8 +61,8 @@ impl Connection<'_, '_> {
         let is_old = block.right.at_or_before(segment.acknowledgment());
         self.env.counters.count(if is_old { Counter::TcpDsackRecv } else { Counter::TcpDsackOfoRecv });
         let segments = (block.right - block.left).div_ceil(self.tcb.mss as u32);
-        let ledger = self.ledger();
-        ledger.duplicates = ledger.duplicates.wrapping_add(segments);
+        let rare = self.rare();
+        rare.duplicates = rare.duplicates.wrapping_add(segments);
         if self.uses_rack() {
             let nxt = self.tcb.snd_nxt;
             self.demand_cold().rack.on_dsack(nxt);

@@ -219,12 +219,12 @@ impl Connection<'_, '_> {
     }
 
     /// Handles the mark of data that has arrived in the window: the receiver's part (RFC 3168 §6.1.3).
-    pub(crate) fn heed_mark(&mut self, segment: &Segment) {
+    pub(crate) fn on_ce(&mut self, segment: &Segment) {
         if self.tcb.ecn_mode() != EcnMode::Classic {
             return;
         }
         if self.tcb.congestion == CongestionControl::Dctcp {
-            return self.heed_mark_exactly(segment.ecn == CE);
+            return self.on_ce_accurate(segment.ecn == CE);
         }
         if segment.has(CWR)
             && let Some(cold) = self.cold()
@@ -242,7 +242,7 @@ impl Connection<'_, '_> {
 
     /// RFC 8257 §3.2, figure 1: ACKs report for exactly which segments there was a mark, so data received before a change is
     /// acknowledged before it.
-    fn heed_mark_exactly(&mut self, marked: bool) {
+    fn on_ce_accurate(&mut self, marked: bool) {
         if self.ecn().echo == marked {
             return;
         }
@@ -296,7 +296,7 @@ impl Connection<'_, '_> {
     /// Returns true while cwnd is on its way to ssthresh because of a mark.
     #[inline]
     pub(crate) fn is_reducing(&self) -> bool {
-        self.tcb.cold != cold::NONE && self.ecn().reduction.is_some() && !self.is_modelled()
+        self.tcb.cold != cold::NONE && self.ecn().reduction.is_some() && !self.is_rate_based()
     }
 
     /// RFC 8257 §3.3: counts what each ACK acknowledges, for DCTCP.
@@ -313,7 +313,7 @@ impl Connection<'_, '_> {
     }
 
     /// Handles ECE in an acceptable ACK: the sender's part (RFC 3168 §6.1.2).
-    pub(crate) fn heed_echo(&mut self, segment: &Segment) {
+    pub(crate) fn on_ece(&mut self, segment: &Segment) {
         let ack = segment.acknowledgment();
         if self.tcb.ecn_mode() != EcnMode::Classic || !segment.has(ECE) || ack.before(self.tcb.snd_una) || self.tcb.flight() == 0
         {
@@ -342,7 +342,7 @@ impl Connection<'_, '_> {
         if !self.may_react_to_mark() {
             return;
         }
-        if self.is_modelled() {
+        if self.is_rate_based() {
             // Linux: CWR goes to the peer, and the rate model decides about its pace.
             self.begin_reduction();
         } else {
@@ -368,7 +368,7 @@ impl Connection<'_, '_> {
     pub(crate) fn end_reduction(&mut self, ack: SeqNum) {
         let Some(cold) = self.cold() else { return };
         let ends = cold.ecn.reduction.take_if(|end| ack.after(*end)).is_some();
-        if ends && !self.is_modelled() {
+        if ends && !self.is_rate_based() {
             self.tcb.cwnd = self.tcb.ssthresh;
         }
     }

@@ -197,7 +197,7 @@ impl Connection<'_, '_> {
         if data_left {
             self.env.counters.count(Counter::TcpFastOpenActiveFail);
             self.env.counters.count(Counter::TcpRetransSegs);
-            self.ledger().retransmitted_segments += 1;
+            self.rare().retransmitted_segments += 1;
             self.tcb.snd_nxt = acknowledged;
             self.tcb.next_unsent = self.tcb.extent_at(self.env.arena, acknowledged, ringway_shm::Slot::NONE);
         } else if data {

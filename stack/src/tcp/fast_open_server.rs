@@ -132,7 +132,7 @@ impl Tcp {
         let agreed = Agreed { ecn, ..agree(&connection.shared.config, &segment.header.options, tcb.receive_buffer) };
         tcb.agree(connection.env.ip, &agreed, mss_limit);
         connection.remember_offer_limit(mss_limit);
-        connection.tally_arrival(1, segment.len);
+        connection.note_arrival(1, segment.len);
         connection.begin_early(key, iss, segment);
         connection.begin_accurate();
         connection.remember_syn(segment);

@@ -5,6 +5,7 @@ use crate::event::SocketId;
 use crate::ip::Ip;
 
 use super::Tcp;
+use super::conn_stats::ConnStats;
 use super::connect::mss_to_offer;
 use super::ecn::{EcnMode, EcnState};
 use super::fast_open::{Early, Failure};
@@ -12,7 +13,6 @@ use super::listener::LISTENER_BIT;
 use super::receive_mss;
 use super::rtt;
 use super::state::State;
-use super::tally::Tally;
 use super::tcb::{Recovery, Tcb, flag};
 use crate::timer;
 
@@ -196,7 +196,7 @@ pub struct SocketSummary {
     /// Bytes sent or queued and not acknowledged; for a listener: the backlog.
     pub send_queue: u32,
     /// The application's name for it.
-    pub cookie: u64,
+    pub user_token: u64,
     /// The next timer, and the milliseconds until it expires.
     pub timer: Option<(SocketTimer, u32)>,
     /// Timeouts, or probes without an answer, in a row.
@@ -214,9 +214,9 @@ impl Tcp {
         let board = self.shared.cold.get(tcb.cold).map(|cold| &cold.scoreboard);
         let ecn = self.shared.cold.get(tcb.cold).map_or(EcnState::default(), |cold| cold.ecn);
         let cold = self.shared.cold.get(tcb.cold);
-        let model = cold.and_then(|cold| cold.model.as_ref());
-        let sampled = model.map(|model| model.rate.latest);
-        let pacing_rate = model.map_or_else(|| super::pacing::window_rate(tcb), |model| model.bbr.pacing_rate());
+        let rate_based = cold.and_then(|cold| cold.rate_based.as_ref());
+        let sampled = rate_based.map(|rate_based| rate_based.rate.latest);
+        let pacing_rate = rate_based.map_or_else(|| super::pacing::window_rate(tcb), |rate_based| rate_based.bbr.pacing_rate());
         let pacing_rate_max = cold.map_or(0, |cold| cold.pacing.rate_max);
         let early = self.shared.cold.get(tcb.cold).map(|cold| cold.fast_open).unwrap_or_default();
         let (syn_data, failure) = match early {
@@ -269,43 +269,43 @@ impl Tcp {
 
     /// The counters and the rate; `sampled` is the rate of a model.
     fn tallied(&self, ip: &Ip, tcb: &Tcb, sampled: Option<(u64, bool)>) -> TcpInfo {
-        let ledger = self.shared.tallies.ledger(tcb).copied().unwrap_or_default();
+        let rare = self.shared.conn_stats.rare(tcb).copied().unwrap_or_default();
         let now = timer::tick_at(self.now);
-        let tally = &self.shared.tallies.read(tcb, now);
-        let times = self.shared.tallies.times(tcb, now);
-        let (advertised_mss, receive_mss) = receive_mss::figures(offered(ip, tcb, ledger.offer_limit), tally, tcb);
-        let (receive_rtt_us, receive_rate_bytes) = ledger.receive.figures();
-        let sampled = sampled.filter(|latest| latest.0 != 0).or_else(|| ledger.rate.latest());
-        let (delivery_rate, application_limited) = sampled.unwrap_or_else(|| (message_rate(tcb, tally), true));
+        let stats = &self.shared.conn_stats.read(tcb, now);
+        let times = self.shared.conn_stats.times(tcb, now);
+        let (advertised_mss, receive_mss) = receive_mss::figures(offered(ip, tcb, rare.offer_limit), stats, tcb);
+        let (receive_rtt_us, receive_rate_bytes) = rare.receive.figures();
+        let sampled = sampled.filter(|latest| latest.0 != 0).or_else(|| rare.rate.latest());
+        let (delivery_rate, application_limited) = sampled.unwrap_or_else(|| (message_rate(tcb, stats), true));
         let cold = self.shared.cold.get(tcb.cold);
         TcpInfo {
             last_received_ms: now.wrapping_sub(tcb.last_received),
-            last_data_received_ms: now.wrapping_sub(tally.data_received_at),
-            last_data_sent_ms: now.wrapping_sub(tally.data_sent_at),
+            last_data_received_ms: now.wrapping_sub(stats.data_received_at),
+            last_data_sent_ms: now.wrapping_sub(stats.data_sent_at),
             receive_mss,
             advertised_mss,
             delivery_rate,
             application_limited,
             receive_rtt_us,
             receive_rate_bytes,
-            segments_in: tally.segments_in,
-            segments_out: tally.segments_out,
-            data_segments_in: tally.data_segments_in,
-            data_segments_out: tally.data_segments_out,
-            bytes_sent: tcb.bytes_acked + tcb.data_flight() as u64 + ledger.retransmitted_bytes,
-            bytes_retransmitted: ledger.retransmitted_bytes,
-            total_retransmits: ledger.retransmitted_segments,
+            segments_in: stats.segments_in,
+            segments_out: stats.segments_out,
+            data_segments_in: stats.data_segments_in,
+            data_segments_out: stats.data_segments_out,
+            bytes_sent: tcb.bytes_acked + tcb.data_flight() as u64 + rare.retransmitted_bytes,
+            bytes_retransmitted: rare.retransmitted_bytes,
+            total_retransmits: rare.retransmitted_segments,
             busy_ms: times.busy_ms,
             window_limited_ms: times.window_limited_ms,
             buffer_limited_ms: times.buffer_limited_ms,
-            delivered: delivered(tcb, tally, ledger.retransmitted_segments, cold.map_or(0, |cold| cold.scoreboard.sacked())),
-            duplicates: ledger.duplicates,
-            reordered: ledger.reordered,
-            reordering: ledger.reordering.max(super::sack::DUP_THRESH),
-            out_of_order: ledger.out_of_order,
-            timeouts: ledger.timeouts,
-            timeout_episodes: ledger.timeout_episodes,
-            timeout_ms: ledger.timeout_ms,
+            delivered: delivered(tcb, stats, rare.retransmitted_segments, cold.map_or(0, |cold| cold.scoreboard.sacked())),
+            duplicates: rare.duplicates,
+            reordered: rare.reordered,
+            reordering: rare.reordering.max(super::sack::DUP_THRESH),
+            out_of_order: rare.out_of_order,
+            timeouts: rare.timeouts,
+            timeout_episodes: rare.timeout_episodes,
+            timeout_ms: rare.timeout_ms,
             marks: self.marks(tcb, cold.map_or(EcnState::default(), |cold| cold.ecn)),
             ..TcpInfo::default()
         }
@@ -343,7 +343,7 @@ impl Tcp {
                 id: SocketId { index: index | LISTENER_BIT, generation: listener.generation },
                 receive_queue: listener.accept_queue.len() as u32,
                 send_queue: listener.backlog,
-                cookie: listener.cookie,
+                user_token: listener.user_token,
                 ..bare(State::Listen, listener.local, any)
             });
         }
@@ -388,7 +388,7 @@ impl Tcp {
             id: SocketId { index, generation: tcb.generation },
             receive_queue: tcb.unread,
             send_queue: tcb.flight() + tcb.unsent(),
-            cookie: tcb.cookie,
+            user_token: tcb.user_token,
             timer,
             retransmits: if matches!(timer, Some((SocketTimer::Keepalive, _))) { tcb.probes } else { tcb.backoff },
             orphan: tcb.has(flag::ORPHAN),
@@ -399,8 +399,8 @@ impl Tcp {
 
 /// Rate of a connection that never has more than a segment in flight: one of average size per round trip, limited by the
 /// application.
-fn message_rate(tcb: &Tcb, tally: &Tally) -> u64 {
-    let average = tcb.bytes_acked.checked_div(tally.data_segments_out as u64).unwrap_or(0);
+fn message_rate(tcb: &Tcb, stats: &ConnStats) -> u64 {
+    let average = tcb.bytes_acked.checked_div(stats.data_segments_out as u64).unwrap_or(0);
     (average * 1_000_000).checked_div(tcb.srtt_us as u64).unwrap_or(0)
 }
 
@@ -411,8 +411,8 @@ fn offered(ip: &Ip, tcb: &Tcb, limit: u16) -> u16 {
 }
 
 /// Number of segments that have arrived at the peer: those sent for the first time that are not in flight.
-fn delivered(tcb: &Tcb, tally: &Tally, again: u32, sacked: u32) -> u32 {
-    let first = tally.data_segments_out.saturating_sub(again);
+fn delivered(tcb: &Tcb, stats: &ConnStats, again: u32, sacked: u32) -> u32 {
+    let first = stats.data_segments_out.saturating_sub(again);
     let under_way = tcb.data_flight().saturating_sub(sacked).div_ceil((tcb.mss as u32).max(1));
     let syn = !matches!(tcb.state, State::SynSent | State::SynReceived) as u32;
     first.saturating_sub(under_way) + syn
@@ -427,7 +427,7 @@ fn bare(state: State, local: SocketAddress, remote: SocketAddress) -> SocketSumm
         remote,
         receive_queue: 0,
         send_queue: 0,
-        cookie: 0,
+        user_token: 0,
         timer: None,
         retransmits: 0,
         orphan: false,

@@ -24,7 +24,7 @@ pub(crate) type Drop = Counter;
 impl Connection<'_, '_> {
     /// Processes a segment of this connection. Payload that is left in it afterwards belongs to the caller.
     pub(crate) fn receive(&mut self, segment: &mut Segment) {
-        self.tally_arrival(segment.packets.into(), segment.len);
+        self.note_arrival(segment.packets.into(), segment.len);
         if segment.len > 0 {
             self.measure_receive_mss(&segment.header, segment.packet_len.into());
         }
@@ -203,7 +203,7 @@ impl Connection<'_, '_> {
         let window = (segment.header.window as u32) << self.tcb.send_scale();
         let before = self.delivery();
         self.count_marked(segment);
-        self.heed_echo(segment);
+        self.on_ece(segment);
         if advanced {
             self.acknowledge(ack, segment);
             self.mark_data_if_any();
@@ -220,7 +220,7 @@ impl Connection<'_, '_> {
         }
         if self.tcb.is_accurate() {
             let delivered = self.delivery().since(&before);
-            self.heed_ace(segment, delivered);
+            self.on_ace(segment, delivered);
         }
         if sacked && self.tcb.recovery == Recovery::Open {
             self.predict();
@@ -252,7 +252,7 @@ impl Connection<'_, '_> {
     #[inline(always)]
     pub(crate) fn mark_data_if_any(&mut self) {
         if self.has_to_send() {
-            self.apart().mark_data();
+            self.reborrow().mark_data();
         }
     }
 
@@ -288,7 +288,7 @@ impl Connection<'_, '_> {
         if self.refuses_text() {
             return Err(self.refuse_text(segment));
         }
-        self.heed_mark(segment);
+        self.on_ce(segment);
         let in_order = segment.sequence == self.tcb.rcv_nxt;
         if !self.has_receive_room(segment.memory, in_order) {
             return Err(Drop::TcpOfoDrop);
@@ -341,8 +341,8 @@ impl Connection<'_, '_> {
         let rcv_nxt = self.tcb.rcv_nxt;
         if self.demand_cold().reassembly.insert(arena, rcv_nxt, sequence, len, frames) {
             self.env.counters.count(Counter::TcpOfoQueue);
-            let ledger = self.ledger();
-            ledger.out_of_order = ledger.out_of_order.wrapping_add(segment.packets.into());
+            let rare = self.rare();
+            rare.out_of_order = rare.out_of_order.wrapping_add(segment.packets.into());
             self.tcb.receive_memory += segment.memory;
         } else {
             self.env.counters.count(Counter::TcpOfoDrop);

@@ -25,7 +25,7 @@ pub(crate) struct Listener {
     pub(crate) local: SocketAddress,
     pub(crate) backlog: u32,
     pub(crate) options: TcpOptions,
-    pub(crate) cookie: u64,
+    pub(crate) user_token: u64,
     pub(crate) generation: u32,
     /// Established connections that wait to be accepted.
     pub(crate) accept_queue: VecDeque<u32>,
@@ -129,7 +129,13 @@ impl Listeners {
     }
 
     /// Adds a listener; `None` when there are too many.
-    pub(crate) fn insert(&mut self, local: SocketAddress, backlog: u32, options: TcpOptions, cookie: u64) -> Option<(u32, u32)> {
+    pub(crate) fn insert(
+        &mut self,
+        local: SocketAddress,
+        backlog: u32,
+        options: TcpOptions,
+        user_token: u64,
+    ) -> Option<(u32, u32)> {
         if self.alive >= self.max {
             return None;
         }
@@ -141,7 +147,7 @@ impl Listeners {
             local,
             backlog,
             options,
-            cookie,
+            user_token,
             generation,
             accept_queue,
             half_open: Line::default(),

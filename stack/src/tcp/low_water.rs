@@ -42,7 +42,7 @@ impl Connection<'_, '_> {
 
     #[inline(never)]
     fn tell_if_low(&mut self) {
-        if self.shared.is_writable(self.tcb) && self.tally().clock.writer_goes_on() {
+        if self.shared.is_writable(self.tcb) && self.stats().clock.writer_goes_on() {
             self.tcb.clear(flag::SIGNALLED);
             self.signal();
         }

@@ -10,11 +10,12 @@ mod ack;
 mod acknowledged;
 mod arrival;
 mod challenge;
-mod clocks;
+mod chrono;
 mod close;
 mod coalesce;
 mod cold;
 mod congestion;
+mod conn_stats;
 mod connect;
 mod connection;
 mod control;
@@ -22,34 +23,34 @@ mod cookie;
 pub(crate) mod demux;
 mod dsack;
 mod ecn;
-mod ended;
 mod fast_open;
 mod fast_open_client;
 mod fast_open_server;
+mod fast_path;
+mod fast_send;
 mod frto;
-mod gaps;
 mod icmp;
 mod info;
 mod input;
+mod interactive;
 pub(crate) mod isn;
 mod listener;
 mod low_water;
-mod model;
+mod migrating_flows;
 mod mtu_probe;
-mod newcomers;
 mod output;
 mod owners;
 mod pacing;
-mod parts;
 mod passive;
 mod path_mtu;
-mod patience;
 pub(crate) mod ports;
-mod predict;
 mod prr;
+mod push;
 mod rack;
 mod ranges;
 mod rate;
+mod rate_based;
+mod reap;
 mod reassembly;
 mod receive_mss;
 mod receive_queue;
@@ -58,28 +59,27 @@ mod replies;
 mod retransmit;
 mod rtt;
 mod sack;
+mod sack_blocks;
 mod sampling;
+mod scheduler;
 mod segment;
 mod send_queue;
 mod send_tuning;
 pub(crate) mod sequence;
 mod siphash;
 mod slow_starts;
-mod small;
 mod socket;
 mod state;
 mod syn_queue;
 mod table;
-mod tally;
 mod tcb;
 mod time_wait;
 mod timeout;
 mod timestamps;
 mod tlp;
-mod train;
-mod turns;
 mod undo;
 mod urgent;
+mod xmit_times;
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -105,7 +105,7 @@ use connection::{Connection, Shared};
 pub(crate) use demux::FlowKey;
 use demux::{FlowHasher, FlowTable, Target};
 use listener::Listeners;
-use output::Turn;
+use output::Progress;
 use rtt::Timing;
 use segment::Segment;
 use sequence::SeqNum;
@@ -141,8 +141,8 @@ pub(crate) struct Tcp {
     time_wait: TimeWait,
     shared: Shared,
     port_counters: ports::PortCounters,
-    newcomers: newcomers::Newcomers,
-    turns: turns::Turns,
+    migrating_flows: migrating_flows::MigratingFlows,
+    scheduler: scheduler::Scheduler,
     now: Instant,
     /// Time of the next try after transmission found no frame.
     retry_at: Option<Instant>,
@@ -181,7 +181,7 @@ impl Tcp {
                 shortest_delay_ends: 0,
                 cold: cold::ColdPool::default(),
                 slow_starts: slow_starts::SlowStarts::default(),
-                tallies: tally::Tallies::new(config.connections_max),
+                conn_stats: conn_stats::ConnStatsTable::new(config.connections_max),
                 timers: TimerWheel::new(now),
                 secrets: isn::Secrets::new(config.seed),
                 fast_open: fast_open::Shared::new(config.seed, config.tcp.fast_open.keys),
@@ -197,8 +197,8 @@ impl Tcp {
                 shortest: 0,
             },
             port_counters: ports::PortCounters::new(config.seed),
-            newcomers: newcomers::Newcomers::new(),
-            turns: turns::Turns::default(),
+            migrating_flows: migrating_flows::MigratingFlows::new(),
+            scheduler: scheduler::Scheduler::default(),
             now,
             retry_at: None,
             arrivals: Vec::new(),
@@ -223,7 +223,7 @@ impl Tcp {
         self.shared.shortest_delay_ends = self.shared.moment.tick_after(self.shared.timing.ack_delay_min_us);
     }
 
-    /// Turns the fast paths off, to show that they do the same as the slow path.
+    /// Scheduler the fast paths off, to show that they do the same as the slow path.
     #[cfg(test)]
     pub(crate) fn take_the_long_way(&mut self) {
         self.shared.long_way_only = true;
@@ -235,10 +235,10 @@ impl Tcp {
         self.shared.shortest
     }
 
-    /// Number of connections that have a ledger.
+    /// Number of connections that have a rare statistics.
     #[cfg(test)]
-    pub(crate) fn ledgers(&self) -> usize {
-        self.tcbs.iter().filter(|tcb| tcb.has_ledger).count()
+    pub(crate) fn rare_stats_count(&self) -> usize {
+        self.tcbs.iter().filter(|tcb| tcb.has_rare_stats).count()
     }
 
     /// Number of connections that may receive segments.
@@ -269,7 +269,7 @@ impl Tcp {
                 None => first,
             };
             if arrival.alone {
-                self.receive_apart(env, datagram, first, packets, arrival);
+                self.receive_unmerged(env, datagram, first, packets, arrival);
                 continue;
             }
             let Some(segment) = Segment::take(datagram, first, packets) else {
@@ -293,7 +293,7 @@ impl Tcp {
 
     /// Takes the slow path with a packet that cannot be coalesced: its segment stays where it was read.
     #[inline(never)]
-    fn receive_apart(&mut self, env: &mut Env, datagram: &Datagram, first: Frame, packets: &mut Burst, arrival: Arrival) {
+    fn receive_unmerged(&mut self, env: &mut Env, datagram: &Datagram, first: Frame, packets: &mut Burst, arrival: Arrival) {
         let Some(mut segment) = Segment::take(datagram, first, packets) else {
             return env.counters.count(Counter::TcpInErrs);
         };
@@ -365,7 +365,7 @@ impl Tcp {
         });
         let Some(Target::Connection(index)) = found else { return None };
         let tcb = &self.tcbs[index as usize];
-        Some((SocketId { index, generation: tcb.generation }, tcb.cookie))
+        Some((SocketId { index, generation: tcb.generation }, tcb.user_token))
     }
 
     /// RFC 9293 §3.10.7.1-2: no connection; perhaps a listener.
@@ -473,7 +473,7 @@ impl Tcp {
             }
             let mut connection = self.connection(env, index);
             connection.tcb.clear(flag::ON_CONTROL);
-            if connection.transmit_control(out) == Turn::NoFrame {
+            if connection.transmit_control(out) == Progress::NoFrame {
                 connection.mark_control();
                 return false;
             }

@@ -12,12 +12,12 @@ use crate::wire::checksum;
 use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, CWR, FIN, HEADER_BYTES_MAX, Header, PSH, SACK_BLOCKS_MAX, Timestamps};
 
 use super::connection::Connection;
-use super::gaps::Sizes;
+use super::push::PushGroup;
+use super::sack_blocks::Sizes;
 use super::send_queue::{Shape, for_each_piece, mark_sent};
 use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::{Recovery, flag};
-use super::train::Train;
 use super::urgent::is_sending_urgent;
 
 /// Space for link, IP and TCP headers in front of payload, rounded up.
@@ -44,7 +44,7 @@ pub(crate) struct Plan {
 
 /// Result of a connection's turn to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum Progress {
     /// Nothing more can be sent now.
     Done,
     /// The quantum is used up.
@@ -63,9 +63,9 @@ pub(crate) enum WriteError {
 impl Connection<'_, '_> {
     /// Runs the connection's turn to send data, and marks it again if it has more to send.
     #[inline(never)]
-    pub(crate) fn transmit_turn(&mut self, out: &mut [Burst], quantum: &mut usize) -> Turn {
+    pub(crate) fn transmit_quantum(&mut self, out: &mut [Burst], quantum: &mut usize) -> Progress {
         let turn = self.transmit_data(out, quantum);
-        if turn != Turn::Done {
+        if turn != Progress::Done {
             self.mark_data();
         } else if self.owes_ack() {
             // The data that was to carry it was not sent.
@@ -75,9 +75,9 @@ impl Connection<'_, '_> {
     }
 
     /// Sends what windows and `quantum` (bytes) allow.
-    fn transmit_data(&mut self, out: &mut [Burst], quantum: &mut usize) -> Turn {
+    fn transmit_data(&mut self, out: &mut [Burst], quantum: &mut usize) -> Progress {
         if !self.tcb.sends_data() {
-            return Turn::Done;
+            return Progress::Done;
         }
         self.restart_after_idle();
         let mut sizes = self.refresh_template();
@@ -93,15 +93,15 @@ impl Connection<'_, '_> {
         if self.tcb.is_accurate() {
             sizes = sizes.beside(self.option_due_bytes());
         }
-        let mut train = Train::default();
+        let mut group = PushGroup::default();
         while self.has_to_send()
             && (rate.is_none() || self.may_depart())
             && let Some(plan) = self.next_transmission(sizes)
         {
             if *quantum == 0 {
-                return Turn::More;
+                return Progress::More;
             }
-            let push = self.ends_train(&plan, &mut train) || self.ends_data(&plan);
+            let push = self.ends_push_group(&plan, &mut group) || self.ends_data(&plan);
             match self.send_planned(&plan, push, out) {
                 Ok(()) => {
                     *quantum = quantum.saturating_sub(plan.len.max(1) as usize);
@@ -112,7 +112,7 @@ impl Connection<'_, '_> {
                 }
                 Err(WriteError::NoFrame) => {
                     self.env.counters.count(Counter::DropNoFrame);
-                    return Turn::NoFrame;
+                    return Progress::NoFrame;
                 }
                 // The retransmission timer tries again.
                 Err(WriteError::NoRoute) => break,
@@ -124,7 +124,7 @@ impl Connection<'_, '_> {
         self.tell_of_sending();
         self.sample_sent(flight);
         self.arm();
-        Turn::Done
+        Progress::Done
     }
 
     /// Returns true when data, a FIN or a retransmission waits to be sent.
@@ -391,7 +391,7 @@ impl Connection<'_, '_> {
         if let Some(duplicate) = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.duplicate) {
             header.options.push_sack(duplicate);
         }
-        self.tell_gaps(&mut header, SACK_BLOCKS_MAX);
+        self.write_sack(&mut header, SACK_BLOCKS_MAX);
         self.reflect_syn_ack(&mut header);
         self.tell_counters(&mut header, u32::MAX);
         self.write(&header, None, out)?;
@@ -417,7 +417,7 @@ impl Connection<'_, '_> {
         let unmarked = self.tcb.ect() != 0 && !self.is_markable(plan);
         let segments = plan.map_or(1, |plan| len.div_ceil(plan.segment).max(1));
         self.env.counters.add(Counter::TcpOutSegs, segments as u64);
-        self.tally_departure(segments, len);
+        self.note_departure(segments, len);
         if fresh {
             self.tcb.template.push_headers(&mut first, transport_len);
             if self.tcb.template.is_cuttable() {

@@ -33,7 +33,7 @@ impl Tcp {
             env.counters.count(Counter::DropUnacceptable);
             return;
         }
-        self.newcomers.note(segment);
+        self.migrating_flows.note(segment);
         if segment.has(ACK) {
             self.receive_cookie(env, listener, segment);
             return;
@@ -345,7 +345,7 @@ impl Tcp {
         let syn_window = self.syn_window_of(record.listener);
         let mut connection = self.connection(env, index);
         // Counts the SYN; our SYN-ACK is not counted, as in Linux.
-        connection.tally_arrival(1, 0);
+        connection.note_arrival(1, 0);
         let tcb = &mut *connection.tcb;
         tcb.configure(&connection.shared.config, &options);
         tcb.local_port = record.key.local_port;
@@ -383,7 +383,7 @@ impl Tcp {
         let Some(entry) = self.listeners.get_mut(listener) else { return };
         entry.accept_queue.push_back(index);
         let id = crate::event::SocketId { index: listener | super::listener::LISTENER_BIT, generation: entry.generation };
-        let event = Event::Accepted { listener: id, cookie: entry.cookie };
+        let event = Event::Accepted { listener: id, user_token: entry.user_token };
         if env.events.back() != Some(&event) {
             env.events.push_back(event);
         }

@@ -12,10 +12,10 @@ use ringway_shm::Slot;
 use crate::stats::Counter;
 
 use super::connection::Connection;
-use super::parts::Parts;
 use super::ranges::Ranges;
 use super::sequence::SeqNum;
 use super::tcb::{Recovery, TimerKind, flag};
+use super::xmit_times::XmitTimes;
 
 /// RFC 8985 §6.2.4: number of recoveries for which a larger window is kept.
 const REO_WND_PERSIST: u8 = 16;
@@ -45,7 +45,7 @@ pub(crate) struct Rack {
     /// Retransmitted, with the time, and not found lost since.
     pub(crate) again: Ranges<u32>,
     /// Xmit times of first transmissions that were not sent with the rest of their extent.
-    pub(crate) parts: Parts,
+    pub(crate) xmit_times: XmitTimes,
 }
 
 impl Default for Rack {
@@ -61,7 +61,7 @@ impl Default for Rack {
             judged: None,
             lost: Ranges::default(),
             again: Ranges::default(),
-            parts: Parts::default(),
+            xmit_times: XmitTimes::default(),
         }
     }
 }
@@ -85,7 +85,7 @@ enum Verdict {
 impl Rack {
     /// Returns true when dropping it loses nothing.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.is_idle() && !self.reordering_seen && self.reo_wnd_mult == 1 && self.parts.is_empty()
+        self.is_idle() && !self.reordering_seen && self.reo_wnd_mult == 1 && self.xmit_times.is_empty()
     }
 
     /// Returns true when ACKs of data in order need no processing.
@@ -104,7 +104,7 @@ impl Rack {
         self.judged = self.judged.filter(|judged| judged.after(una));
         self.lost.acknowledge(una);
         self.again.acknowledge(una);
-        self.parts.acknowledge(una);
+        self.xmit_times.acknowledge(una);
         if self.dsack_round.is_some_and(|round| una.at_or_after(round)) {
             self.dsack_round = None;
         }
@@ -124,11 +124,11 @@ impl Rack {
 
     /// Empties it but keeps its memory.
     pub(crate) fn reset(&mut self) {
-        let Rack { mut lost, mut again, mut parts, .. } = core::mem::take(self);
+        let Rack { mut lost, mut again, mut xmit_times, .. } = core::mem::take(self);
         lost.clear();
         again.clear();
-        parts.clear();
-        *self = Rack { lost, again, parts, ..Rack::default() };
+        xmit_times.clear();
+        *self = Rack { lost, again, xmit_times, ..Rack::default() };
     }
 
     /// RACK_update: takes the arrival of a segment sent at `sent_at`. Each arrival renews RACK.rtt; the segment sent last is
@@ -223,7 +223,7 @@ impl Connection<'_, '_> {
             let last = (SeqNum(note.sequence) + arena.queued_len(slot) as u32).earliest(end);
             cold.cursors[1] = slot;
             while from.before(last) {
-                let (sent_at, part_end) = cold.rack.parts.time_of(from, note.sent_at, last);
+                let (sent_at, part_end) = cold.rack.xmit_times.time_of(from, note.sent_at, last);
                 let late = match note.retransmits {
                     0 => cold.rack.original_arrived(now_us, sent_at, part_end, &marks),
                     _ => cold.rack.originals_arrived(now_us, sent_at, (from, part_end), &marks),
@@ -250,9 +250,9 @@ impl Connection<'_, '_> {
             rack.reordering_seen = true;
             let distance = (marks.fack - first).div_ceil(self.tcb.mss as u32).min(REORDERING_MAX);
             let tick = self.shared.moment.tick;
-            let ledger = self.shared.tallies.demand(self.tcb, tick);
-            ledger.reordered = ledger.reordered.wrapping_add(1);
-            ledger.reordering = ledger.reordering.max(distance);
+            let rare = self.shared.conn_stats.demand(self.tcb, tick);
+            rare.reordered = rare.reordered.wrapping_add(1);
+            rare.reordering = rare.reordering.max(distance);
             self.env.counters.count(Counter::TcpSackReorder);
         }
     }
@@ -323,7 +323,7 @@ impl Connection<'_, '_> {
         while slot.is_some() && judged.before(nxt) {
             let note = arena.note(slot);
             let last = (SeqNum(note.sequence) + arena.queued_len(slot) as u32).earliest(nxt);
-            let (sent_at, end) = rack.parts.time_of(judged, note.sent_at, last);
+            let (sent_at, end) = rack.xmit_times.time_of(judged, note.sent_at, last);
             let (mut verdict, mut until) = (Verdict::Lost, end);
             cold.scoreboard.for_each_outside(judged, end, &mut |start, end| {
                 if verdict == Verdict::Lost {
@@ -364,7 +364,7 @@ impl Connection<'_, '_> {
         while slot.is_some() && end.before(nxt) {
             let note = arena.note(slot);
             let last = (SeqNum(note.sequence) + arena.queued_len(slot) as u32).earliest(nxt);
-            let (sent_at, part_end) = cold.rack.parts.time_of(end, note.sent_at, last);
+            let (sent_at, part_end) = cold.rack.xmit_times.time_of(end, note.sent_at, last);
             if !is_old(sent_at) {
                 break;
             }
@@ -393,7 +393,7 @@ impl Connection<'_, '_> {
         let note = self.env.arena.note(slot);
         let first = SeqNum(note.sequence);
         if first != sequence && note.sent_at != now_us && self.uses_rack() {
-            self.demand_cold().rack.parts.split(first, sequence, note.sent_at);
+            self.demand_cold().rack.xmit_times.split(first, sequence, note.sent_at);
         }
     }
 

@@ -6,8 +6,8 @@
 //! differs when the route or the MTU of our link has changed since (tcpi_advmss, which Linux stores). The size is only
 //! reported: ACKs follow the reader (`receive_queue`).
 
+use super::conn_stats::ConnStats;
 use super::connection::Connection;
-use super::tally::Tally;
 use super::tcb::{Tcb, flag};
 use crate::wire::tcp::{FIN, Header, PSH, SYN, URG};
 
@@ -19,7 +19,7 @@ const SIZE_MIN: u32 = 88;
 const HEADER: u32 = 20;
 const TIMESTAMPS: u32 = 12;
 
-impl Tally {
+impl ConnStats {
     /// Takes a segment with `len` bytes of payload and `options` bytes of options, or several of this size in one; `fixed`
     /// of those bytes are in every segment. `ends`: it may be the end of a write.
     #[inline(always)]
@@ -57,7 +57,7 @@ impl Connection<'_, '_> {
     /// Stores TCP_MAXSEG when our SYN is sent, 0: not set.
     pub(crate) fn remember_offer_limit(&mut self, limit: u16) {
         if limit != 0 {
-            self.ledger().offer_limit = limit;
+            self.rare().offer_limit = limit;
         }
     }
 
@@ -65,16 +65,16 @@ impl Connection<'_, '_> {
     pub(crate) fn measure_receive_mss(&mut self, header: &Header, len: u32) {
         let fixed = fixed_options(self.tcb);
         let options = (header.len() as u32).saturating_sub(HEADER);
-        self.tally().measure_segment(len, options, fixed, header.flags & (FIN | URG | SYN | PSH) != 0);
+        self.stats().measure_segment(len, options, fixed, header.flags & (FIN | URG | SYN | PSH) != 0);
     }
 }
 
 /// The largest segment that the peer may send, from our SYN's offer `offered`, and the size that it does send, as far as
 /// known.
-pub(crate) fn figures(offered: u16, tally: &Tally, tcb: &Tcb) -> (u32, u32) {
+pub(crate) fn figures(offered: u16, stats: &ConnStats, tcb: &Tcb) -> (u32, u32) {
     let advertised = u32::from(offered).saturating_sub(fixed_options(tcb));
-    let first = if tally.data_segments_in == 0 { u32::from(tcb.mss) } else { u32::MAX };
-    (advertised, u32::from(tally.receive_mss).min(advertised).min(first).max(SIZE_MIN))
+    let first = if stats.data_segments_in == 0 { u32::from(tcb.mss) } else { u32::MAX };
+    (advertised, u32::from(stats.receive_mss).min(advertised).min(first).max(SIZE_MIN))
 }
 
 fn fixed_options(tcb: &Tcb) -> u32 {

@@ -11,7 +11,7 @@ use crate::error::ReceiveError;
 use crate::stats::Counter;
 
 use super::connection::Connection;
-use super::predict::PLAIN;
+use super::fast_path::FAST_PATH;
 use super::segment::frame_memory;
 use super::state::State;
 use super::tcb::{Tcb, flag};
@@ -107,7 +107,7 @@ impl Connection<'_, '_> {
     /// Like [`append_frame`](Connection::append_frame), for a frame of known memory.
     #[inline(always)]
     pub(crate) fn append_measured(&mut self, frame: Frame, memory: u32, note: Note) {
-        if !self.tcb.receive_queue.is_empty() && frame.len() <= COPY_BREAK && self.apart().copy_behind(&frame) {
+        if !self.tcb.receive_queue.is_empty() && frame.len() <= COPY_BREAK && self.reborrow().copy_behind(&frame) {
             return;
         }
         self.tcb.receive_memory += memory;
@@ -162,7 +162,7 @@ impl Connection<'_, '_> {
         }
         let mut read = self.read_front(max, visit);
         if !self.tcb.receive_queue.is_empty() {
-            read += self.apart().read_rest(max - read, visit);
+            read += self.reborrow().read_rest(max - read, visit);
         }
         self.tcb.unread -= read as u32;
         self.consumed(read as u32);
@@ -192,7 +192,7 @@ impl Connection<'_, '_> {
     pub(crate) fn consumed(&mut self, bytes: u32) {
         self.tcb.unconsumed = self.tcb.unconsumed.saturating_sub(bytes);
         self.tune_receive_buffer();
-        if self.tcb.pred_word & PLAIN == 0 && !self.apart().may_open_window() {
+        if self.tcb.pred_word & FAST_PATH == 0 && !self.reborrow().may_open_window() {
             return;
         }
         let advertised = self.tcb.receive_window();
@@ -209,7 +209,7 @@ impl Connection<'_, '_> {
             if advertised == 0 {
                 self.env.counters.count(Counter::TcpFromZeroWindowAdv);
             }
-            self.apart().ack_now();
+            self.reborrow().ack_now();
         }
     }
 

@@ -5,7 +5,7 @@
 //! growth once more, for a sender in slow start). It is never reduced, since an advertised window must not shrink
 //! (RFC 9293 §3.8.6). SO_RCVBUF ends the tuning: that much at once, and no more. The receiver measures the round trip: by
 //! echoed timestamps (RFC 7323) of full segments, otherwise by the time in which a whole window arrives. When the peer has
-//! timestamps and sends only small messages, nothing is measured, and no ledger is needed.
+//! timestamps and sends only small messages, nothing is measured, and no rare statistics is needed.
 //!
 //! The advertised window stays bounded by the buffer and by the free memory, whatever a peer or an application does
 //! (`receive_queue`).
@@ -84,17 +84,17 @@ impl Connection<'_, '_> {
     /// Maximum number of unread bytes.
     #[inline]
     pub(crate) fn receive_limit(&self) -> u32 {
-        if self.tcb.has_ledger { self.shared.tuned_receive_limit(self.tcb) } else { self.tcb.receive_buffer.min(TRUST) }
+        if self.tcb.has_rare_stats { self.shared.tuned_receive_limit(self.tcb) } else { self.tcb.receive_buffer.min(TRUST) }
     }
 
     /// Ends the tuning: SO_RCVBUF was set.
     pub(crate) fn lock_receive_buffer(&mut self) {
-        self.ledger().receive.limit = u32::MAX;
+        self.rare().receive.limit = u32::MAX;
     }
 
     /// Sets TCP_WINDOW_CLAMP; 0: none. A window advertised before stays.
     pub(crate) fn clamp_window(&mut self, bytes: u32) {
-        self.ledger().receive.clamp = bytes;
+        self.rare().receive.clamp = bytes;
     }
 
     /// Window of a SYN, which is not scaled (RFC 7323 §2.2).
@@ -105,8 +105,8 @@ impl Connection<'_, '_> {
     /// Measures the round trip when payload in order has arrived.
     #[inline]
     pub(crate) fn measure_arrival(&mut self, time: Option<Timestamps>, len: u32) {
-        if self.tcb.has_ledger || self.begins_to_measure(len) {
-            self.apart().measure_receive_rtt(time, len);
+        if self.tcb.has_rare_stats || self.begins_to_measure(len) {
+            self.reborrow().measure_receive_rtt(time, len);
         }
     }
 
@@ -124,7 +124,7 @@ impl Connection<'_, '_> {
         let is_full = len >= self.tcb.mss as u32;
         let echo = time.filter(|_| self.tcb.has(flag::TIMESTAMPS)).map(|times| times.echo);
         let time = self.timestamp();
-        let tuning = &mut self.ledger().receive;
+        let tuning = &mut self.rare().receive;
         match (echo, tuning.edge) {
             (Some(echo), _) if echo != tuning.echo && is_full => {
                 let elapsed_ms = time.wrapping_sub(echo);
@@ -146,8 +146,8 @@ impl Connection<'_, '_> {
     /// Measures reading after the application has read.
     #[inline]
     pub(crate) fn tune_receive_buffer(&mut self) {
-        if self.tcb.has_ledger && self.tcb.bytes_received >= MEASURED_FROM {
-            self.apart().measure_reading();
+        if self.tcb.has_rare_stats && self.tcb.bytes_received >= MEASURED_FROM {
+            self.reborrow().measure_reading();
         }
     }
 
@@ -155,15 +155,15 @@ impl Connection<'_, '_> {
     fn measure_reading(&mut self) {
         let (now_us, read) = (self.now_us(), self.tcb.rcv_nxt - self.tcb.unconsumed);
         let mss = self.tcb.mss as u32;
-        self.ledger().receive.consumed(now_us, read, mss);
+        self.rare().receive.consumed(now_us, read, mss);
     }
 }
 
 impl Shared {
-    /// Like [`receive_limit`](Connection::receive_limit), for a connection with a ledger.
+    /// Like [`receive_limit`](Connection::receive_limit), for a connection with a rare statistics.
     #[inline(never)]
     fn tuned_receive_limit(&self, tcb: &Tcb) -> u32 {
-        let receive = self.tallies.ledger(tcb).map(|ledger| (ledger.receive.limit, ledger.receive.clamp));
+        let receive = self.conn_stats.rare(tcb).map(|rare| (rare.receive.limit, rare.receive.clamp));
         let (tuned, clamp) = receive.unwrap_or_default();
         let limit = tcb.receive_buffer.min(tuned.max(TRUST));
         if clamp == 0 { limit } else { limit.min(clamp) }

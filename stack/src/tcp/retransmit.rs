@@ -36,10 +36,10 @@ impl Connection<'_, '_> {
     /// Like [`restart_rto`](Connection::restart_rto) while data is in flight, for a connection that is established, not in
     /// recovery, and [settled](Connection::settle).
     #[inline(always)]
-    pub(crate) fn restart_rto_plain(&mut self) {
+    pub(crate) fn restart_rto_fast(&mut self) {
         let tcb = &*self.tcb;
         if tcb.backoff != 0 || tcb.srtt_us == 0 {
-            return self.apart().restart_rto();
+            return self.reborrow().restart_rto();
         }
         let timeout = rtt::timeout_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us);
         let probes = tcb.has(flag::SACK) && self.shared.timing.probes;
@@ -100,9 +100,9 @@ impl Connection<'_, '_> {
 
     fn on_retransmission_timeout(&mut self) {
         self.env.counters.count(Counter::TcpTimeouts);
-        self.tally_timeout();
+        self.note_timeout();
         self.tcb.backoff = self.tcb.backoff.saturating_add(1);
-        self.heed_timeouts();
+        self.on_timeouts();
         let given_up = self.is_given_up(self.retries_max());
         if self.tcb.state == State::SynSent {
             self.fast_open_timed_out(given_up);
@@ -233,9 +233,9 @@ impl Connection<'_, '_> {
         if self.tcb.recovery == Recovery::Loss {
             self.env.counters.add(Counter::TcpSlowStartRetrans, segments as u64);
         }
-        let ledger = self.ledger();
-        ledger.retransmitted_segments = ledger.retransmitted_segments.saturating_add(segments);
-        ledger.retransmitted_bytes += plan.len as u64;
+        let rare = self.rare();
+        rare.retransmitted_segments = rare.retransmitted_segments.saturating_add(segments);
+        rare.retransmitted_bytes += plan.len as u64;
         if self.tcb.recovery != Recovery::Open {
             self.remember_retransmission(plan.len);
         }

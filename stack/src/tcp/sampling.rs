@@ -78,8 +78,8 @@ impl Connection<'_, '_> {
     /// than a segment in flight is not sampled: its rate is a message per round trip.
     #[inline]
     pub(crate) fn sample_sent(&mut self, flight: u32) {
-        if self.tcb.flight() > self.tcb.mss as u32 && !self.is_modelled() {
-            self.apart().begin_sample(flight == 0);
+        if self.tcb.flight() > self.tcb.mss as u32 && !self.is_rate_based() {
+            self.reborrow().begin_sample(flight == 0);
         }
     }
 
@@ -91,14 +91,14 @@ impl Connection<'_, '_> {
         }
         let (una, end, now_us) = (self.tcb.snd_una, self.tcb.snd_nxt, self.now_us());
         let app_limited = self.tcb.unsent() == 0 && !self.tcb.has(flag::CWND_LIMITED);
-        self.ledger().rate.sent(now_us, una, end, alone, app_limited);
+        self.rare().rate.sent(now_us, una, end, alone, app_limited);
     }
 
     /// Ends the sample when SND.UNA has moved.
     #[inline]
     pub(crate) fn sample_acknowledged(&mut self) {
-        if self.tcb.has_ledger {
-            self.apart().end_sample();
+        if self.tcb.has_rare_stats {
+            self.reborrow().end_sample();
         }
     }
 
@@ -106,12 +106,12 @@ impl Connection<'_, '_> {
     fn end_sample(&mut self) {
         let (now_us, una, min_rtt_us) = (self.now_us(), self.tcb.snd_una, self.tcb.min_rtt_us());
         let recovery = self.tcb.recovery;
-        let Some(ledger) = self.shared.tallies.ledger_mut(self.tcb) else { return };
+        let Some(rare) = self.shared.conn_stats.rare_mut(self.tcb) else { return };
         if recovery != Recovery::Open {
-            ledger.rate.packet = None;
-            ledger.rate.acknowledged_us = now_us;
+            rare.rate.packet = None;
+            rare.rate.acknowledged_us = now_us;
             return;
         }
-        ledger.rate.acknowledged(now_us, una, if min_rtt_us == u32::MAX { 0 } else { min_rtt_us });
+        rare.rate.acknowledged(now_us, una, if min_rtt_us == u32::MAX { 0 } else { min_rtt_us });
     }
 }

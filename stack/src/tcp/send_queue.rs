@@ -229,7 +229,7 @@ impl Tcb {
 
     /// Like [`free_until`](Tcb::free_until), when there are no cursors into the queue.
     #[inline(always)]
-    pub(crate) fn free_plain(&mut self, arena: &Arena, up_to: SeqNum) -> Freed {
+    pub(crate) fn free_fast(&mut self, arena: &Arena, up_to: SeqNum) -> Freed {
         // Nearly always one message is acknowledged, and all of it.
         match self.free_front(arena, |len, note| SeqNum(note.sequence) + len as u32 == up_to) {
             Some(note) => Freed { sent_at: (note.retransmits == 0).then_some(note.sent_at) },

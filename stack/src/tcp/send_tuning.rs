@@ -18,8 +18,8 @@ const TOLD_MIN: u32 = 3;
 impl Connection<'_, '_> {
     /// Notes that SO_SNDBUF was set, or is the default again.
     pub(crate) fn lock_send_buffer(&mut self, locked: bool) {
-        if locked || self.tcb.has_ledger {
-            self.ledger().send_buffer_locked = locked;
+        if locked || self.tcb.has_rare_stats {
+            self.rare().send_buffer_locked = locked;
         }
     }
 
@@ -27,18 +27,18 @@ impl Connection<'_, '_> {
     /// did.
     pub(crate) fn cut_send_buffer(&mut self) -> bool {
         let queued = self.tcb.send_queued() as u32;
-        let locked = self.shared.tallies.ledger(self.tcb).is_some_and(|ledger| ledger.send_buffer_locked);
+        let locked = self.shared.conn_stats.rare(self.tcb).is_some_and(|rare| rare.send_buffer_locked);
         if locked || queued < TOLD_MIN {
             return false;
         }
         self.tcb.send_buffer = self.tcb.send_buffer.min(queued);
-        self.tally().clock.writer_waits();
+        self.stats().clock.writer_waits();
         true
     }
 
     /// Grows the buffer when an ACK has come while it was nearly full.
     pub(crate) fn tune_send_buffer(&mut self) {
-        let locked = self.shared.tallies.ledger(self.tcb).is_some_and(|ledger| ledger.send_buffer_locked);
+        let locked = self.shared.conn_stats.rare(self.tcb).is_some_and(|rare| rare.send_buffer_locked);
         if locked || self.tcb.flight() >= self.tcb.cwnd || !self.shared.starved.is_empty() {
             return;
         }

@@ -20,7 +20,7 @@ use super::cold::Timeouts;
 use super::connection::Connection;
 use super::demux::{FlowKey, Target};
 use super::listener::LISTENER_BIT;
-use super::output::{Turn, WriteError};
+use super::output::{Progress, WriteError};
 use super::owners::OwnerUse;
 use super::state::State;
 use super::tcb::flag;
@@ -33,7 +33,7 @@ impl Tcp {
         local: SocketAddress,
         backlog: u32,
         options: TcpOptions,
-        cookie: u64,
+        user_token: u64,
     ) -> Result<SocketId, ListenError> {
         if !local.ip.is_unspecified() && !env.ip.owns(local.ip) {
             return Err(ListenError::NotLocal);
@@ -41,7 +41,7 @@ impl Tcp {
         if self.listeners.conflicts(local, &options) {
             return Err(ListenError::InUse);
         }
-        let (index, generation) = self.listeners.insert(local, backlog, options, cookie).ok_or(ListenError::Full)?;
+        let (index, generation) = self.listeners.insert(local, backlog, options, user_token).ok_or(ListenError::Full)?;
         Ok(SocketId { index: index | LISTENER_BIT, generation })
     }
 
@@ -83,16 +83,16 @@ impl Tcp {
     }
 
     /// Takes the oldest connection of a listener's accept queue.
-    pub(crate) fn accept(&mut self, env: &mut Env, listener: SocketId, cookie: u64) -> Result<SocketId, AcceptError> {
+    pub(crate) fn accept(&mut self, env: &mut Env, listener: SocketId, user_token: u64) -> Result<SocketId, AcceptError> {
         let listener = self.listener_index(listener).ok_or(AcceptError::NotListening)?;
         let entry = self.listeners.get_mut(listener).ok_or(AcceptError::NotListening)?;
         let index = entry.accept_queue.pop_front().ok_or(AcceptError::WouldBlock)?;
         let mut connection = self.connection(env, index);
         connection.tcb.set_offered(false);
-        connection.tcb.cookie = cookie;
+        connection.tcb.user_token = user_token;
         if let Some(error) = connection.tcb.error() {
             let socket = connection.id();
-            connection.env.events.push_back(Event::Failed { socket, cookie, error });
+            connection.env.events.push_back(Event::Failed { socket, user_token, error });
         } else if connection.tcb.is_readable() {
             connection.signal();
         }
@@ -107,7 +107,7 @@ impl Tcp {
         local: Option<SocketAddress>,
         remote: SocketAddress,
         options: TcpOptions,
-        cookie: u64,
+        user_token: u64,
     ) -> Result<SocketId, ConnectError> {
         self.set_now(now);
         let any = if remote.ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -125,7 +125,7 @@ impl Tcp {
         connection.tcb.configure(&connection.shared.config, &options);
         connection.tcb.local_port = key.local_port;
         connection.tcb.remote_port = key.remote_port;
-        connection.tcb.cookie = cookie;
+        connection.tcb.user_token = user_token;
         if options.maximum_segment_size != 0 {
             connection.tcb.mss = options.maximum_segment_size;
         }
@@ -213,7 +213,7 @@ impl Tcp {
         if connection.queue_small(count, source) {
             return Ok(count);
         }
-        connection.apart().queue_from(count, source)
+        connection.reborrow().queue_from(count, source)
     }
 
     /// Queues a frame.
@@ -339,14 +339,14 @@ impl Tcp {
     }
 
     fn close_listener(&mut self, env: &mut Env, index: u32, id: SocketId) {
-        let cookie = self.listeners.get(index).map_or(0, |listener| listener.cookie);
+        let user_token = self.listeners.get(index).map_or(0, |listener| listener.user_token);
         while let Some(record) = self.listeners.get(index).and_then(|listener| listener.half_open.oldest()) {
             self.forget_half_open(record);
         }
         for waiting in self.listeners.remove(index) {
             self.connection(env, waiting).abort();
         }
-        env.events.push_back(Event::Closed { socket: id, cookie, time_wait: false });
+        env.events.push_back(Event::Closed { socket: id, user_token, time_wait: false });
     }
 
     /// Ends a connection as if it had timed out, also one that no application holds.
@@ -413,7 +413,7 @@ impl Connection<'_, '_> {
         }
         let room = self.shared.room(self.tcb);
         if room < wanted {
-            self.apart().tally().clock.writer_waits();
+            self.reborrow().stats().clock.writer_waits();
         }
         if room == 0 { Err(SendError::WouldBlock) } else { Ok(wanted.min(room)) }
     }
@@ -435,7 +435,7 @@ impl Connection<'_, '_> {
             self.lock_receive_buffer();
         }
         self.lock_send_buffer(options.send_buffer_bytes != 0);
-        if options.window_clamp != 0 || self.tcb.has_ledger {
+        if options.window_clamp != 0 || self.tcb.has_rare_stats {
             self.clamp_window(options.window_clamp);
         }
         if timeouts != Timeouts::default() || self.tcb.cold != super::cold::NONE {
@@ -444,16 +444,16 @@ impl Connection<'_, '_> {
         if options.pacing_rate_max != 0 || self.tcb.cold != super::cold::NONE {
             self.demand_cold().pacing.rate_max = options.pacing_rate_max;
         }
-        if !self.is_modelled()
+        if !self.is_rate_based()
             && let Some(cold) = self.cold()
         {
-            cold.model = None;
+            cold.rate_based = None;
         }
         self.set_keepalive(options.keepalive);
     }
 
     /// Writes the marked control work: SYN, probe, ACK.
-    pub(crate) fn transmit_control(&mut self, out: &mut [Burst]) -> Turn {
+    pub(crate) fn transmit_control(&mut self, out: &mut [Burst]) -> Progress {
         let written = match self.tcb.state {
             State::Closed | State::Listen | State::TimeWait => Ok(()),
             State::SynSent | State::SynReceived if self.tcb.has(flag::ACK_NOW) => self.write_syn(out),
@@ -461,13 +461,13 @@ impl Connection<'_, '_> {
             _ => self.write_probe_or_ack(out),
         };
         match written {
-            Ok(()) => Turn::Done,
+            Ok(()) => Progress::Done,
             Err(WriteError::NoFrame) => {
                 self.env.counters.count(Counter::DropNoFrame);
-                Turn::NoFrame
+                Progress::NoFrame
             }
             // A timer tries again, or the peer does.
-            Err(WriteError::NoRoute) => Turn::Done,
+            Err(WriteError::NoRoute) => Progress::Done,
         }
     }
 
@@ -484,7 +484,7 @@ impl Connection<'_, '_> {
     /// Linux: writes a segment before the window, which the peer must answer with an ACK.
     fn write_probe(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
         let mut header = self.header(self.tcb.snd_una - 1);
-        self.tell_gaps(&mut header, SACK_BLOCKS_MAX);
+        self.write_sack(&mut header, SACK_BLOCKS_MAX);
         self.write(&header, None, out)?;
         self.tcb.clear(flag::PROBE);
         Ok(())

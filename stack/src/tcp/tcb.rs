@@ -96,7 +96,7 @@ pub(crate) struct Tcb {
     pub(crate) last_ack_sent: SeqNum,
     /// RFC 7323: TS.Recent
     pub(crate) ts_recent: u32,
-    /// Header prediction: expected word at byte 12 of the next header, with [`PLAIN`](super::predict::PLAIN) in place of the
+    /// Header prediction: expected word at byte 12 of the next header, with [`FAST_PATH`](super::fast_path::FAST_PATH) in place of the
     /// window; 0: take the slow path.
     pub(crate) pred_word: u32,
     /// SND.UNA
@@ -116,7 +116,7 @@ pub(crate) struct Tcb {
     pub(crate) local_port: u16,
     pub(crate) remote_port: u16,
     /// The application's name for the connection.
-    pub(crate) cookie: u64,
+    pub(crate) user_token: u64,
 
     // Line 1: sending.
     /// SND.NXT
@@ -164,16 +164,16 @@ pub(crate) struct Tcb {
     pub(crate) send_buffer: u32,
     /// Memory behind `receive_queue` and out-of-order data, bytes.
     pub(crate) receive_memory: u32,
-    /// Index of the tally, or the counts before there is one: see `tally`.
-    pub(crate) tally: u32,
+    /// Index of the statistics, or the counts before there is one: see `statistics`.
+    pub(crate) stats: u32,
     pub(crate) bytes_acked: u64,
     pub(crate) bytes_received: u64,
     /// Smallest round trip of the last minutes: low 28 bits microseconds, high four its time.
     min_rtt: u32,
     /// Tick at which the last segment arrived.
     pub(crate) last_received: u32,
-    /// There are statistics beyond the tally: a [`Ledger`](super::tally::Ledger).
-    pub(crate) has_ledger: bool,
+    /// There are statistics beyond the statistics: a [`RareStats`](super::conn_stats::RareStats).
+    pub(crate) has_rare_stats: bool,
     /// [`NOTES_MOST`], [`OFFERED`], [`PEER_ENDED`] and [`DELAYS_ACKS`].
     marks: u8,
     /// Timeouts without progress.
@@ -189,7 +189,7 @@ pub(crate) struct Tcb {
 }
 
 const _: () = assert!(size_of::<Tcb>() == 256);
-const _: () = assert!(offset_of!(Tcb, cookie) == 56);
+const _: () = assert!(offset_of!(Tcb, user_token) == 56);
 const _: () = assert!(offset_of!(Tcb, snd_nxt) == 64);
 const _: () = assert!(offset_of!(Tcb, cold) == 124);
 const _: () = assert!(offset_of!(Tcb, template) == 128);
@@ -233,7 +233,7 @@ impl Tcb {
             unread: 0,
             local_port: 0,
             remote_port: 0,
-            cookie: 0,
+            user_token: 0,
             snd_nxt: SeqNum(0),
             snd_sml: SeqNum(0),
             cwnd: 0,
@@ -259,12 +259,12 @@ impl Tcb {
             receive_buffer: 0,
             send_buffer: 0,
             receive_memory: 0,
-            tally: super::tally::OPENED,
+            stats: super::conn_stats::OPENED,
             bytes_acked: 0,
             bytes_received: 0,
             min_rtt: NO_ROUND_TRIP,
             last_received: 0,
-            has_ledger: false,
+            has_rare_stats: false,
             marks: 0,
             backoff: 0,
             probes: 0,
@@ -430,7 +430,7 @@ impl Tcb {
 
     /// Sets the mode: as negotiated, or restricted because of a path that garbles marks.
     pub(crate) fn set_ecn_mode(&mut self, mode: EcnMode) {
-        self.pred_word &= !super::predict::PLAIN;
+        self.pred_word &= !super::fast_path::FAST_PATH;
         self.error_and_timer = (self.error_and_timer & 0x3f) | ((mode as u8) << 6);
     }
 

@@ -140,7 +140,7 @@ impl Connection<'_, '_> {
         let mss = self.tcb.mss as u32;
         let is_fresh = self.tcb.last_received == self.tick() && (before > mss || self.tcb.flight() <= mss);
         if self.tcb.timer_kind() == TimerKind::Probe && self.tcb.rto_deadline != 0 && !is_fresh && !self.tcb.has(flag::PERSIST) {
-            self.apart().restart_rto();
+            self.reborrow().restart_rto();
         }
     }
 

@@ -73,8 +73,8 @@ impl Connection<'_, '_> {
     /// Queues the event before earlier ones: an application must know the mark before it learns of readable bytes.
     fn signal_urgent(&mut self) {
         if self.tcb.is_accepted() {
-            let (socket, cookie) = (self.id(), self.tcb.cookie);
-            self.env.events.push_front(Event::Urgent { socket, cookie });
+            let (socket, user_token) = (self.id(), self.tcb.user_token);
+            self.env.events.push_front(Event::Urgent { socket, user_token });
         }
     }
 

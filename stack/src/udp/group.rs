@@ -65,7 +65,7 @@ impl Udp {
             len: u32::from(outgoing.len) + HEADER_LEN as u32,
             header_len: 0,
             ports: 0,
-            to_many: true,
+            multicast: true,
         };
         let key = FlowKey {
             local: group,

@@ -101,7 +101,7 @@ impl Udp {
         env: &mut Env,
         local: SocketAddress,
         options: UdpOptions,
-        cookie: u64,
+        user_token: u64,
     ) -> Result<SocketId, BindError> {
         let names_many = local.ip.is_multicast() || local.ip == IpAddr::V4(core::net::Ipv4Addr::BROADCAST);
         if !local.ip.is_unspecified() && !names_many && !env.ip.owns(local.ip) && !env.ip.is_broadcast(local.ip) {
@@ -119,7 +119,8 @@ impl Udp {
         if self.table.conflicts(local, &options) {
             return Err(BindError::InUse);
         }
-        let (index, generation) = self.table.insert(Socket::new(local, options, cookie, &self.config)).ok_or(BindError::Full)?;
+        let (index, generation) =
+            self.table.insert(Socket::new(local, options, user_token, &self.config)).ok_or(BindError::Full)?;
         Ok(SocketId { index: index | UDP_BIT, generation })
     }
 
@@ -159,7 +160,7 @@ impl Udp {
     /// Closes the socket. Datagrams queued for sending leave; received ones are dropped.
     pub(crate) fn close(&mut self, env: &mut Env, id: SocketId) {
         let Some((index, socket)) = self.resolve(id) else { return };
-        env.events.push_back(Event::Closed { socket: id, cookie: socket.cookie, time_wait: false });
+        env.events.push_back(Event::Closed { socket: id, user_token: socket.user_token, time_wait: false });
         socket.groups.iter().for_each(|&(interface, group)| env.ip.leave_group(interface, group));
         self.starved.remove(&index);
         self.table.remove(index);
@@ -197,7 +198,7 @@ impl Udp {
                 remote,
                 receive_queue: socket.received_memory,
                 send_queue: socket.sending_memory,
-                cookie: socket.cookie,
+                user_token: socket.user_token,
                 timer: None,
                 retransmits: 0,
                 orphan: false,
@@ -235,7 +236,7 @@ impl Udp {
         let Some(socket) = self.table.get_mut(index).filter(|socket| !socket.signalled) else { return };
         socket.signalled = true;
         let id = SocketId { index: index | UDP_BIT, generation: socket.generation };
-        env.events.push_back(Event::Ready { socket: id, cookie: socket.cookie });
+        env.events.push_back(Event::Ready { socket: id, user_token: socket.user_token });
         self.signalled.push(index);
     }
 }

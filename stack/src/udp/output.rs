@@ -32,7 +32,7 @@ pub(crate) struct Outgoing {
     pub(crate) whole: bool,
     pub(crate) no_checksum: bool,
     /// Interface of a multicast or broadcast datagram.
-    pub(crate) to_many: Option<u32>,
+    pub(crate) multicast: Option<u32>,
     /// Sockets of this host get a copy.
     pub(crate) loops: bool,
 }
@@ -77,7 +77,7 @@ impl Udp {
         let header =
             Header { source_port: outgoing.local_port, destination_port: outgoing.remote_port, length: len as u16, checksum: 0 };
         header.write(first.push(HEADER_LEN));
-        let template = if outgoing.whole && outgoing.to_many.is_none() { self.template(now, env, outgoing) } else { None };
+        let template = if outgoing.whole && outgoing.multicast.is_none() { self.template(now, env, outgoing) } else { None };
         let pseudo = match &template {
             Some(template) => checksum::add(template.pseudo_sum, len as u16),
             None => checksum::pseudo_header(outgoing.flow.local, outgoing.flow.remote, outgoing.flow.protocol, len as u32),
@@ -108,13 +108,13 @@ impl Udp {
             }
             return;
         }
-        if let Some(interface) = outgoing.to_many.filter(|_| outgoing.loops) {
+        if let Some(interface) = outgoing.multicast.filter(|_| outgoing.loops) {
             self.loop_back(env, outgoing, interface, &first);
         }
         let mut packet = Burst::default();
         packet.push(first);
         packet.append(&mut self.packet);
-        if let Some(interface) = outgoing.to_many {
+        if let Some(interface) = outgoing.multicast {
             // A multicast packet with TTL 0 stays on this host.
             if outgoing.flow.ttl > 0 || !outgoing.flow.remote.is_multicast() {
                 env.ip.send_to_many(now, env.arena, env.counters, &outgoing.flow, interface, &mut packet, out);
@@ -154,7 +154,7 @@ impl Udp {
         if socket.wants_room && socket.sending_memory <= socket.send_buffer / 2 {
             socket.wants_room = false;
             let id = SocketId { index: outgoing.socket | UDP_BIT, generation: socket.generation };
-            env.events.push_back(Event::Ready { socket: id, cookie: socket.cookie });
+            env.events.push_back(Event::Ready { socket: id, user_token: socket.user_token });
         }
     }
 }

@@ -90,7 +90,7 @@ impl Udp {
             env.counters.count(Counter::DropElsewhere);
             return Ok(());
         }
-        if datagram.to_many {
+        if datagram.multicast {
             self.receive_for_many(env, datagram, &key, first);
             return Ok(());
         }

@@ -153,7 +153,7 @@ fn plan(env: &Env, socket: &Socket, index: u32, send: &UdpSend) -> Result<Plan, 
     if piece > payload_max(to.ip) || (must_be_whole && !whole) {
         return Err(UdpSendError::MessageTooLong);
     }
-    let to_many = env.ip.names_many(to.ip).then_some(path.interface);
+    let multicast = env.ip.names_many(to.ip).then_some(path.interface);
     let options = &socket.options;
     let ttl = if to.ip.is_multicast() { options.multicast_time_to_live } else { options.time_to_live };
     let flow = Flow {
@@ -175,7 +175,7 @@ fn plan(env: &Env, socket: &Socket, index: u32, send: &UdpSend) -> Result<Plan, 
         segment: 0,
         whole: whole && matches!(discovery, PathMtuDiscovery::Want | PathMtuDiscovery::Do | PathMtuDiscovery::Probe),
         no_checksum: socket.options.no_checksum && to.ip.is_ipv4(),
-        to_many,
+        multicast,
         loops: options.multicast_loop || !to.ip.is_multicast(),
     };
     let link = env.ip.link(path.interface);
@@ -183,7 +183,7 @@ fn plan(env: &Env, socket: &Socket, index: u32, send: &UdpSend) -> Result<Plan, 
     let carried = packet_len <= link.segmentation_max_bytes as usize
         && count <= link.segmentation_max_segments as usize
         && send.len <= payload_max(to.ip);
-    if count > 1 && outgoing.whole && to_many.is_none() && !outgoing.no_checksum && cuts_trains(&link) && carried {
+    if count > 1 && outgoing.whole && multicast.is_none() && !outgoing.no_checksum && cuts_trains(&link) && carried {
         return Ok(Plan { outgoing: Outgoing { segment: piece as u16, ..outgoing }, piece: send.len, count: 1 });
     }
     Ok(Plan { outgoing, piece, count })

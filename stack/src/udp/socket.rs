@@ -25,7 +25,7 @@ pub(crate) struct Socket {
     pub(crate) local: SocketAddress,
     pub(crate) remote: Option<SocketAddress>,
     pub(crate) options: UdpOptions,
-    pub(crate) cookie: u64,
+    pub(crate) user_token: u64,
     /// Received messages, and their frames in the same order.
     pub(crate) messages: VecDeque<UdpMessage>,
     pub(crate) frames: Burst,
@@ -71,14 +71,14 @@ pub struct UdpInfo {
 
 impl Socket {
     /// Makes a socket bound to `local`.
-    pub(crate) fn new(local: SocketAddress, options: UdpOptions, cookie: u64, config: &UdpConfig) -> Socket {
+    pub(crate) fn new(local: SocketAddress, options: UdpOptions, user_token: u64, config: &UdpConfig) -> Socket {
         let mut socket = Socket {
             generation: 0,
             bound: local,
             local,
             remote: None,
             options: UdpOptions::default(),
-            cookie,
+            user_token,
             messages: VecDeque::new(),
             frames: Burst::default(),
             received_memory: 0,

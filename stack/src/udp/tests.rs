@@ -2,7 +2,7 @@
 
 mod errors;
 mod loopback;
-mod many;
+mod multicast;
 mod pair;
 mod receive;
 mod rig;

@@ -1,6 +1,6 @@
 use super::super::classes::Table;
+use super::super::sample_counts::SampleCounts;
 use super::super::script;
-use super::super::tally::Tally;
 use super::*;
 use crate::target::Target;
 
@@ -16,9 +16,9 @@ client 11/11 [000]
 ";
 
 fn seen() -> Vec<Seen> {
-    let (mut tally, table) = (Tally::new(9), Table::load());
-    script::read(&mut TEXT.as_bytes(), &mut |event| tally.take(event, &table)).expect("memory can be read");
-    vec![Seen { target: Target::Linux, tally }]
+    let (mut counts, table) = (SampleCounts::new(9), Table::load());
+    script::read(&mut TEXT.as_bytes(), &mut |event| counts.take(event, &table)).expect("memory can be read");
+    vec![Seen { target: Target::Linux, counts }]
 }
 
 #[test]

@@ -24,14 +24,14 @@ struct Woken {
     queue: Mutex<Vec<usize>>,
     /// The thread is about to sleep, or sleeps.
     asleep: AtomicBool,
-    bell: WorkerHandle,
+    wake_fd: WorkerHandle,
 }
 
 impl Woken {
     fn push(&self, number: usize) {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(number);
         if self.asleep.load(Ordering::SeqCst) {
-            self.bell.wake();
+            self.wake_fd.wake();
         }
     }
 
@@ -77,8 +77,8 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    pub(super) fn new(bell: WorkerHandle) -> Tasks {
-        let woken = Arc::new(Woken { queue: Mutex::default(), asleep: AtomicBool::new(false), bell });
+    pub(super) fn new(wake_fd: WorkerHandle) -> Tasks {
+        let woken = Arc::new(Woken { queue: Mutex::default(), asleep: AtomicBool::new(false), wake_fd });
         Tasks { places: RefCell::new(vec![None]), free: RefCell::default(), round: RefCell::default(), woken }
     }
 

@@ -86,7 +86,7 @@ fn connections_are_the_workers_that_open_and_accept_them() {
     }
 }
 
-/// A port that the caller names is accepted by the flow's worker and refused by others; a stray segment is ignored.
+/// A port that the caller names is accepted by the flow's worker and refused by others; a orphan segment is ignored.
 #[test]
 fn a_named_port_is_one_workers() {
     let mut sides = Sides::new(2);

@@ -12,8 +12,8 @@ use std::thread::{self, JoinHandle, Thread};
 
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_shm::ArenaConfig;
-use ringway_shm::channel::attach::{BellKind, ClientMessage, ControlConnection, ControlListener, make_bell};
-use ringway_shm::channel::{Roster, Shape};
+use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, WakeFdKind, make_wake_fd};
+use ringway_shm::channel::{ProcessTable, Shape};
 use ringway_stack::{Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
@@ -83,8 +83,8 @@ impl House {
         let path = std::env::temp_dir().join(format!("ringway-remote-{}-{number}", std::process::id()));
         let listener = ControlListener::bind(&path).expect("a path of our own");
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("descriptors are left"));
-        let (bell, worker_handle) = (stop.clone(), handle.clone());
-        let broker = thread::spawn(move || serve(&listener, &bell, &worker_handle));
+        let (wake_fd, worker_handle) = (stop.clone(), handle.clone());
+        let broker = thread::spawn(move || serve(&listener, &wake_fd, &worker_handle));
         let worker = thread::spawn(move || worker.join().expect("the worker ends well"));
         House { path, stop, handle, broker: Some(broker), worker: Some(worker) }
     }
@@ -115,7 +115,7 @@ struct Member {
     control: ControlConnection,
     region: Option<RegionId>,
     /// Keeps the region's process number.
-    _roster: Option<Roster>,
+    _processes: Option<ProcessTable>,
 }
 
 fn serve(listener: &ControlListener, stop: &OwnedFd, worker: &WorkerHandle) {
@@ -139,7 +139,7 @@ fn serve(listener: &ControlListener, stop: &OwnedFd, worker: &WorkerHandle) {
         }
         if ready[0] {
             let control = listener.accept().expect("it connects");
-            members.push(Member { control, region: None, _roster: None });
+            members.push(Member { control, region: None, _processes: None });
         }
     }
 }
@@ -151,18 +151,18 @@ fn attend(member: &mut Member, worker: &WorkerHandle) -> bool {
             let request =
                 RegionRequest { token, uid: 0, pid: std::process::id(), program: "test".into(), rights: Rights::Trusted };
             let memory = worker.attach_region(request).expect("a region");
-            let roster = Roster::new(memory.memory.as_fd(), SHAPE).expect("the region is good");
-            let process = roster.claim(std::process::id(), None).expect("a number is free");
+            let processes = ProcessTable::new(memory.memory.as_fd(), SHAPE).expect("the region is good");
+            let process = processes.claim(std::process::id(), None).expect("a number is free");
             member.control.welcome(SHAPE, process, memory.memory.as_fd(), memory.doorbell.as_fd()).expect("it listens");
             member.region = Some(memory.region);
-            member._roster = Some(roster);
+            member._processes = Some(processes);
             true
         }
         Ok(ClientMessage::Context { context, .. }) => {
-            let (ringer, bell) = make_bell(BellKind::Epoll).expect("descriptors are left");
+            let (ringer, wake_fd) = make_wake_fd(WakeFdKind::Epoll).expect("descriptors are left");
             let region = member.region.expect("it has said hello");
-            worker.context_bell(region, context, Arc::new(ringer)).expect("it runs");
-            member.control.give_bell([1; 16], bell.as_fd()).expect("it listens");
+            worker.context_wake_fd(region, context, Arc::new(ringer)).expect("it runs");
+            member.control.give_wake_fd([1; 16], wake_fd.as_fd()).expect("it listens");
             true
         }
         Ok(ClientMessage::Claim { .. } | ClientMessage::Child { .. } | ClientMessage::Settle) => {

@@ -15,7 +15,7 @@ use ringway_device::impair::{Impair, Impairments};
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
 use ringway_shm::channel::{
-    Client, ControlAnswer, ControlResult, Envelope, Operation, Request, Roster, Shape, SlotRef, SocketOption,
+    Client, ControlAnswer, ControlResult, Envelope, Operation, ProcessTable, Request, Shape, SlotRef, SocketOption,
 };
 use ringway_shm::{ArenaConfig, Class, Duration, Flow, GroupSet, Instant};
 use ringway_stack::{Cidr, FastOpenConfig, MacAddress, Route, StackConfig};
@@ -238,8 +238,8 @@ impl Net {
             let control = listener.accept().expect("it connects");
             wait_readable(&control);
             assert!(matches!(control.receive(), Ok(ClientMessage::Hello { .. })));
-            let roster = Roster::new(memory.memory.as_fd(), SHAPE).expect("the region is good");
-            let process = roster.claim(std::process::id(), None).expect("a number is free");
+            let processes = ProcessTable::new(memory.memory.as_fd(), SHAPE).expect("the region is good");
+            let process = processes.claim(std::process::id(), None).expect("a number is free");
             control.welcome(SHAPE, process, memory.memory.as_fd(), memory.doorbell.as_fd()).expect("it listens");
             (attaching.join().expect("no panic").expect("attached"), control)
         });

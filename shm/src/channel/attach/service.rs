@@ -8,8 +8,8 @@ use super::super::layout::{CONTEXTS, Shape};
 use super::super::slot::SlotRef;
 use super::super::{ContextIndex, ProcessIndex};
 use super::{
-    BellKey, BellKind, KIND_CHILD, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HELLO, KIND_SETTLE, KIND_WELCOME, MESSAGE_BYTES,
-    Message, NONE, Peer, Purpose, peer,
+    KIND_CHILD, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HELLO, KIND_SETTLE, KIND_WELCOME, MESSAGE_BYTES, Message, NONE, Peer,
+    Purpose, WakeFdKey, WakeFdKind, peer,
 };
 use crate::sys;
 
@@ -62,14 +62,14 @@ pub enum ClientMessage {
     },
     /// Give back what was closed before.
     Settle,
-    /// Wake this context with a bell.
+    /// Wake this context with a wake descriptor.
     Context {
         /// Checked: there is such a context.
         context: ContextIndex,
-        /// The bell that another worker has given; `None`: a new one is wanted.
-        key: Option<BellKey>,
+        /// The wake descriptor that another worker has given; `None`: a new one is wanted.
+        key: Option<WakeFdKey>,
         /// Of the new one.
-        kind: BellKind,
+        kind: WakeFdKind,
     },
     /// Not in the contract: answer with this text and close. What came with it is a stranger's, so that closing it may wait.
     Nonsense(&'static str, Vec<OwnedFd>),
@@ -101,17 +101,17 @@ impl ControlListener {
     }
 }
 
-/// A new bell: what rings it, which stays with the service, and what the application waits on.
+/// A new wake descriptor: what rings it, which stays with the service, and what the application waits on.
 ///
 /// # Errors
 /// No descriptors are left.
-pub fn make_bell(kind: BellKind) -> io::Result<(OwnedFd, OwnedFd)> {
-    if kind == BellKind::Socket {
+pub fn make_wake_fd(kind: WakeFdKind) -> io::Result<(OwnedFd, OwnedFd)> {
+    if kind == WakeFdKind::Socket {
         return sys::one_way_sockets();
     }
     let ringer = sys::event_descriptor()?;
-    let bell = sys::watch_edges(ringer.as_fd())?;
-    Ok((ringer, bell))
+    let wake_fd = sys::watch_edges(ringer.as_fd())?;
+    Ok((ringer, wake_fd))
 }
 
 impl AsFd for ControlListener {
@@ -194,7 +194,7 @@ impl ControlConnection {
         sys::send_message(self.socket.as_fd(), &Message::new(KIND_WELCOME, &words).0, &[region, doorbell])
     }
 
-    /// Answers a context that shares a bell, a claim, or a request to settle.
+    /// Answers a context that shares a wake descriptor, a claim, or a request to settle.
     ///
     /// # Errors
     /// What the kernel says; close the connection then.
@@ -202,14 +202,14 @@ impl ControlConnection {
         sys::send_message(self.socket.as_fd(), &Message::new(KIND_DONE, &[]).0, &[])
     }
 
-    /// Answers a context with its new bell.
+    /// Answers a context with its new wake descriptor.
     ///
     /// # Errors
     /// What the kernel says; close the connection then.
-    pub fn give_bell(&self, key: BellKey, bell: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn give_wake_fd(&self, key: WakeFdKey, wake_fd: BorrowedFd<'_>) -> io::Result<()> {
         let mut message = Message::new(KIND_DONE, &[]);
         message.set_key(key);
-        sys::send_message(self.socket.as_fd(), &message.0, &[bell])
+        sys::send_message(self.socket.as_fd(), &message.0, &[wake_fd])
     }
 
     /// Refuses, with a text for people.
@@ -224,15 +224,15 @@ impl ControlConnection {
 /// A message of the right length and version.
 fn decode(message: &Message, mut fds: Vec<OwnedFd>) -> ClientMessage {
     let (kind, word) = (message.kind(), |at| message.word(at));
-    let (purpose, kind_of_bell) = (Purpose::from_word(word(5)), BellKind::from_word(word(4)));
+    let (purpose, kind_of_wake_fd) = (Purpose::from_word(word(5)), WakeFdKind::from_word(word(4)));
     match (kind, fds.len()) {
         (KIND_HELLO, 0 | 1) => {
             let wanted = (word(3) != NONE).then_some(word(3));
             ClientMessage::Hello { token: message.key(), wanted, name: word(4), socket: fds.pop() }
         }
-        (KIND_CONTEXT, 0) if word(3) < CONTEXTS && kind_of_bell.is_some() => {
-            let (key, kind) = (message.key(), kind_of_bell.expect("it has just been seen"));
-            ClientMessage::Context { context: word(3), key: (key != BellKey::default()).then_some(key), kind }
+        (KIND_CONTEXT, 0) if word(3) < CONTEXTS && kind_of_wake_fd.is_some() => {
+            let (key, kind) = (message.key(), kind_of_wake_fd.expect("it has just been seen"));
+            ClientMessage::Context { context: word(3), key: (key != WakeFdKey::default()).then_some(key), kind }
         }
         (KIND_CLAIM, 1) if purpose.is_some() => {
             let slot = SlotRef { index: word(3), generation: word(4) };

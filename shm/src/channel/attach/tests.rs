@@ -49,11 +49,11 @@ fn messages_of_wrong_length_version_or_kind_are_nonsense() {
     old.set(1, VERSION + 1);
     assert!(expect_nonsense(&pair, &old.0, &[]).contains("versions"));
     assert!(expect_nonsense(&pair, &Message::new(77, &[]).0, &[]).contains("unknown"));
-    let bell = sys::event_descriptor().expect("event descriptors work here");
+    let wake_fd = sys::event_descriptor().expect("event descriptors work here");
     let far = Message::new(KIND_CONTEXT, &[CONTEXTS]);
     assert!(expect_nonsense(&pair, &far.0, &[]).contains("numbers"));
-    // Bells are the service's: one that an application brings is nonsense.
-    assert!(expect_nonsense(&pair, &Message::new(KIND_CONTEXT, &[0]).0, &[bell.as_fd()]).contains("descriptors"));
+    // Wake descriptors are the service's: one that an application brings is nonsense.
+    assert!(expect_nonsense(&pair, &Message::new(KIND_CONTEXT, &[0]).0, &[wake_fd.as_fd()]).contains("descriptors"));
     drop(pair.application);
     assert!(matches!(pair.service.receive(), Ok(ClientMessage::Gone)));
 }
@@ -61,7 +61,7 @@ fn messages_of_wrong_length_version_or_kind_are_nonsense() {
 #[test]
 fn descriptors_that_do_not_belong_are_closed() {
     let pair = pair();
-    let bell = sys::event_descriptor().expect("event descriptors work here");
+    let wake_fd = sys::event_descriptor().expect("event descriptors work here");
     let hello = Message::new(KIND_HELLO, &[NONE]);
     let context = Message::new(KIND_CONTEXT, &[0]);
     // Other tests of this process open descriptors too: so ask about the files, not about the count.
@@ -73,7 +73,7 @@ fn descriptors_that_do_not_belong_are_closed() {
     expect_nonsense(&pair, &Message::new(KIND_CLAIM, &[0, 0, 4]).0, &[theirs.as_fd()]);
     expect_nonsense(&pair, &Message::new(KIND_CLAIM, &[0, 0, 1]).0, &[]);
     expect_nonsense(&pair, &Message::new(KIND_SETTLE, &[]).0, &[theirs.as_fd()]);
-    expect_nonsense(&pair, &context.0, &[theirs.as_fd(), bell.as_fd()]);
+    expect_nonsense(&pair, &context.0, &[theirs.as_fd(), wake_fd.as_fd()]);
     drop(theirs);
     use std::io::Read;
     assert_eq!((&ours).read(&mut [0; 1]).expect("end of stream, since nobody has the other end"), 0);
@@ -95,17 +95,17 @@ fn a_refusal_arrives_with_its_text() {
 #[test]
 fn a_service_that_lies_is_refused() {
     let (_worker, region) = Attachment::create(SHAPE).expect("memory files work here");
-    let bell = sys::event_descriptor().expect("event descriptors work here");
+    let wake_fd = sys::event_descriptor().expect("event descriptors work here");
     let other_shape = Shape { slots: 256, ..SHAPE };
     let no_shape = Shape { slots: 100, ..SHAPE };
     for (shape, process, file) in [
         (other_shape, 0, region.as_fd()),
         (no_shape, 0, region.as_fd()),
         (SHAPE, PROCESSES, region.as_fd()),
-        (SHAPE, 0, bell.as_fd()),
+        (SHAPE, 0, wake_fd.as_fd()),
     ] {
         let pair = pair();
-        pair.service.welcome(shape, process, file, bell.as_fd()).expect("it listens");
+        pair.service.welcome(shape, process, file, wake_fd.as_fd()).expect("it listens");
         assert!(greet(pair.application, [0; 16], None, 0).is_err(), "{shape:?} {process}");
     }
     let pair = pair();
@@ -131,10 +131,10 @@ fn a_service_that_dies_leaves_nobody_waiting() {
 #[test]
 fn descriptors_go_above_the_floor() {
     let (_worker, region) = Attachment::create(SHAPE).expect("memory files work here");
-    let bell = sys::event_descriptor().expect("event descriptors work here");
+    let wake_fd = sys::event_descriptor().expect("event descriptors work here");
     let pair = pair();
-    pair.service.welcome(SHAPE, 3, region.as_fd(), bell.as_fd()).expect("it listens");
+    pair.service.welcome(SHAPE, 3, region.as_fd(), wake_fd.as_fd()).expect("it listens");
     let welcome = greet(pair.application, [0; 16], None, 500).expect("all is well");
-    assert!(welcome.bell.as_raw_fd() >= 500 && welcome.control.as_raw_fd() >= 500);
+    assert!(welcome.wake_fd.as_raw_fd() >= 500 && welcome.control.as_raw_fd() >= 500);
     assert_eq!(welcome.process, 3);
 }

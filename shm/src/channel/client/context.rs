@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use super::super::ContextIndex;
-use super::super::attach::{self, AttachError, Bell, BellKey, BellKind};
+use super::super::attach::{self, AttachError, WakeFd, WakeFdKey, WakeFdKind};
 use super::super::layout::{CONTEXTS, DISTANT_WORDS, FIRST_SHARED, NEAR};
 use super::super::lock;
 use super::super::slot::{Flags, Readiness, SlotRef, State};
@@ -32,26 +32,27 @@ pub enum Watch {
 pub enum Usage {
     /// One thread at a time.
     OneThread,
-    /// Any number at a time, each with an edge-triggered epoll instance of its own that watches the bell, which nobody makes
+    /// Any number at a time, each with an edge-triggered epoll instance of its own that watches the wake descriptor, which nobody makes
     /// silent: so a ring wakes all. Each takes some of the events; whoever has armed does not disarm, since others may sleep.
     Threads,
 }
 
 impl Client {
-    /// Claims a context, with a bell that the service makes for it.
+    /// Claims a context, with a wake descriptor that the service makes for it.
     ///
     /// # Errors
     /// `ServiceGone`, `NoContext` when all are in use, or what the service said.
-    pub fn open_context(&self, usage: Usage, kind: BellKind) -> Result<(ContextIndex, Bell), AttachError> {
-        self.open_context_with(usage, |control, context| attach::request_bell(control, context, kind, self.fd_floor))
+    pub fn open_context(&self, usage: Usage, kind: WakeFdKind) -> Result<(ContextIndex, WakeFd), AttachError> {
+        self.open_context_with(usage, |control, context| attach::request_wake_fd(control, context, kind, self.fd_floor))
     }
 
-    /// Claims a context that rings the bell with this `key`, which another worker's service has given.
+    /// Claims a context that rings the wake descriptor with this `key`, which another worker's service has given.
     ///
     /// # Errors
     /// As [`open_context`](Self::open_context).
-    pub fn share_context(&self, usage: Usage, key: BellKey) -> Result<ContextIndex, AttachError> {
-        self.open_context_with(usage, |control, context| attach::share_bell(control, context, key)).map(|(context, ())| context)
+    pub fn share_context(&self, usage: Usage, key: WakeFdKey) -> Result<ContextIndex, AttachError> {
+        self.open_context_with(usage, |control, context| attach::share_wake_fd(control, context, key))
+            .map(|(context, ())| context)
     }
 
     fn open_context_with<T>(

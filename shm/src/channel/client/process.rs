@@ -3,8 +3,8 @@
 
 use super::super::ProcessIndex;
 use super::super::attach::{self, AttachError};
+use super::super::process_table::{self, RESERVED};
 use super::super::request::{Operation, Request};
-use super::super::roster::{self, RESERVED};
 use super::super::slot::SlotRef;
 use super::Client;
 use crate::sync::Ordering;
@@ -21,7 +21,7 @@ impl Client {
     /// no number is free; the child will have no sockets. One fork at a time.
     pub fn before_fork(&self) -> bool {
         let parent = self.process.load(Ordering::Relaxed);
-        let Some(child) = roster::allocate_within(&self.map, RESERVED | u64::from(parent) << 32) else {
+        let Some(child) = process_table::allocate_within(&self.map, RESERVED | u64::from(parent) << 32) else {
             self.map.numbers().forks_refused.0.fetch_add(1, Ordering::Relaxed);
             return false;
         };

@@ -18,12 +18,12 @@ use crate::sync::{Ordering, fence};
 use crate::{doorbell, list, sys};
 
 /// The worker's side of the contexts.
-pub(super) struct Bells {
+pub(super) struct WakeFds {
     /// As far as one was ever registered.
-    bells: Vec<Option<Arc<OwnedFd>>>,
+    wake_fds: Vec<Option<Arc<OwnedFd>>>,
     /// Of near contexts.
     tails: [u32; NEAR as usize],
-    /// Contexts that have a bell. A slot's words of distant interest cost time for these alone: each is a descriptor of the
+    /// Contexts that have a wake descriptor. A slot's words of distant interest cost time for these alone: each is a descriptor of the
     /// service's, of which an application has so many.
     known: [u64; (CONTEXTS / 64) as usize],
     touched: [u64; (CONTEXTS / 64) as usize],
@@ -34,15 +34,15 @@ pub(super) struct Bells {
 
 const _: () = assert!(CONTEXTS / 64 <= 3 * 64 && NEAR_WORDS <= 64, "a summary has three words, and near contexts the first");
 
-impl Bells {
-    pub(super) fn new() -> Bells {
+impl WakeFds {
+    pub(super) fn new() -> WakeFds {
         let none = [0; (CONTEXTS / 64) as usize];
-        Bells { bells: Vec::new(), tails: [0; NEAR as usize], known: none, touched: none, touched_words: [0; 3], wakes: 0 }
+        WakeFds { wake_fds: Vec::new(), tails: [0; NEAR as usize], known: none, touched: none, touched_words: [0; 3], wakes: 0 }
     }
 
     pub(super) fn forget(&mut self, context: u32) {
-        if let Some(bell) = self.bells.get_mut(context as usize) {
-            *bell = None;
+        if let Some(wake_fd) = self.wake_fds.get_mut(context as usize) {
+            *wake_fd = None;
         }
         self.known[(context / 64) as usize] &= !(1 << (context % 64));
     }
@@ -56,13 +56,13 @@ impl Bells {
 impl Attachment {
     /// Takes the event descriptor that rings a context, in place of an earlier one. It must be one that no application
     /// has: a write to it must not be able to wait. Events of a distant context are noted from now on. `false`: no such context.
-    pub fn register_context(&mut self, context: u32, bell: Arc<OwnedFd>) -> bool {
+    pub fn register_context(&mut self, context: u32, wake_fd: Arc<OwnedFd>) -> bool {
         if context >= CONTEXTS {
             return false;
         }
-        let bells = &mut self.signals.bells;
-        bells.resize(bells.len().max(context as usize + 1), None);
-        bells[context as usize] = Some(bell);
+        let wake_fds = &mut self.signals.wake_fds;
+        wake_fds.resize(wake_fds.len().max(context as usize + 1), None);
+        wake_fds[context as usize] = Some(wake_fd);
         self.signals.known[(context / 64) as usize] |= 1 << (context % 64);
         // Whoever waits may have armed before we could ring.
         self.signals.touch((context / 64) as usize, 1 << (context % 64));
@@ -134,10 +134,10 @@ impl Attachment {
         let mut count = 0;
         for bit in Bits(std::mem::take(&mut self.signals.touched[word])) {
             let context = word as u32 * 64 + bit;
-            // Without its bell a context stays armed: `register_context` looks at it again.
-            let Some(Some(bell)) = self.signals.bells.get(context as usize) else { continue };
+            // Without its wake descriptor a context stays armed: `register_context` looks at it again.
+            let Some(Some(wake_fd)) = self.signals.wake_fds.get(context as usize) else { continue };
             if doorbell::must_ring(&self.map.context(context).armed.0) {
-                sys::ring(bell.as_raw_fd());
+                sys::ring(wake_fd.as_raw_fd());
                 count += 1;
             }
         }

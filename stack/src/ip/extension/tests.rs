@@ -48,7 +48,7 @@ fn harmless_headers() {
 fn options_that_refuse() {
     let with = |kind: u8| walk(&packet(&[(DESTINATION_OPTIONS, &[0, 0, kind, 2, 0, 0, 0])]));
     assert_eq!(with(0x40), Err(Refused::Silently(Counter::IpInHdrErrors)));
-    let told = |even_to_many| Err(Refused::Problem { code: problem::OPTION, pointer: 43, even_to_many });
+    let told = |even_multicast| Err(Refused::Problem { code: problem::OPTION, pointer: 43, even_multicast });
     assert_eq!(with(0x80), told(true));
     assert_eq!(with(0xc2), told(false));
 }
@@ -56,7 +56,7 @@ fn options_that_refuse() {
 /// A host is never an intermediate stop, hop-by-hop options come first or not at all, and there are no keys.
 #[test]
 fn headers_that_refuse() {
-    let told = |code, pointer| Err(Refused::Problem { code, pointer, even_to_many: false });
+    let told = |code, pointer| Err(Refused::Problem { code, pointer, even_multicast: false });
     assert_eq!(walk(&packet(&[(ROUTING, &[0, 0, 1, 0, 0, 0, 0])])), told(problem::FIELD, 42));
     assert_eq!(walk(&packet(&[(ROUTING, &[0, 77, 3, 0, 0, 0, 0])])), told(problem::FIELD, 42));
     assert_eq!(walk(&packet(&[(DESTINATION_OPTIONS, PADDED), (HOP_BY_HOP, PADDED)])), told(problem::NEXT_HEADER, 40));

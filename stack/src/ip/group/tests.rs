@@ -139,7 +139,7 @@ fn datagrams_to_groups() {
         rig.ip.receive(ms(1), &rig.arena, &mut rig.counters, 0, &mut burst, &mut rig.datagrams);
         let mut datagrams = super::super::Datagrams::default();
         rig.ip.exchange_udp(&mut datagrams);
-        let marks: Vec<bool> = datagrams.headers.iter().map(|header| header.to_many).collect();
+        let marks: Vec<bool> = datagrams.headers.iter().map(|header| header.multicast).collect();
         datagrams.clear();
         marks
     };

@@ -30,7 +30,7 @@ fn key(family: Family, source: u8, identification: u32) -> Key {
 
 fn fragment(key: Key, offset: u32, more: bool) -> Fragment {
     let (named_at, header_len) = if key.remote.is_ipv4() { (0, 20) } else { (40, 48) };
-    Fragment { key, interface: 0, offset, more, next_header: 17, named_at, header_len, tos: 0, ttl: 64, to_many: false }
+    Fragment { key, interface: 0, offset, more, next_header: 17, named_at, header_len, tos: 0, ttl: 64, multicast: false }
 }
 
 fn pattern(len: usize) -> Vec<u8> {

@@ -16,11 +16,11 @@ fn open() -> Rig {
 }
 
 fn closed(rig: &Rig) -> Event {
-    Event::Closed { socket: rig.id, cookie: NAME, time_wait: false }
+    Event::Closed { socket: rig.id, user_token: NAME, time_wait: false }
 }
 
 fn closed_for_a_while(rig: &Rig) -> Event {
-    Event::Closed { socket: rig.id, cookie: NAME, time_wait: true }
+    Event::Closed { socket: rig.id, user_token: NAME, time_wait: true }
 }
 
 fn sockets(rig: &Rig, state: State) -> usize {
@@ -52,7 +52,7 @@ fn text_for_nobody(family: Family) {
         rig.receive(seg(ACK | PSH, 11, ack).data(10));
         let sent = rig.sent();
         assert_eq!((sent.len(), sent[0].flags & RST), (1, RST));
-        assert_eq!(rig.events(), vec![Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::Reset }]);
+        assert_eq!(rig.events(), vec![Event::Failed { socket: rig.id, user_token: NAME, error: SocketError::Reset }]);
         assert_eq!(rig.count(Counter::TcpAbortOnData), 1);
         rig.assert_no_leak();
     }
@@ -128,7 +128,7 @@ fn reset_in_last_ack() {
     assert_eq!(rig.brief(), vec![(ACK | FIN, 1, 12, 0)]);
     rig.events();
     rig.receive(seg(RST, 12, 0));
-    assert!(rig.events().contains(&Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::Reset }));
+    assert!(rig.events().contains(&Event::Failed { socket: rig.id, user_token: NAME, error: SocketError::Reset }));
     assert_eq!(rig.read(1), Ok(10));
     assert_eq!(rig.read(11), Err(ReceiveError::EndOfStream));
     assert_eq!(rig.count(Counter::TcpEstabResets), 0, "RFC 4022 counts those of ESTABLISHED and CLOSE-WAIT");
@@ -274,7 +274,7 @@ fn reset_by_the_peer() {
     let mut rig = open();
     rig.receive(seg(ACK, 1, 1).data(10));
     rig.receive(seg(RST, 11, 0));
-    assert!(rig.events().contains(&Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::Reset }));
+    assert!(rig.events().contains(&Event::Failed { socket: rig.id, user_token: NAME, error: SocketError::Reset }));
     assert_eq!(rig.read(1), Ok(10));
     let now = rig.now;
     rig.stack.close(now, rig.id);
@@ -351,7 +351,7 @@ fn close_a_listener() {
     assert_eq!((rig.sent()[0].flags, sockets(&rig, State::Listen)), (RST | ACK, 0));
     assert_eq!(
         rig.events().last(),
-        Some(&Event::Closed { socket: listener, cookie: 78, time_wait: false }),
+        Some(&Event::Closed { socket: listener, user_token: 78, time_wait: false }),
         "the other has no name"
     );
     rig.listen(TcpOptions::default(), 16);

@@ -43,7 +43,7 @@ pub(super) const DEFAULT: TcpOptions = TcpOptions {
 fn request_and_response() {
     let mut rig = Rig::accepted(Rig::config(), DEFAULT);
     rig.receive(seg(ACK | PSH, 1, 1).data(100));
-    assert_eq!(rig.events(), vec![Event::Ready { socket: rig.id, cookie: NAME }]);
+    assert_eq!(rig.events(), vec![Event::Ready { socket: rig.id, user_token: NAME }]);
     assert_eq!(rig.brief(), vec![], "the ACK may wait");
     assert_eq!(rig.read(1), Ok(100));
     assert_eq!(rig.send(1, 200), 200);
@@ -331,7 +331,7 @@ fn send_buffer() {
     assert!(!rig.stack.readiness(rig.id).writable);
     rig.sent();
     rig.receive(seg(ACK, 1, 5_001));
-    assert_eq!(rig.events(), vec![Event::Ready { socket: rig.id, cookie: NAME }]);
+    assert_eq!(rig.events(), vec![Event::Ready { socket: rig.id, user_token: NAME }]);
     assert_eq!(rig.stack.send_space(rig.id), 5_000);
 }
 

@@ -70,7 +70,7 @@ fn client() {
     rig.wait_ms(20);
     rig.receive(seg(SYN | ACK, 0, 1_001).mss(1_460));
     assert_eq!(rig.brief(), vec![(ACK, 1_001, 1, 0)]);
-    assert_eq!(rig.events(), vec![Event::Connected { socket: rig.id, cookie: NAME }]);
+    assert_eq!(rig.events(), vec![Event::Connected { socket: rig.id, user_token: NAME }]);
     let info = rig.info();
     assert_eq!((info.state, info.syn_data, info.fast_open_failure, info.rtt_us), (State::Established, true, 0, 20_000));
     assert_eq!((info.unacked_bytes, info.bytes_acked), (0, 1_000));
@@ -320,7 +320,7 @@ fn server_syn_ack_lost() {
         assert_eq!((elapsed, sent[0].brief()), (seconds * 1_000, (SYN | ACK, 0, 501, 0)));
     }
     rig.wait_ms(64_000);
-    let failed = Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::TimedOut };
+    let failed = Event::Failed { socket: rig.id, user_token: NAME, error: SocketError::TimedOut };
     assert!(rig.events().contains(&failed));
 }
 
@@ -426,7 +426,7 @@ fn server_ends_early() {
     let (mut rig, listener, cookie) = server(2, serving());
     open_early(&mut rig, listener, &cookie, 10);
     rig.receive(seg(RST, 11, 0));
-    let failed = Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::Reset };
+    let failed = Event::Failed { socket: rig.id, user_token: NAME, error: SocketError::Reset };
     assert!(rig.events().contains(&failed));
     rig.stack.close(rig.now, rig.id);
     rig.ports.1 += 1;

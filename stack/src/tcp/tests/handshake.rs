@@ -44,7 +44,7 @@ fn active_open() {
     rig.wait_ms(30);
     rig.receive(seg(SYN | ACK, 0, 1).mss(1_000));
     assert_eq!(rig.brief(), vec![(ACK, 1, 1, 0)]);
-    assert_eq!(rig.events(), vec![Event::Connected { socket: rig.id, cookie: NAME }]);
+    assert_eq!(rig.events(), vec![Event::Connected { socket: rig.id, user_token: NAME }]);
     assert_eq!(rig.state(), State::Established);
     assert_eq!(rig.info().send_mss, 1_000);
 }
@@ -61,7 +61,7 @@ fn syn_retransmission() {
         assert_eq!((elapsed, sent[0].brief()), (seconds * 1_000, (SYN, 0, 0, 0)));
     }
     rig.wait_ms(64_000);
-    assert_eq!(rig.events(), vec![Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::TimedOut }]);
+    assert_eq!(rig.events(), vec![Event::Failed { socket: rig.id, user_token: NAME, error: SocketError::TimedOut }]);
 }
 
 /// The SYN-ACK is sent again after 1, 2, 4, 8, 16 seconds; then the record is dropped.
@@ -92,7 +92,7 @@ fn refused() {
     assert_eq!(rig.events(), vec![], "an ACK of unsent data proves nothing");
     rig.sent();
     rig.receive(seg(RST | ACK, 0, 1));
-    assert_eq!(rig.events(), vec![Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::Refused }]);
+    assert_eq!(rig.events(), vec![Event::Failed { socket: rig.id, user_token: NAME, error: SocketError::Refused }]);
 }
 
 /// RFC 9293 figure 7: both ends open at once and become established.
@@ -106,7 +106,7 @@ fn simultaneous_open() {
     assert_eq!(rig.brief(), vec![(SYN | ACK, 0, 1, 0)]);
     rig.receive(seg(SYN | ACK, 0, 1).mss(1_460));
     assert_eq!(rig.state(), State::Established);
-    assert_eq!(rig.events(), vec![Event::Connected { socket: rig.id, cookie: NAME }]);
+    assert_eq!(rig.events(), vec![Event::Connected { socket: rig.id, user_token: NAME }]);
     assert_eq!(rig.brief(), vec![(ACK, 1, 1, 0)], "the peer may not have our SYN-ACK");
     // Nor that ACK.
     rig.receive(seg(SYN | ACK, 0, 1).mss(1_460));

@@ -281,7 +281,7 @@ fn zero_window_stall(family: Family) {
             let lasted = rig.now.as_millis() - start.as_millis();
             assert!(lasted < if orphan { 1_000_000 } else { 70_000 }, "{lasted} ms");
         }
-        let timed_out = Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::TimedOut };
+        let timed_out = Event::Failed { socket: rig.id, user_token: NAME, error: SocketError::TimedOut };
         assert_eq!(rig.events().contains(&timed_out), !orphan);
         if orphan {
             rig.assert_no_leak();

@@ -68,7 +68,7 @@ fn a_transfer() {
             let listener = stack.listen(server, 8, TcpOptions::default(), 1).expect("the port is free");
             let client = stack.connect(now, None, server, TcpOptions::default(), 2).expect("a way to ourselves");
             let events = turn(&mut stack, now);
-            assert!(events.contains(&Event::Connected { socket: client, cookie: 2 }));
+            assert!(events.contains(&Event::Connected { socket: client, user_token: 2 }));
             let accepted = stack.accept(listener, 3).expect("one waits");
             let (local, remote) = stack.addresses(accepted).expect("it is connected");
             assert_eq!((local, remote.ip), (server, ip));
@@ -111,7 +111,7 @@ fn ports_that_nobody_serves() {
         let (mut owned, _) = stack(Role::Owned);
         assert!(owned.reaches(remote));
         let client = owned.connect(now, None, remote, TcpOptions::default(), 2).expect("a way to ourselves");
-        assert_eq!(turn(&mut owned, now), vec![Event::Failed { socket: client, cookie: 2, error: SocketError::Refused }]);
+        assert_eq!(turn(&mut owned, now), vec![Event::Failed { socket: client, user_token: 2, error: SocketError::Refused }]);
         let (mut shared, _) = stack(Role::Shared);
         assert!(!shared.reaches(remote));
         assert_eq!(shared.connect(now, None, remote, TcpOptions::default(), 2), Err(ConnectError::NoRoute));

@@ -12,7 +12,7 @@ const CONNECTIONS: u16 = 4_096;
 fn memory(tcp: &Tcp) -> usize {
     let parts = [
         ("control blocks", tcp.tcbs.len() * size_of::<crate::tcp::tcb::Tcb>()),
-        ("tallies", tcp.shared.tallies.memory()),
+        ("conn_stats", tcp.shared.conn_stats.memory()),
         ("slow starts", tcp.shared.slow_starts.memory()),
         ("cold objects", tcp.shared.cold.memory()),
         ("flow table", tcp.flows.memory()),
@@ -44,7 +44,7 @@ fn an_idle_connection_fits_its_budget() {
     let rig = crowd();
     let each = memory(rig.stack.tcp()) / usize::from(CONNECTIONS);
     assert!(each <= 280, "{each} bytes for each idle connection");
-    assert_eq!(rig.stack.tcp().shared.tallies.memory(), 0, "no connection has exchanged data");
+    assert_eq!(rig.stack.tcp().shared.conn_stats.memory(), 0, "no connection has exchanged data");
     let [large, small] =
         [ringway_shm::Class::Large, ringway_shm::Class::Small].map(|class| rig.arena.capacity(class) - rig.arena.free(class));
     assert_eq!((large, small), (0, 0), "frames");

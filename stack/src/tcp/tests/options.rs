@@ -88,7 +88,7 @@ fn attempts_to_connect() {
         rig.stack.handle_timeout(rig.now);
         assert_eq!(rig.brief(), vec![]);
     }
-    let failed = Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::TimedOut };
+    let failed = Event::Failed { socket: rig.id, user_token: NAME, error: SocketError::TimedOut };
     assert!(rig.events().contains(&failed));
 }
 

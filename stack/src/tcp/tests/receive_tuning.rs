@@ -85,9 +85,9 @@ fn messages_are_not_measured() {
     for _ in 0..1_000 {
         receive(&mut rig, 64);
     }
-    assert_eq!(rig.stack.tcp().ledgers(), 0);
+    assert_eq!(rig.stack.tcp().rare_stats_count(), 0);
     receive(&mut rig, FULL);
-    assert_eq!(rig.stack.tcp().ledgers(), 1);
+    assert_eq!(rig.stack.tcp().rare_stats_count(), 1);
 }
 
 /// An application that does not read gets nothing, whatever the peer sends.

@@ -238,7 +238,7 @@ impl Rig {
             ack = ack.time(time.value, ours.value);
         }
         self.receive(ack);
-        assert_eq!(self.events(), vec![Event::Accepted { listener, cookie: LISTENER }]);
+        assert_eq!(self.events(), vec![Event::Accepted { listener, user_token: LISTENER }]);
         self.id = self.stack.accept(listener, COOKIE).expect("one connection waits");
         assert_eq!(self.sent(), vec![]);
     }

@@ -67,7 +67,7 @@ fn reset_after_a_simultaneous_open() {
     rig.receive(seg(SYN, 0, 0).mss(1_460));
     assert_eq!(rig.brief(), vec![(SYN | ACK, 0, 1, 0)]);
     rig.receive(seg(RST, 1, 0));
-    assert_eq!(rig.events(), vec![Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::Refused }]);
+    assert_eq!(rig.events(), vec![Event::Failed { socket: rig.id, user_token: NAME, error: SocketError::Refused }]);
 }
 
 /// RFC 9293 MUST-15: a peer that names no MSS gets 536 bytes at most.
@@ -137,13 +137,13 @@ fn listeners_of_two_addresses() {
     let second = Ipv4Addr::new(10, 0, 0, 9);
     let cidr = |ip: Ipv4Addr| Cidr { ip: ip.into(), prefix_len: 24 };
     rig.stack.set_addresses(0, vec![cidr(LOCAL), cidr(second)]);
-    for (ip, cookie) in [(LOCAL, 1), (second, 2)] {
-        rig.stack.listen(SocketAddress { ip: ip.into(), port: 80 }, 4, TcpOptions::default(), cookie).expect("both are free");
+    for (ip, user_token) in [(LOCAL, 1), (second, 2)] {
+        rig.stack.listen(SocketAddress { ip: ip.into(), port: 80 }, 4, TcpOptions::default(), user_token).expect("both are free");
     }
     rig.receive(seg(SYN, 0, 0));
     rig.sent();
     rig.receive(seg(ACK, 1, 1));
-    assert!(matches!(rig.events()[..], [Event::Accepted { cookie: 1, .. }]));
+    assert!(matches!(rig.events()[..], [Event::Accepted { user_token: 1, .. }]));
 }
 
 /// RFC 9293 MUST-43, MUST-44, MUST-45: the local address is the one named, otherwise IP's choice, and stays.

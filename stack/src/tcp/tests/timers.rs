@@ -77,7 +77,7 @@ fn keepalive() {
     }
     rig.events();
     rig.wait_ms(2_000);
-    assert_eq!(rig.events(), vec![Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::TimedOut }]);
+    assert_eq!(rig.events(), vec![Event::Failed { socket: rig.id, user_token: NAME, error: SocketError::TimedOut }]);
 }
 
 /// Without work no timer is armed: an idle connection costs nothing.

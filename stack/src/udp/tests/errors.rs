@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
-use super::rig::{COOKIE, LOCAL, REMOTE, Rig, any, at, pattern};
+use super::rig::{LOCAL, REMOTE, Rig, TOKEN, any, at, pattern};
 use crate::config::UdpOptions;
 use crate::error::UdpSendError;
 use crate::event::{Event, SocketId};
@@ -42,7 +42,7 @@ fn port_unreachable() {
         let about = sent(&mut rig, id, 100);
         rig.receive(&[icmp(3, 3, 0, &about)]);
         let told = connected || asked;
-        let ready = [Event::Ready { socket: id, cookie: COOKIE }];
+        let ready = [Event::Ready { socket: id, user_token: TOKEN }];
         assert_eq!(rig.events(), if told { &ready[..] } else { &[] });
         assert_eq!(rig.stack.readiness(id).readable, told);
         assert_eq!(rig.stack.udp_error(id), told.then_some(UdpError::Refused));
@@ -144,7 +144,7 @@ fn one_error_after_the_other() {
     for _ in 0..3 {
         let about = sent(&mut rig, id, 100);
         rig.receive(&[icmp(3, 3, 0, &about)]);
-        assert_eq!(rig.events(), [Event::Ready { socket: id, cookie: COOKIE }]);
+        assert_eq!(rig.events(), [Event::Ready { socket: id, user_token: TOKEN }]);
         assert_eq!(rig.stack.udp_error(id), Some(UdpError::Refused));
     }
 }

@@ -6,7 +6,7 @@ use core::net::Ipv4Addr;
 
 use ringway_shm::{Burst, Checksum, Class, Segmentation, SegmentationKind};
 
-use super::rig::{COOKIE, LOCAL, Link, PLAIN, REMOTE, Rig, any, at, datagram, pattern};
+use super::rig::{LOCAL, Link, PLAIN, REMOTE, Rig, TOKEN, any, at, datagram, pattern};
 use crate::config::UdpOptions;
 use crate::error::BindError;
 use crate::event::Event;
@@ -19,7 +19,7 @@ fn one_datagram() {
     let mut rig = Rig::new();
     let id = rig.bind(any(53), UdpOptions::default());
     rig.receive(&[datagram(at(REMOTE, 4_000), at(LOCAL, 53), b"question"), datagram(at(REMOTE, 4_000), at(LOCAL, 53), b"")]);
-    assert_eq!(rig.events(), [Event::Ready { socket: id, cookie: COOKIE }]);
+    assert_eq!(rig.events(), [Event::Ready { socket: id, user_token: TOKEN }]);
     assert!(rig.stack.readiness(id).readable);
     assert_eq!(rig.stack.udp_peek(id).map(|message| message.len), Some(8));
     let (message, payload) = rig.take(id).expect("it has come");

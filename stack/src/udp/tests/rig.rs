@@ -20,7 +20,7 @@ use crate::wire::{checksum, ipv4};
 
 pub(super) const LOCAL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(super) const REMOTE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-pub(super) const COOKIE: u64 = 9;
+pub(super) const TOKEN: u64 = 9;
 
 pub(super) struct Rig {
     pub(super) stack: Stack,
@@ -116,7 +116,7 @@ impl Rig {
     }
 
     pub(super) fn bind(&mut self, local: SocketAddress, options: UdpOptions) -> SocketId {
-        self.stack.udp_bind(local, options, COOKIE).expect("nothing stands in the way")
+        self.stack.udp_bind(local, options, TOKEN).expect("nothing stands in the way")
     }
 
     /// Packets arrive in one burst.

@@ -6,7 +6,7 @@ use core::net::Ipv4Addr;
 
 use ringway_shm::{Burst, Checksum, Class, Segmentation, SegmentationKind};
 
-use super::rig::{COOKIE, LOCAL, Link, PLAIN, REMOTE, Rig, any, at, datagram, pattern};
+use super::rig::{LOCAL, Link, PLAIN, REMOTE, Rig, TOKEN, any, at, datagram, pattern};
 use crate::config::{PathMtuDiscovery, UdpOptions};
 use crate::error::UdpSendError;
 use crate::event::Event;
@@ -153,7 +153,7 @@ fn send_buffer() {
     assert_eq!(rig.send(id, Some(at(REMOTE, 7)), b"x"), Err(UdpSendError::WouldBlock));
     assert_eq!((rig.count(Counter::UdpSndbufErrors), rig.events().len()), (1, 0));
     assert_eq!(rig.sent().len(), 3);
-    assert_eq!(rig.events(), [Event::Ready { socket: id, cookie: COOKIE }]);
+    assert_eq!(rig.events(), [Event::Ready { socket: id, user_token: TOKEN }]);
     assert!(rig.stack.readiness(id).writable);
     rig.assert_no_leak();
 }
@@ -170,7 +170,7 @@ fn no_frames() {
     assert_eq!(rig.events(), vec![]);
     drop(taken);
     rig.stack.handle_timeout(retry);
-    assert_eq!(rig.events(), [Event::Ready { socket: id, cookie: COOKIE }]);
+    assert_eq!(rig.events(), [Event::Ready { socket: id, user_token: TOKEN }]);
     assert_eq!(rig.stack.poll_timeout(), None);
 }
 
@@ -208,7 +208,7 @@ fn close_sends_what_is_queued() {
     rig.events();
     let now = rig.now;
     rig.stack.close(now, id);
-    assert_eq!(rig.events(), [Event::Closed { socket: id, cookie: COOKIE, time_wait: false }]);
+    assert_eq!(rig.events(), [Event::Closed { socket: id, user_token: TOKEN, time_wait: false }]);
     let heir = rig.bind(any(53), UdpOptions::default());
     assert_ne!(heir, id);
     assert_eq!(rig.sent()[0].payload, b"last words");

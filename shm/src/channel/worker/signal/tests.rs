@@ -6,12 +6,12 @@ use super::super::super::layout::NEAR;
 use super::super::super::tests::{Bench, SHAPE};
 use crate::sys;
 
-/// A context with its bell that is not among the near ones.
+/// A context with its wake descriptor that is not among the near ones.
 fn distant(bench: &mut Bench) -> (u32, OwnedFd) {
     loop {
-        let (context, bell) = bench.context();
+        let (context, wake_fd) = bench.context();
         if context >= NEAR {
-            return (context, bell);
+            return (context, wake_fd);
         }
     }
 }
@@ -20,8 +20,8 @@ fn distant(bench: &mut Bench) -> (u32, OwnedFd) {
 fn a_distant_context_is_told_and_rung_as_a_near_one() {
     let mut bench = Bench::new(SHAPE);
     let slots: Vec<_> = (0..3).map(|_| bench.connected(100)).collect();
-    let (context, bell) = distant(&mut bench);
-    let (other, _other_bell) = bench.context();
+    let (context, wake_fd) = distant(&mut bench);
+    let (other, _other_wake_fd) = bench.context();
     slots.iter().for_each(|slot| assert_eq!(bench.client.watch(*slot, context), crate::channel::Watch::Watching));
     bench.client.watch(slots[1], other);
     bench.client.arm(context);
@@ -30,7 +30,7 @@ fn a_distant_context_is_told_and_rung_as_a_near_one() {
     }
     assert_eq!(bench.worker.flush_wakes(), 1);
     assert_eq!(bench.worker.flush_wakes(), 0);
-    assert!(sys::silence_bell(bell.as_raw_fd()));
+    assert!(sys::silence_wake_fd(wake_fd.as_raw_fd()));
     let told: Vec<_> = std::iter::from_fn(|| bench.client.next_event(context)).collect();
     assert_eq!(told, [slots[0].index, slots[2].index], "each once");
     assert!(!bench.client.has_event(context) && !bench.client.has_event(other));
@@ -47,8 +47,8 @@ fn a_distant_context_is_told_and_rung_as_a_near_one() {
 fn an_event_that_nobody_took_keeps_no_sleeper_asleep() {
     let mut bench = Bench::new(SHAPE);
     let slot = bench.connected(100);
-    let (near, _near_bell) = bench.context();
-    let (far, _far_bell) = distant(&mut bench);
+    let (near, _near_wake_fd) = bench.context();
+    let (far, _far_wake_fd) = distant(&mut bench);
     for context in [near, far] {
         bench.client.watch(slot, context);
         bench.worker.signal(slot.index);
@@ -64,7 +64,7 @@ fn an_event_that_nobody_took_keeps_no_sleeper_asleep() {
 fn the_next_use_of_a_slot_is_watched_by_nobody() {
     let mut bench = Bench::new(SHAPE);
     let slot = bench.connected(100);
-    let (context, _bell) = distant(&mut bench);
+    let (context, _wake_fd) = distant(&mut bench);
     bench.client.watch(slot, context);
     bench.worker.free_slot(slot.index);
     assert_eq!(bench.worker.flush_wakes(), 0, "who watches is told of the end, and nobody sleeps");
@@ -82,7 +82,7 @@ fn the_next_use_of_a_slot_is_watched_by_nobody() {
 fn threads_that_share_a_context_miss_nothing() {
     let mut bench = Bench::new(SHAPE);
     let slots: Vec<_> = (0..40).map(|_| bench.connected(100)).collect();
-    let (context, _bell) = distant(&mut bench);
+    let (context, _wake_fd) = distant(&mut bench);
     slots.iter().for_each(|slot| {
         bench.client.watch(*slot, context);
     });

@@ -1,0 +1,56 @@
+//! The field's words: identifiers that docs/glossary.md has replaced do not come back.
+
+use super::{report, sources};
+
+/// Parts of identifiers that have a standard name, and that name.
+const OLD: &[(&str, &str)] = &[
+    ("bell", "wake_fd"),
+    ("bells", "wake_fds"),
+    ("bury", "reap"),
+    ("complaint", "icmp_error"),
+    ("courtesy", "yield_policy"),
+    ("hasty", "quick_acks"),
+    ("heed", "on_ce, on_ece, on_ace"),
+    ("ledger", "port_registry, frame_accounting, rare statistics"),
+    ("newcomers", "migrating_flows"),
+    ("roster", "process_table"),
+    ("strays", "orphans"),
+    ("tally", "conn_stats"),
+    ("tallies", "conn_stats"),
+    ("twin", "shadow"),
+    ("uniqueness", "dad"),
+];
+
+/// Splits identifiers into lower-case parts: `makeBell` and `make_bell` have `make` and `bell`.
+fn parts(line: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    for character in line.chars() {
+        if !character.is_ascii_alphanumeric() || character.is_ascii_uppercase() {
+            parts.push(String::new());
+        }
+        if character.is_ascii_alphanumeric() {
+            parts.last_mut().expect("it begins with one").push(character.to_ascii_lowercase());
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+#[test]
+fn identifiers_use_the_fields_words() {
+    let mut findings = Vec::new();
+    for source in sources().into_iter().filter(|source| !source.is_test) {
+        for (number, line) in source.code.lines().enumerate() {
+            let parts = parts(line);
+            let found = OLD.iter().filter(|(old, _)| parts.iter().any(|part| part == old));
+            findings.extend(found.map(|(old, say)| format!("{}:{}: {old}: say {say}", source.path, number + 1)));
+        }
+    }
+    report(findings);
+}
+
+#[test]
+fn identifiers_are_split_into_parts() {
+    assert_eq!(parts("fn make_bell(MakeBell) -> door"), ["fn", "make", "bell", "make", "bell", "door"]);
+    assert_eq!(parts("doorbell"), ["doorbell"]);
+}

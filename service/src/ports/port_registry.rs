@@ -1,0 +1,84 @@
+//! Which workers of the service own which port, and what the filters are told of it.
+//!
+//! ```text
+//!   own        one worker's port: an ephemeral one, a bound one, of datagrams   filter: its bit
+//!   own_share  a listener's that every worker has                               filter: the bits of all
+//! ```
+//! A port is one worker's or everybody's until its last user has gone, so a connection stays where its packets come: who
+//! asks for the other kind meanwhile is refused. Promises: the filters change when the first owner comes and the last one
+//! goes, and not between. Does not do: counting the users of one worker; that worker does.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ringway::{PortError, Transport};
+
+use super::Steering;
+
+/// The owners of a port, by bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owners {
+    workers: u32,
+    /// Flows are divided among all workers.
+    shared: bool,
+}
+
+/// The table of all workers.
+struct PortRegistry {
+    steering: Box<dyn Steering>,
+    all: u32,
+    ports: HashMap<(Transport, IpAddr, u16), Owners>,
+}
+
+/// One worker's hand on the table.
+#[derive(Clone)]
+pub(crate) struct WorkerPorts {
+    registry: Arc<Mutex<PortRegistry>>,
+    bit: u32,
+}
+
+impl WorkerPorts {
+    /// The hands of so many workers on one table, whose filters are told by `steering`.
+    pub(crate) fn for_workers(steering: Box<dyn Steering>, workers: usize) -> impl Iterator<Item = WorkerPorts> {
+        let all = (0..workers).fold(0, |bits, worker| bits | 1 << worker);
+        let registry = Arc::new(Mutex::new(PortRegistry { steering, all, ports: HashMap::new() }));
+        (0..workers).map(move |worker| WorkerPorts { registry: registry.clone(), bit: 1 << worker })
+    }
+
+    fn registry(&self) -> std::sync::MutexGuard<'_, PortRegistry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn own(&self, transport: Transport, ip: IpAddr, port: u16, shared: bool) -> Result<(), PortError> {
+        let mut registry = self.registry();
+        let Some(owners) = registry.ports.get_mut(&(transport, ip, port)) else {
+            let workers = if shared { registry.all } else { self.bit };
+            registry.steering.own(transport, ip, port, workers).map_err(|_| PortError::NoSteering)?;
+            registry.ports.insert((transport, ip, port), Owners { workers: self.bit, shared });
+            return Ok(());
+        };
+        // What is this worker's own stays so: its listener gets all flows, and those of the others are refused.
+        let joins = owners.shared && shared;
+        if owners.workers & self.bit == 0 && !joins {
+            return Err(PortError::InUse);
+        }
+        owners.workers |= self.bit;
+        Ok(())
+    }
+
+    pub(super) fn disown(&self, transport: Transport, ip: IpAddr, port: u16) -> io::Result<()> {
+        let mut registry = self.registry();
+        let Some(owners) = registry.ports.get_mut(&(transport, ip, port)) else { return Ok(()) };
+        owners.workers &= !self.bit;
+        if owners.workers != 0 {
+            return Ok(());
+        }
+        registry.ports.remove(&(transport, ip, port));
+        registry.steering.release(transport, ip, port)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+use std::net::Ipv4Addr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::*;
+
+const IP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+
+/// Writes down what the filters are told.
+struct Log(Sender<String>);
+
+impl Steering for Log {
+    fn own(&mut self, _: Transport, _: IpAddr, port: u16, workers: u32) -> io::Result<()> {
+        self.0.send(format!("own {port} {workers:b}")).map_err(io::Error::other)
+    }
+
+    fn release(&mut self, _: Transport, _: IpAddr, port: u16) -> io::Result<()> {
+        self.0.send(format!("release {port}")).map_err(io::Error::other)
+    }
+}
+
+fn two() -> (WorkerPorts, WorkerPorts, Receiver<String>) {
+    let (sender, log) = channel();
+    let mut worker_ports = WorkerPorts::for_workers(Box::new(Log(sender)), 2);
+    let mut next = || worker_ports.next().expect("two were asked for");
+    (next(), next(), log)
+}
+
+fn told(log: &Receiver<String>) -> Vec<String> {
+    log.try_iter().collect()
+}
+
+#[test]
+fn a_port_of_one_worker_is_its_own() {
+    let (first, second, log) = two();
+    assert_eq!(second.own(Transport::Tcp, IP, 5_000, false), Ok(()));
+    assert_eq!(first.own(Transport::Tcp, IP, 5_000, false), Err(PortError::InUse));
+    assert_eq!(first.own(Transport::Tcp, IP, 5_000, true), Err(PortError::InUse));
+    assert_eq!(first.own(Transport::Udp, IP, 5_000, false), Ok(()), "another protocol");
+    assert_eq!(told(&log), ["own 5000 10", "own 5000 1"]);
+    second.disown(Transport::Tcp, IP, 5_000).expect("it writes only");
+    assert_eq!(told(&log), ["release 5000"]);
+    assert_eq!(first.own(Transport::Tcp, IP, 5_000, true), Ok(()), "free again");
+}
+
+/// All flows are divided from the first listener to the end of the last connection.
+#[test]
+fn a_shared_port_is_everybodys_until_the_last_has_gone() {
+    let (first, second, log) = two();
+    assert_eq!(second.own(Transport::Tcp, IP, 80, true), Ok(()));
+    assert_eq!(first.own(Transport::Tcp, IP, 80, true), Ok(()));
+    assert_eq!(told(&log), ["own 80 11"]);
+    second.disown(Transport::Tcp, IP, 80).expect("it writes only");
+    assert_eq!(second.own(Transport::Tcp, IP, 80, false), Err(PortError::InUse), "its flows would go to both");
+    assert_eq!(second.own(Transport::Tcp, IP, 80, true), Ok(()));
+    second.disown(Transport::Tcp, IP, 80).expect("it writes only");
+    assert_eq!(told(&log), Vec::<String>::new());
+    first.disown(Transport::Tcp, IP, 80).expect("it writes only");
+    assert_eq!(told(&log), ["release 80"]);
+}
+
+/// A program that listens on a port from which it is connected: the listener is that worker's alone.
+#[test]
+fn a_listener_on_a_port_in_use_stays_with_its_worker() {
+    let (first, second, log) = two();
+    assert_eq!(first.own(Transport::Tcp, IP, 20, false), Ok(()));
+    assert_eq!(second.own(Transport::Tcp, IP, 20, true), Err(PortError::InUse));
+    assert_eq!(first.own(Transport::Tcp, IP, 20, true), Ok(()));
+    assert_eq!(told(&log), ["own 20 1"]);
+}

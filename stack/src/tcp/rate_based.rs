@@ -1,0 +1,187 @@
+//! Input and output of a rate-based congestion control: `rate` takes the samples, `congestion::bbr` decides, `pacing` and
+//! the window follow.
+//!
+//! Such a connection has no ssthresh and does not use `prr`: the model sets the window, in recovery too. `rack` decides
+//! which data is lost (without SACK: duplicate ACKs). The model is made when the first data is sent and is part of the cold
+//! object; other connections pay a comparison.
+
+use super::congestion::bbr::{Bbr, Flow, Lost};
+use super::congestion::initial_window;
+use super::connection::Connection;
+use super::output::Plan;
+use super::ranges::Ranges;
+use super::rate::Rate;
+use super::sequence::SeqNum;
+use super::tcb::{Recovery, flag};
+use crate::config::CongestionControl;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct RateBased {
+    pub(crate) rate: Rate,
+    pub(crate) bbr: Bbr,
+}
+
+impl Connection<'_, '_> {
+    /// Returns true when the congestion control is rate-based.
+    #[inline]
+    pub(crate) fn is_rate_based(&self) -> bool {
+        self.tcb.congestion == CongestionControl::Bbr
+    }
+
+    /// State of the connection for the model.
+    fn model_view(&self, rate: &Rate) -> Flow {
+        let mss = self.tcb.mss as u32;
+        Flow {
+            now_us: self.shared.moment.micros,
+            mss,
+            cwnd: self.tcb.cwnd,
+            initial_cwnd: initial_window(mss, self.shared.config.initial_window),
+            in_flight: self.pipe(),
+            srtt_us: self.tcb.srtt_us,
+            delivered: rate.delivered,
+            cwnd_limited: self.tcb.has(flag::CWND_LIMITED),
+            app_limited: rate.is_application_limited(),
+            sack: self.tcb.has(flag::SACK),
+            in_recovery: self.tcb.recovery != Recovery::Open,
+        }
+    }
+
+    /// Calls `act` with the model, if there is one, and takes over the resulting window.
+    fn with_rate_based(&mut self, act: impl FnOnce(&mut RateBased, &mut Flow)) {
+        if !self.is_rate_based() {
+            return;
+        }
+        let Some(mut rate_based) = self.cold().and_then(|cold| cold.rate_based.take()) else { return };
+        let mut view = self.model_view(&rate_based.rate);
+        act(&mut rate_based, &mut view);
+        self.tcb.cwnd = view.cwnd;
+        self.demand_cold().rate_based = Some(rate_based);
+    }
+
+    /// Reports a sent packet.
+    #[inline]
+    pub(crate) fn model_sent(&mut self, plan: &Plan) {
+        if self.is_rate_based() {
+            self.remember_sent(plan);
+        }
+    }
+
+    #[inline(never)]
+    fn remember_sent(&mut self, plan: &Plan) {
+        if self.demand_cold().rate_based.is_none() {
+            let rate = Rate::default();
+            let bbr = Bbr::new(&self.model_view(&rate), self.shared.secrets.random());
+            self.demand_cold().rate_based = Some(alloc::boxed::Box::new(RateBased { rate, bbr }));
+        }
+        self.with_rate_based(|rate_based, view| {
+            rate_based.rate.sent(view.now_us, plan.sequence, plan.len, view.in_flight, plan.again)
+        });
+    }
+
+    /// CheckIfApplicationLimited: runs before the application queues data, and before an ACK is processed.
+    #[inline]
+    pub(crate) fn check_application_limited(&mut self) {
+        if self.is_rate_based() && self.tcb.unsent() == 0 {
+            self.reborrow().mark_application_limited();
+        }
+    }
+
+    #[inline(never)]
+    fn mark_application_limited(&mut self) {
+        if self.pipe() >= self.tcb.cwnd {
+            return;
+        }
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold).filter(|cold| cold.rack.lost.is_empty()) else { return };
+        let in_flight = self.tcb.flight().saturating_sub(cold.scoreboard.sacked());
+        if let Some(rate_based) = cold.rate_based.as_mut() {
+            rate_based.rate.mark_application_limited(in_flight);
+        }
+    }
+
+    /// Reports that everything before `una` has arrived.
+    #[inline(never)]
+    pub(crate) fn model_delivered(&mut self, una: SeqNum) {
+        let data_end = una.earliest(self.tcb.snd_end);
+        self.check_application_limited();
+        self.with_rate_based(|rate_based, view| rate_based.rate.acknowledged(view.now_us, data_end));
+    }
+
+    /// Reports ranges that were SACKed for the first time.
+    #[inline(never)]
+    pub(crate) fn model_sacked(&mut self, news: &Ranges<()>) {
+        self.with_rate_based(|rate_based, view| {
+            news.iter().for_each(|range| rate_based.rate.sacked(view.now_us, range.start, range.end))
+        });
+    }
+
+    /// Reports losses that RACK has newly marked.
+    #[inline(never)]
+    pub(crate) fn model_losses(&mut self) {
+        if !self.is_rate_based() {
+            return;
+        }
+        let Some(lost) = self.cold().map(|cold| core::mem::take(&mut cold.rack.lost)) else { return };
+        lost.iter().for_each(|range| self.model_lost(range.start, range.end));
+        self.demand_cold().rack.lost = lost;
+    }
+
+    /// Reports that `start..end` is marked lost.
+    #[inline(never)]
+    pub(crate) fn model_lost(&mut self, start: SeqNum, end: SeqNum) {
+        self.with_rate_based(|rate_based, view| {
+            let RateBased { rate, bbr } = rate_based;
+            rate.lost(start, end, &mut |packet, lost| {
+                let (len, in_flight, app_limited) = (packet.len, packet.in_flight, packet.app_limited);
+                bbr.on_lost(view, &Lost { len, in_flight, lost: lost - packet.lost, app_limited });
+            });
+        });
+    }
+
+    /// Takes a sample after an ACK has been processed.
+    #[inline]
+    pub(crate) fn model_acknowledged(&mut self) {
+        if self.is_rate_based() {
+            self.take_model_sample();
+        }
+    }
+
+    #[inline(never)]
+    fn take_model_sample(&mut self) {
+        let min_rtt_us = self.tcb.min_rtt_us();
+        self.with_rate_based(|rate_based, view| {
+            let sample = rate_based.rate.take_sample(min_rtt_us);
+            view.delivered = rate_based.rate.delivered;
+            if rate_based.bbr.on_ack(view, &sample) {
+                rate_based.rate.mark_application_limited(view.in_flight);
+            }
+        });
+    }
+
+    /// Reports the start of a loss episode.
+    #[inline(never)]
+    pub(crate) fn model_episode(&mut self) {
+        self.with_rate_based(|rate_based, view| rate_based.bbr.on_episode(view));
+    }
+
+    /// Reports the end of a loss episode.
+    #[inline(never)]
+    pub(crate) fn model_recovered(&mut self) {
+        self.with_rate_based(|rate_based, view| rate_based.bbr.on_recovered(view));
+    }
+
+    /// Reports that a loss episode was spurious.
+    #[inline(never)]
+    pub(crate) fn model_undo(&mut self) {
+        self.with_rate_based(|rate_based, view| {
+            rate_based.rate.nothing_lost();
+            rate_based.bbr.on_undo(view);
+        });
+    }
+
+    /// Reports that data is about to be sent while nothing is in flight.
+    #[inline(never)]
+    pub(crate) fn model_restart(&mut self) {
+        self.with_rate_based(|rate_based, view| rate_based.bbr.on_idle_restart(view));
+    }
+}
