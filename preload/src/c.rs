@@ -78,7 +78,7 @@ pub(crate) unsafe fn input<'a>(bytes: *const c_void, len: size_t) -> Answer<&'a 
 /// A program's buffer to write to.
 ///
 /// # Safety
-/// `bytes` points at `len` writable bytes that nobody else uses during the call, or is null.
+/// `bytes` points at `len` writable bytes that no other thread uses during the call, or is null.
 pub(crate) unsafe fn output<'a>(bytes: *mut c_void, len: size_t) -> Answer<&'a mut [u8]> {
     let len = len.min(SIZE_MAX);
     match (may_be_memory(bytes, len), len) {

@@ -61,7 +61,7 @@ pub(crate) unsafe fn receive(posix: &Posix, fd: c_int, socket: SocketRef, messag
         c::checked_size(unsafe { real::recvmsg(fd, raw, flags | libc::MSG_DONTWAIT) })
     };
     match posix.receive_datagram(fd, socket, &mut pieces, Receive::from_flags(flags), &mut shadow)? {
-        // SAFETY: the caller's promise; nobody else refers to the message now.
+        // SAFETY: the caller's promise; nothing else refers to the message now.
         Arrival::Stack(received) => Ok(unsafe { describe(posix, socket, &mut *raw, &received, flags) }),
         Arrival::Kernel(bytes) => Ok(bytes),
         Arrival::End => {

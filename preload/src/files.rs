@@ -148,7 +148,7 @@ fn fcntl_of_ours(fd: c_int, command: c_int, argument: c_ulong) -> Option<c_int> 
     Some(if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) { followed(answer) } else { number(answer) })
 }
 
-/// Answers a new number of a socket; where it is one of a standard stream's (who has closed 1 and gets it again), stdio uses it.
+/// Answers a new number of a socket; if it is a standard stream's (1 was closed and is given out again), stdio uses it.
 fn followed(new: Answer<c_int>) -> c_int {
     if let Ok(new) = new {
         crate::stdio::follow(new);

@@ -75,7 +75,7 @@ impl Kernel for LibcKernel {
     }
 
     fn close(&self, fd: Fd) -> Answer<()> {
-        // SAFETY: a plain number; the table says whose it is.
+        // SAFETY: a plain number; the table says which side it belongs to.
         checked(unsafe { real::close(fd) }).map(drop)
     }
 
@@ -208,7 +208,7 @@ impl Kernel for LibcKernel {
                 let time = timeout.map(time_of);
                 // SAFETY: as above; `time` is a local.
                 match unsafe { real::epoll_pwait2(epoll, events.as_mut_ptr(), room, pointer(time.as_ref()), mask) } {
-                    // Linux before 5.11, and who filters system calls by a list from then.
+                    // Linux before 5.11, and processes that filter system calls by a list from then.
                     // SAFETY: as above.
                     -1 if crate::c::errno().0 == libc::ENOSYS => unsafe {
                         real::epoll_pwait(epoll, events.as_mut_ptr(), room, timeout.map_or(-1, millis_up), mask)
@@ -269,7 +269,7 @@ impl Kernel for LibcKernel {
 
     fn say(&self, line: &str) {
         let line = format!("{line}\n");
-        // SAFETY: valid for its length. Where standard error is closed, nobody wants to read it.
+        // SAFETY: valid for its length. If standard error is closed, the line is lost.
         unsafe { real::write(2, line.as_ptr().cast(), line.len()) };
     }
 }

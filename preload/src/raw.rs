@@ -34,7 +34,7 @@ impl Arguments {
 }
 
 /// syscall(2). Declared with all the arguments that a system call can have: what the caller did not pass is not read by
-/// anybody who was not passed it.
+/// any process that was not passed it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syscall(
     number: c_long,
@@ -175,7 +175,7 @@ unsafe fn names(number: c_long, a: Arguments) -> Option<c_long> {
     Some(c_long::from(answer))
 }
 
-/// Calls that wait. The kernel's signal masks are eight bytes; nobody here reads more of what libc calls a `sigset_t`.
+/// Calls that wait. The kernel's signal masks are eight bytes; nothing here reads more of libc's `sigset_t`.
 unsafe fn waits(number: c_long, a: Arguments) -> Option<c_long> {
     // SAFETY: the caller's arguments are those of the function of this name.
     let answer = unsafe {

@@ -133,7 +133,7 @@ pub(crate) fn prepare() {
         return;
     }
     if SAID.compare_exchange(std::ptr::null_mut(), page.cast(), Ordering::AcqRel, Ordering::Acquire).is_err() {
-        // SAFETY: mapped above; another thread was faster, and nobody knows of this one.
+        // SAFETY: mapped above; another thread was faster, and no pointer to this one exists.
         unsafe { libc::munmap(page, size_of::<[AtomicU64; NAMES_MAX]>()) };
     }
 }

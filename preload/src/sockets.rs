@@ -13,7 +13,7 @@ pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> 
     crate::makers::make(|| unsafe { real::socket(domain, kind, protocol) })
 }
 
-/// bind(2). Always the kernel's, so that both sides agree on who has which port, even to an address that only the stack has;
+/// bind(2). Always the kernel's, so that both sides agree on the owner of each port, even to an address that only the stack has;
 /// a UDP socket may be the stack's then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {

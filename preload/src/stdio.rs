@@ -114,7 +114,7 @@ pub(crate) fn follow(fd: c_int) {
     if shim::ours(fd).is_none() {
         return;
     }
-    // SAFETY: glibc's variables, which C programs may set; nobody else does while descriptors 0 to 2 are replaced.
+    // SAFETY: glibc's variables, which C programs may set; nothing else does while descriptors 0 to 2 are replaced.
     let old = unsafe { standard.read() };
     if streams().iter().any(|(address, _)| *address == old as usize) {
         return;

@@ -82,13 +82,13 @@ pub(crate) const FLAG_QUEUED: u8 = 1;
 pub(crate) const FLAG_CHECKSUM_PARTIAL: u8 = 2;
 /// The device vouches for the checksum.
 pub(crate) const FLAG_CHECKSUM_VERIFIED: u8 = 4;
-/// Nobody may write to the bytes: they are elsewhere, and not the arena's.
+/// The bytes are read-only: they are outside the arena.
 pub(crate) const FLAG_READ_ONLY: u8 = 8;
-/// Another process may write to the bytes at any time: nobody borrows them. Such bytes are `FLAG_READ_ONLY` too.
+/// Another process may write to the bytes at any time, so they are never borrowed. Such bytes are `FLAG_READ_ONLY` too.
 pub(crate) const FLAG_FOREIGN: u8 = 16;
 
 impl SlotMeta {
-    /// Whether the only one who refers to the slot may write to it.
+    /// Returns true if the slot has one reference, and its holder may write to it.
     #[inline(always)]
     pub(crate) fn is_exclusive(&self) -> bool {
         self.refs.get() == 1 && self.flags.get() & FLAG_READ_ONLY == 0
@@ -213,7 +213,7 @@ impl Arena {
         prefetch(meta);
         let start = inner.slot_pointer(slot);
         for line in 0..TOUCHED_LINES {
-            // SAFETY: every slot of the arena's own memory has so many bytes, and nobody writes to one that is free.
+            // SAFETY: every slot of the arena's own memory has so many bytes, and a free one is not written to.
             prefetch(unsafe { &*start.add(line * LINE_BYTES) });
         }
     }
@@ -387,7 +387,7 @@ impl Inner {
         self.put_free_slot(slot, &self.meta[slot as usize]);
     }
 
-    /// As [`put_free`](Inner::put_free) for who has the slot's bookkeeping at hand.
+    /// As [`put_free`](Inner::put_free) for callers that have the slot's bookkeeping at hand.
     #[inline]
     pub(crate) fn put_free_slot(&self, slot: u32, meta: &SlotMeta) {
         let (head, count) = if slot < self.large {
@@ -422,11 +422,11 @@ impl Inner {
     /// Gives the memory back.
     ///
     /// # Safety
-    /// `this` came from `Arena::new`, and nobody owns it any more.
+    /// `this` came from `Arena::new`, and has no owner any more.
     #[cold]
     #[inline(never)]
     unsafe fn end(this: NonNull<Inner>) {
-        // SAFETY: nobody else is left; `this` came from Box::leak in `Arena::new`.
+        // SAFETY: no owner is left; `this` came from Box::leak in `Arena::new`.
         let inner = unsafe { Box::from_raw(this.as_ptr()) };
         // SAFETY: allocated with exactly this layout in `Arena::new`.
         unsafe { dealloc(inner.allocation.as_ptr(), inner.layout) };

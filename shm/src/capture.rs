@@ -93,7 +93,7 @@ impl CaptureWriter {
         Ok(CaptureWriter { map, ring, snaplen, written: 0, number: 0 })
     }
 
-    /// Whether anybody reads. One load per reader's place; call it per burst.
+    /// Returns true if there is a reader. One load per reader's place; call it per burst.
     #[inline]
     pub fn is_wanted(&self) -> bool {
         self.readers().iter().any(|reader| reader.load(Ordering::Relaxed) != 0)
@@ -104,7 +104,7 @@ impl CaptureWriter {
         for reader in self.readers() {
             let pid = reader.load(Ordering::Relaxed);
             if pid != 0 && !is_alive(pid as u32) {
-                // Failure means that another reader took the place meanwhile: then it is his.
+                // Failure means that another reader took the place meanwhile.
                 if reader.compare_exchange(pid, 0, Ordering::Relaxed, Ordering::Relaxed).is_err() {
                     continue;
                 }

@@ -1,7 +1,7 @@
 //! Copies between a region and ordinary memory, without the one case in which processors copy at a tenth of their rate.
 //!
 //! From some 2 KiB on, libraries copy with one string instruction. Where the target begins less than a cache line behind the
-//! source, counted within a page, AMD's Zen 4 then copies slower, and within 15 bytes at 3 instead of 40 GB/s. Who reads from the
+//! source, counted within a page, AMD's Zen 4 then copies slower, and within 15 bytes at 3 instead of 40 GB/s. A reader from the
 //! start of a page to a large buffer of malloc(3), which begins 16 bytes behind that of a page, always comes close to it. Short
 //! copies go through vectors, which hardly mind. Promises: every byte is copied once, whatever the places. Does not do: copies
 //! of the kernel.

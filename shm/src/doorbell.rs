@@ -22,7 +22,7 @@ pub fn disarm(word: &AtomicU32) {
     word.store(0, Ordering::Relaxed);
 }
 
-/// Whether somebody has said that he will sleep, and nobody has rung since. A hint: he may be awake by now.
+/// Returns true if the sleeper has announced its sleep, and no ring came since. A hint: it may be awake by now.
 #[inline]
 pub fn is_armed(word: &AtomicU32) -> bool {
     word.load(Ordering::Relaxed) == 1

@@ -1,8 +1,8 @@
 //! A set of numbers as bits, which one side puts in and any thread of the other takes out.
 //!
 //! A word of the summary says which words of the set may have something. Its bit is set after the number is in, and cleared
-//! before the last look at the word, so a number that is in is found by whoever takes after it was put in, unless another
-//! thread is just taking. Whether somebody must be woken does not depend on what is in: see `channel::worker::signal`.
+//! before the last look at the word, so a number that is in is found by any thread that takes after it was put in, unless another
+//! thread is just taking. Whether a thread must be woken does not depend on what is in: see `channel::worker::signal`.
 //!
 //! ```text
 //!   put:   word |= bit, then summary |= mark

@@ -1,8 +1,8 @@
 //! Extents: frames over bytes that are not the arena's: a program's chunk, content that is sent many times, one large read.
 //!
 //! An extent is a slot without memory of its own. Its frames are like all others: shared, queued, noted, dropped; with the last
-//! of them the bytes go back to whoever lent them (`Backing`), who is kept alive until then. At most 65,535 bytes each,
-//! since a frame counts in 16 bits. Promises: nobody writes through a frame to bytes that were lent for reading; bytes that
+//! of them the bytes go back to their lender (`Backing`), which is kept alive until then. At most 65,535 bytes each,
+//! since a frame counts in 16 bits. Promises: no frame writes to bytes that were lent for reading; bytes that
 //! another process may change (`Access::Foreign`) are copied, summed or shown to the kernel, and never borrowed. Does not
 //! promise that such bytes keep still: a program may change its own chunk while it is sent, and so spoil its own stream
 //! (as with MSG_ZEROCOPY); nothing is decided by what they say.
@@ -22,7 +22,7 @@ pub const EXTENT_BYTES_MAX: usize = u16::MAX as usize;
 /// Extents of an arena, at most; it has as many as large slots up to this.
 const EXTENTS_MAX: u32 = 4096;
 
-/// Who lends bytes to extents.
+/// A lender of bytes to extents.
 pub(crate) trait Backing: Send + Sync {
     /// The last frame over the bytes that `token` names is gone.
     fn release(&self, token: u32);
@@ -184,7 +184,7 @@ impl Inner {
         Some(slot)
     }
 
-    /// Gives the bytes of an extent back to who has lent them.
+    /// Gives the bytes of an extent back to their lender.
     #[cold]
     #[inline(never)]
     pub(crate) fn end_extent(&self, slot: u32) {

@@ -40,7 +40,7 @@ impl<T> Fifo<T> {
     /// Whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        // Whoever takes the last one out starts over.
+        // Taking the last one out starts over.
         self.items.is_empty()
     }
 
@@ -87,7 +87,7 @@ impl<T> Fifo<T> {
     #[inline]
     pub fn pop_front(&mut self) -> Option<T> {
         let item = self.items.get_mut(self.taken)?;
-        // SAFETY: nobody has taken this one out, and from here on `taken` says that it was, or there is none.
+        // SAFETY: this one was not taken out, and from here on `taken` says that it was, or there is none.
         let item = unsafe { ManuallyDrop::take(item) };
         self.taken += 1;
         if self.taken == self.items.len() {

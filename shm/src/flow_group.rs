@@ -6,7 +6,7 @@
 //! ```
 //! Promises: both directions of a flow have the same group; it is the same in every process and in the eBPF programs of the
 //! devices, which compute it with eight instructions. Ports that follow each other spread evenly. Does not do: hiding it
-//! from peers. One who chooses its addresses or ports can put all its flows on one worker, as with any steering whose key is
+//! from peers. A peer that chooses its addresses or ports can put all its flows on one worker, as with any steering whose key is
 //! known; it gains no more than one worker's share.
 
 use core::net::IpAddr;

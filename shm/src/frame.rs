@@ -24,12 +24,12 @@ const OFFSET_ONE: u64 = 1 << OFFSET_SHIFT;
 const SLOT_SHIFT: u32 = 32;
 const SLOT_MASK: u32 = u32::MAX >> 1;
 
-/// Who answers for the transport checksum of a packet.
+/// State of a packet's transport checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
     /// The field is as on the wire; a receiver must verify it.
     Complete,
-    /// The field holds the folded pseudo-header sum; whoever needs the real one sums from `start`
+    /// The field holds the folded pseudo-header sum; a sender that needs the real one sums from `start`
     /// (counted from the frame's first byte) to the packet's end and stores at `start + offset`.
     Partial {
         /// First byte to sum, from the start of the frame.
@@ -68,7 +68,7 @@ pub struct Segmentation {
 ///
 /// Two words, so that a frame is handed on in two registers. With a field for each part of the view the compiler moves it
 /// through memory, and a load that spans several younger stores waits until all stores before it have found their cache
-/// lines, those to memory that nobody has looked at for long too.
+/// lines, those to cold memory too.
 ///
 /// ```text
 ///   view:  63          62..32   31..16   15..0
@@ -146,7 +146,7 @@ impl Frame {
         self.meta().is_exclusive()
     }
 
-    /// Whether no other frame or queue refers to the slot, whoever may write to it.
+    /// Whether no other frame or queue refers to the slot, read-only or not.
     #[inline]
     pub(crate) fn is_alone(&self) -> bool {
         self.meta().refs.get() == 1
@@ -187,7 +187,7 @@ impl Frame {
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(self.is_exclusive(), "a shared slot is read-only");
-        // SAFETY: as in `bytes`; the assertion says that nobody else can see this slot, and that it is not foreign.
+        // SAFETY: as in `bytes`; the assertion says that nothing else refers to this slot, and that it is not foreign.
         unsafe { slice::from_raw_parts_mut(self.inner().slot_pointer(self.slot()).add(self.headroom()), self.len()) }
     }
 
@@ -275,7 +275,7 @@ impl Frame {
         self.view = if continues { self.view | CONTINUES } else { self.view & !CONTINUES };
     }
 
-    /// Who answers for the transport checksum.
+    /// State of the transport checksum.
     #[inline]
     pub fn checksum(&self) -> Checksum {
         let meta = self.meta();
@@ -290,7 +290,7 @@ impl Frame {
         }
     }
 
-    /// Sets who answers for the transport checksum.
+    /// Sets the state of the transport checksum.
     #[inline]
     pub fn set_checksum(&mut self, checksum: Checksum) {
         let meta = self.meta();

@@ -3,7 +3,7 @@
 //!
 //! A node is named by its index; its link lives wherever the caller says (`link(index)`). Words
 //! hold index + 1, so that zeroed memory is an empty list. The hand-over stack cannot suffer from
-//! ABA, since nobody pops single nodes; the free list carries a tag beside the index. Nothing that
+//! ABA, since single nodes are never popped; the free list carries a tag beside the index. Nothing that
 //! is read is trusted here: indices are returned raw and the caller checks them against its own
 //! limits, and every loop has a bound.
 //!
@@ -36,7 +36,7 @@ pub fn push_chain(head: &AtomicU32, first: u32, last_link: &AtomicU32, attempts:
     let mut seen = head.load(Ordering::Relaxed);
     for _ in 0..attempts {
         last_link.store(seen, Ordering::Relaxed);
-        // Release: whoever takes the chain sees its links and payload.
+        // Release: the taker of the chain sees its links and payload.
         match head.compare_exchange_weak(seen, word(first), Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => return Some(seen == EMPTY),
             Err(now) => seen = now,

@@ -1,13 +1,13 @@
 //! Bytes that another process may change at any instant: they are copied, summed or shown to the kernel, and never borrowed.
 //!
 //! Frames stand for memory of applications too ([`extent`](crate::extent)): send chunks that leave in place, and receive chunks
-//! that packets are read to. A `&[u8]` over such bytes would tell the compiler that they keep still, which nobody can promise,
+//! that packets are read to. A `&[u8]` over such bytes would tell the compiler that they keep still, which nothing guarantees,
 //! and code that reads twice could be cheated between the two reads. So there are two types with a pointer and a length:
 //! [`Payload`] to read and [`PayloadMut`] to write, with [`Room`] for a frame that is still to be filled. They work for all
 //! memory; [`Frame::bytes`] is for memory of the process's own, and panics for other.
 //!
-//! Promises: a copy is made of bytes that are read once, a sum too; whoever decides by a byte has it by value. The two are
-//! as small and as fast as slices. Does not promise that the bytes of two calls are the same: who needs that copies first.
+//! Promises: a copy is made of bytes that are read once, a sum too; code that decides by a byte has it by value. The two are
+//! as small and as fast as slices. Does not promise that the bytes of two calls are the same: code that needs this copies first.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -30,7 +30,7 @@ pub struct Payload<'a> {
 
 impl<'a> Payload<'a> {
     /// # Safety
-    /// The memory is mapped and may be read for `len` bytes from `start` on while `'a` lasts, whoever writes to it.
+    /// The memory is mapped and may be read for `len` bytes from `start` on while `'a` lasts; other processes may write to it.
     #[inline(always)]
     pub(crate) unsafe fn new(start: NonNull<u8>, len: usize) -> Payload<'a> {
         Payload { start, len, memory: PhantomData }
@@ -199,7 +199,7 @@ impl<'a> From<&'a mut [u8]> for PayloadMut<'a> {
     }
 }
 
-/// A frame that a packet's payload is to be read to. It may be memory of who will read the payload, so until it is a
+/// A frame that a packet's payload is to be read to. It may be memory of the payload's reader, so until it is a
 /// [frame](Self::into_frame) its bytes can only be written.
 #[derive(Debug)]
 pub struct Room(Frame);
@@ -211,10 +211,10 @@ impl Room {
         Room(frame)
     }
 
-    /// The bytes of `frame`, which nobody shares.
+    /// The bytes of `frame`, which has no other reference.
     ///
     /// # Panics
-    /// When somebody does, or they may only be read.
+    /// If it has, or its bytes are read-only.
     pub fn of(frame: Frame) -> Room {
         assert!(frame.is_exclusive(), "a shared slot is read-only");
         Room(frame)
@@ -237,7 +237,7 @@ impl Room {
     pub fn payload_mut(&mut self) -> PayloadMut<'_> {
         let bytes = self.0.payload();
         let start = NonNull::new(bytes.as_ptr().cast_mut()).expect("memory has an address");
-        // SAFETY: whoever made the room said that the bytes may be written and that this frame is their only one; it is
+        // SAFETY: the maker of the room promised that the bytes may be written and that this frame is their only one; it is
         // borrowed mutably, so no payload of it is left.
         unsafe { PayloadMut::new(start, bytes.len()) }
     }

@@ -192,7 +192,7 @@ impl FrameQueue {
         }
         let (offset, len) = (meta.offset.get() as usize, meta.len.get() as usize);
         let count = len.min(max);
-        // SAFETY: offset + len never exceeds the slot, whose reference the queue keeps until `visit` has returned; who has
+        // SAFETY: offset + len never exceeds the slot, whose reference the queue keeps until `visit` has returned; a holder of
         // another one may only read, and no other process may write to it.
         visit(unsafe { core::slice::from_raw_parts(arena.inner().slot_pointer(slot.0).add(offset), count) });
         if count == len {
@@ -264,7 +264,7 @@ impl FrameQueue {
         while self.pop_front(arena).is_some() {}
     }
 
-    /// Copies as much of `bytes` as fits behind the last frame's bytes, when nobody shares its
+    /// Copies as much of `bytes` as fits behind the last frame's bytes, if nothing shares its
     /// slot. Returns how many bytes went in.
     pub fn append_bytes<'a>(&mut self, arena: &Arena, bytes: impl Into<Payload<'a>>) -> usize {
         let bytes = bytes.into();
@@ -285,7 +285,7 @@ impl FrameQueue {
 }
 
 impl FrameQueue {
-    /// Grows the last frame, when nobody shares its slot, by up to `count` bytes that `fill` writes.
+    /// Grows the last frame, if nothing shares its slot, by up to `count` bytes that `fill` writes.
     /// Returns how many there were; `fill` is not called when there is no room.
     pub fn extend_back(&mut self, arena: &Arena, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> usize {
         if self.tail == NIL {
@@ -361,7 +361,7 @@ impl Arena {
         let (start, len) = (meta.offset.get() as usize - count, meta.len.get() as usize);
         meta.flags.set(meta.flags.get() & FLAG_QUEUED);
         meta.segmentation.set(SegmentationKind::None);
-        // From here on nobody may write to the slot, whatever `write` does.
+        // From here on the slot is read-only, whatever `write` does.
         meta.refs.set(2);
         self.inner().owners.set(self.inner().owners.get() + 1);
         let frame = Frame::from_parts(self.inner_pointer(), slot.0, start as u16, (count + len) as u16);

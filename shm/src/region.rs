@@ -96,7 +96,7 @@ impl Region {
         unsafe { crate::sum::copy_raw(bytes.as_mut_ptr(), self.base.as_ptr().add(offset), bytes.len()) }
     }
 
-    /// Where `count` bytes from `offset` on lie, for who lends or fills them in place.
+    /// Where `count` bytes from `offset` on lie, for callers that lend or fill them in place.
     ///
     /// # Panics
     /// When they would not lie inside the region.

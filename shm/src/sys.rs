@@ -29,7 +29,7 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 
 fn own(result: libc::c_int) -> io::Result<OwnedFd> {
     let fd = check(result)?;
-    // SAFETY: the kernel has just made this descriptor for us and nobody else knows it.
+    // SAFETY: the kernel has just made this descriptor for us; nothing else refers to it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn map(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {
 /// # Safety
 /// Nothing may refer to the mapping any more.
 pub(crate) unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
-    // SAFETY: the caller promises that this is a whole mapping that nobody uses.
+    // SAFETY: the caller promises that this is a whole, unused mapping.
     unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn watch_edges(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(epoll)
 }
 
-/// Takes the event of a wake descriptor ([`Bell`](crate::channel::attach::Bell)); says whether it had rung.
+/// Takes the event of a wake descriptor ([`WakeFd`](crate::channel::attach::WakeFd)); says whether it had rung.
 pub fn silence_wake_fd(fd: RawFd) -> bool {
     // An application may have added an eventfd of its own.
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
@@ -222,7 +222,7 @@ pub(crate) fn inet_socket() -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd as i32));
     }
-    // SAFETY: the kernel has just made this descriptor for us and nobody else knows it.
+    // SAFETY: the kernel has just made this descriptor for us; nothing else refers to it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
@@ -349,7 +349,7 @@ pub(crate) fn pidfs_inode(pidfd: BorrowedFd<'_>) -> io::Result<Option<u64>> {
 
 /// Descriptors in one message, at most.
 pub(crate) const DESCRIPTORS_MAX: usize = 4;
-/// Descriptors that one message may bring: as many as the kernel lets anybody send, so that none is closed in the kernel's
+/// Descriptors that one message may bring: as many as the kernel allows, so that none is closed in the kernel's
 /// hands, in a thread that must not wait.
 const DESCRIPTORS_TAKEN: usize = 253;
 const CONTROL_WORDS: usize = 16;

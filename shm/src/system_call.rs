@@ -1,7 +1,7 @@
-//! A system call as the kernel has it: past libc, and so past whoever stands in front of libc's functions.
+//! A system call as the kernel has it: past libc, and so past any library in front of libc's functions.
 //!
 //! The preload library covers libc's symbols, `syscall` among them; what this crate does with descriptors of its own inside
-//! that library must not come back to it. On machines without a convention here it is libc's `syscall`, which nobody covers there.
+//! that library must not come back to it. On machines without a convention here it is libc's `syscall`, which is not intercepted there.
 
 use libc::c_long;
 

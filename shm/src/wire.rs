@@ -27,7 +27,7 @@ const ARMED: usize = 128;
 const HEADER_BYTES: usize = 4096;
 const LENGTH_BYTES: usize = 8;
 
-/// One end of a wire that nobody uses yet: it can be moved to another thread, or its descriptors to
+/// One end of a wire that is not in use yet: it can be moved to another thread, or its descriptors to
 /// another process.
 #[derive(Debug)]
 pub struct WireEnd {

@@ -104,8 +104,8 @@ fn doctor_tries_af_xdp_when_asked() {
     assert!(!attached(&net), "the program is gone");
 }
 
-/// Programs that the kernel runs at one hook at most.
-const PROGRAMS_MAX: usize = 64;
+/// More programs than the kernel runs at one hook.
+const PROGRAMS: usize = 100;
 
 /// Fills the hook at which packets are hidden from the kernel, so that packet sockets cannot share the server's interface.
 fn fill_the_hook(net: &Net) -> Vec<Attachment> {
@@ -114,10 +114,11 @@ fn fill_the_hook(net: &Net) -> Vec<Attachment> {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("root");
         let index = Interface::open(INTERFACE).expect("the wire's").index;
         let steering = Steering::new(1).expect("root");
-        let attachments = (0..PROGRAMS_MAX).map(|_| steering.hide_from_kernel(index));
-        attachments.collect::<Result<Vec<_>, _>>().expect("root")
+        let attached: Vec<_> = (0..PROGRAMS).map_while(|_| steering.hide_from_kernel(index).ok()).collect();
+        assert!((1..PROGRAMS).contains(&attached.len()), "{} programs: the hook is not full", attached.len());
+        attached
     };
-    std::thread::spawn(fill).join().expect("the hook has room for them")
+    std::thread::spawn(fill).join().expect("the hook can be filled")
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn a_buffer_that_cannot_be_one_is_efault_and_costs_nothing() {
         assert_eq!(told(io::write(fd, ptr::null(), 4)), Err(libc::EFAULT));
         assert_eq!(told(io::send(fd, NOWHERE as *const _, 4, 0)), Err(libc::EFAULT));
         assert_eq!(told(io::readv(fd, NOWHERE as *const _, 1)), Err(libc::EFAULT));
-        // No bytes: nobody looks at the pointer.
+        // No bytes: the pointer is not used.
         assert_eq!(told(io::read(fd, NOWHERE as *mut _, 0)), Ok(0));
         assert_eq!(told(io::write(fd, NOWHERE as *const _, 0)), Ok(0));
         let mut bytes = [0_u8; 8];

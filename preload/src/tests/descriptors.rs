@@ -1,4 +1,4 @@
-//! Numbers: what closes them, what makes them, and who has one when another thread is fast.
+//! Numbers: what closes them, what makes them, and which thread has one after a race.
 
 use super::told;
 use crate::c::errno;

@@ -80,7 +80,7 @@ fn a_senders_name_is_cut_to_its_room_and_a_room_that_is_none_takes_no_datagram()
         assert_eq!(told(io::recvfrom(fd, at, 8, 0, name_at, &raw mut len)), Ok(4));
     }
     assert_eq!((len, &name[..6], name[6]), (16, &sockaddr([192, 0, 2, 9], 99)[..6], 0xee));
-    // Without an address nobody looks at the length: net/socket.c, __sys_recvfrom.
+    // Without an address the length is not used: net/socket.c, __sys_recvfrom.
     bench.arrive(stream, b"ab");
     len = 7;
     // SAFETY: locals.

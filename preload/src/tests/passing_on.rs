@@ -70,7 +70,7 @@ fn without_a_service_every_call_on_a_descriptor_that_is_not_ours_is_libcs() {
 
 #[test]
 fn a_function_that_this_libc_lacks_answers_enosys() {
-    // `closefrom` stands for a name that nobody has: what the loader does not find is 0.
+    // `closefrom` stands for a name that does not exist: what the loader does not find is 0.
     static ADDRESS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     assert_eq!(crate::real::find(&ADDRESS, b"ringway_no_such_function\0"), 0);
 }

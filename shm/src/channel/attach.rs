@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   application                           service
-//!   Hello { version, token, wanted }  ->        (SO_PEERCRED: who it is; a socket shows its network namespace)
+//!   Hello { version, token, wanted }  ->        (SO_PEERCRED: which process; a socket shows its network namespace)
 //!                                     <-  Welcome { shape, process, pid, PID namespace } + region, doorbell
 //!                                     <-  or Refused { text }
 //!   Context { index, key }            ->
@@ -329,7 +329,7 @@ impl WakeFdKind {
 /// after a ring until it is made silent.
 #[derive(Debug)]
 pub struct WakeFd {
-    /// [`sys::silence_bell`] makes one of [`BellKind::Epoll`] silent again, [`sys::silence_socket`] the other.
+    /// [`sys::silence_wake_fd`] makes one of [`WakeFdKind::Epoll`] silent again, [`sys::silence_socket`] the other.
     pub fd: OwnedFd,
     /// Shown to the other workers, it has them ring the same wake descriptor.
     pub key: WakeFdKey,

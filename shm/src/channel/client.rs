@@ -154,7 +154,7 @@ impl Client {
         !hung_up
     }
 
-    /// Whether the service was seen dead; asks nobody.
+    /// Returns true if the service was seen dead; no system call.
     pub fn known_dead(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }

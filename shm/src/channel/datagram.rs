@@ -28,7 +28,7 @@ pub struct Envelope {
     pub len: usize,
     /// Payload of each datagram but the last, when there are several, bytes. Sending: `None` is as the socket's options say.
     pub segment_size: Option<u16>,
-    /// To whom (`None`: to whom the socket is connected), or from whom.
+    /// Destination (`None`: the connected peer), or source.
     pub peer: Option<SocketAddr>,
     /// From, or to, which of our addresses.
     pub local: Option<IpAddr>,

@@ -182,7 +182,7 @@ impl FreeList {
 pub(crate) struct Header {
     /// The worker sleeps or is about to: ring its doorbell for new requests.
     pub(crate) worker_need_wake: Line<AtomicU32>,
-    /// How long whoever waits may look before it sleeps, nanoseconds: what the worker does itself.
+    /// Time that a waiting thread may spin before it sleeps, nanoseconds: the worker's own limit.
     pub(crate) spin_limit_ns: Line<AtomicU32>,
     /// Which part of its time the worker has been busy lately, thousandths; where it is the only one, it does not say.
     pub(crate) busy_per_mille: Line<AtomicU32>,
@@ -230,7 +230,7 @@ pub(crate) struct RingShared {
     pub(crate) head: Line<AtomicU32>,
     /// Application: entries written.
     pub(crate) tail: Line<AtomicU32>,
-    /// Application: who is writing.
+    /// Application: the writing thread.
     pub(crate) lock: Line<AtomicU32>,
     pub(crate) entries: [[AtomicU64; 4]; RING_ENTRIES as usize],
 }

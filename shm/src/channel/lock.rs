@@ -12,7 +12,7 @@ use crate::sys;
 /// So many processes have a name in the word: 12 bits.
 pub(crate) const PROCESSES_MAX: u32 = (1 << 12) - 1;
 
-/// Who holds: process index + 1 in the upper bits, a number of the thread in the lower.
+/// The holder: process index + 1 in the upper bits, a number of the thread in the lower.
 pub(crate) fn owner_word(process: u32, thread: u32) -> u32 {
     (process + 1) << 20 | (thread & 0xF_FFFF)
 }
@@ -27,7 +27,7 @@ pub(crate) fn owner_process(word: u32) -> Option<u32> {
 pub(crate) enum LockError {
     /// This very thread holds it.
     Reentered,
-    /// The service is gone, and with it whoever could free the lock of a dead holder.
+    /// The service is gone, and with it the only party that could free the lock of a dead holder.
     ServiceGone,
 }
 

@@ -86,7 +86,7 @@ impl ProcessTable {
         self.map.processes().used().count()
     }
 
-    /// Whether nobody has a number.
+    /// Returns true if no number is in use.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

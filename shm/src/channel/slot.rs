@@ -1,4 +1,4 @@
-//! One socket as both sides see it: 256 bytes, four cache lines, by who writes them.
+//! One socket as both sides see it: 256 bytes, four cache lines, by their writers.
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -20,7 +20,7 @@ pub struct SlotRef {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
-    /// Nobody has it, or its owner has not asked for anything yet.
+    /// Free, or its owner has not asked for anything yet.
     #[default]
     Free = 0,
     /// Accepts connections.
@@ -102,7 +102,7 @@ pub enum Failure {
     Prohibited = 15,
     /// A datagram was larger than the path takes.
     MessageTooLong = 16,
-    /// The peer reset the connection after it had closed its side, and we had not: nobody takes what is written.
+    /// The peer reset the connection after it had closed its side, and we had not: what is written is lost.
     Broken = 17,
     /// The host's packet filters may not let all packets pass, and only the kernel obeys them.
     Guarded = 18,
@@ -187,7 +187,7 @@ pub struct SlotShared {
     pub(crate) app_flags: AtomicU32,
     pub(crate) app_closed: AtomicU32,
     pub(crate) inode: AtomicU64,
-    // Line 2: who waits for what, and who has it.
+    // Line 2: waiting contexts, and the holders.
     /// Near contexts that watch.
     pub(crate) interest: [AtomicU64; NEAR_WORDS],
     /// Which words of distant interest may have something; bits that only get set.
@@ -332,7 +332,7 @@ impl SlotShared {
         self.mark_taken.store(member + 1, Ordering::Release);
     }
 
-    /// Whom to tell of urgent data (F_SETOWN): a kernel process number; 0: nobody.
+    /// The process that is signalled for urgent data (F_SETOWN): a kernel process number; 0: none.
     pub fn owner(&self) -> u32 {
         self.owner.load(Ordering::Acquire)
     }

@@ -395,7 +395,7 @@ fn events_are_told_once_per_take_and_ring_only_an_armed_context() {
     assert_eq!(bench.client.next_event(context), None);
 }
 
-/// Flags of a description are shared by all who have it: an application that had the eventfd could make writes to it wait.
+/// All holders of a description share its flags: an application that had the eventfd could make writes to it wait.
 #[test]
 fn nothing_that_an_application_does_to_its_wake_fd_makes_the_worker_wait() {
     let mut bench = Bench::new(SHAPE);
@@ -446,7 +446,7 @@ fn the_worker_says_how_long_looking_pays() {
     assert_eq!(bench.client.spin_limit(), Duration::from_micros(44));
 }
 
-/// A worker that sleeps has time, whatever it said before; and nobody is busier than all the time.
+/// A worker that sleeps has time, whatever it said before; and no worker is busier than all the time.
 #[test]
 fn the_worker_says_how_busy_it_is() {
     let mut bench = Bench::new(SHAPE);
@@ -707,7 +707,7 @@ fn a_region_names_as_many_processes_as_the_contract_says() {
     assert_eq!(process_table::allocate(bench.client.map_for_tests(), process_table::ATTACHED), Some(last));
 }
 
-/// Nobody looks again and again whether a full queue has become shorter.
+/// No thread polls a full queue.
 #[test]
 fn who_accepts_from_a_full_queue_says_so_and_else_says_nothing() {
     let mut bench = Bench::new(SHAPE);

@@ -1,6 +1,6 @@
 //! The worker's end of a region.
 //!
-//! Everything that matters is kept privately: which slot is used and how often it was, who has which
+//! Everything that matters is kept privately: which slot is used and how often it was, the holder of each
 //! receive chunk, the order of the bytes to send, how much was pushed. Words of the region are read
 //! once, checked against that, and a lie is counted in [`violations`](Attachment::violations) and
 //! otherwise ignored. Every loop is bounded by the shape. Calls take constant time but for

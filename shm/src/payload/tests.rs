@@ -53,7 +53,7 @@ impl Application {
     }
 
     fn write(&self, byte: u8) {
-        // SAFETY: the memory is of that length, and nobody borrows it.
+        // SAFETY: the memory is of that length and not borrowed.
         unsafe { self.memory.as_ptr().write_bytes(byte, self.len) }
     }
 

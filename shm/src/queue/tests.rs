@@ -45,7 +45,7 @@ fn removal_in_the_middle_and_at_the_end_keeps_the_tail_true() {
     assert_eq!(arena.free(Class::Small), 8);
 }
 
-/// Headers go in front of queued bytes, once: while the packet is under way nobody writes to the slot, and whoever lets go
+/// Headers go in front of queued bytes, once: while the packet is under way the slot is read-only, and the holder that lets go
 /// last gives it back.
 #[test]
 fn a_packet_of_a_queued_frame_holds_its_slot() {

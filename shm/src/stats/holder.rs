@@ -15,7 +15,7 @@ pub(super) fn words(quotas: usize) -> usize {
     HEAD + quotas * QUOTA_WORDS
 }
 
-/// Whose quotas they are.
+/// Holder of the quotas.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holder {
     /// All users of the service together.
@@ -49,7 +49,7 @@ pub struct QuotaRecord {
 /// What a holder uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HolderRecord {
-    /// Whose quotas they are.
+    /// Holder of the quotas.
     pub holder: Holder,
     /// By quota; `None`: it is no quota of such holders.
     pub quotas: Vec<Option<QuotaRecord>>,

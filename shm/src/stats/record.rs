@@ -27,7 +27,7 @@ pub struct SocketRecord {
     pub send_queue: u32,
     /// Number of the interface, or `u32::MAX`.
     pub interface: u32,
-    /// A process of the application group that owns it; 0: nobody any more.
+    /// A process of the application group that owns it; 0: none any more.
     pub pid: u32,
     /// User of that process.
     pub uid: u32,

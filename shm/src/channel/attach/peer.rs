@@ -27,7 +27,7 @@ impl Peer {
     ///
     /// # Errors
     /// `NotFound`: the process has ended. `InvalidInput`: it is no pidfd; the descriptor is given back, as closing a
-    /// stranger's may wait. `Unsupported`: it is of another PID namespace and the kernel has no pidfs.
+    /// another user's may block. `Unsupported`: it is of another PID namespace and the kernel has no pidfs.
     pub fn from_pidfd(pidfd: OwnedFd) -> Result<Peer, (io::Error, OwnedFd)> {
         match number_of(pidfd.as_fd()) {
             Ok(number) => Ok(Peer { number, pidfd }),

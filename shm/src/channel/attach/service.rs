@@ -18,7 +18,7 @@ pub struct ControlListener {
     socket: OwnedFd,
 }
 
-/// Who is at the other end, as the kernel says.
+/// The process at the other end, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// Process number in the service's namespace (0: outside of it).
@@ -71,7 +71,7 @@ pub enum ClientMessage {
         /// Of the new one.
         kind: WakeFdKind,
     },
-    /// Not in the contract: answer with this text and close. What came with it is a stranger's, so that closing it may wait.
+    /// Not in the contract: answer with this text and close. Descriptors that came with it are the client's: closing them may block.
     Nonsense(&'static str, Vec<OwnedFd>),
     /// The process closed the connection.
     Gone,
@@ -84,7 +84,7 @@ pub struct ControlConnection {
 }
 
 impl ControlListener {
-    /// Listens at `path`, which must not exist. Set its mode before telling anybody.
+    /// Listens at `path`, which must not exist. Set its mode before it is announced.
     ///
     /// # Errors
     /// What the kernel says.
@@ -130,7 +130,7 @@ impl ControlConnection {
     /// Wraps a connected local message socket.
     ///
     /// # Errors
-    /// When the kernel will not say who the peer is.
+    /// If the kernel does not report the peer.
     pub fn new(socket: OwnedFd) -> io::Result<ControlConnection> {
         let (pid, uid, gid) = sys::peer_credentials(socket.as_fd())?;
         Ok(ControlConnection { socket, credentials: Credentials { pid, uid, gid } })
@@ -152,7 +152,7 @@ impl ControlConnection {
         sys::peer_groups(self.socket.as_fd())
     }
 
-    /// Who connected.
+    /// The process that connected.
     pub fn credentials(&self) -> Credentials {
         self.credentials
     }

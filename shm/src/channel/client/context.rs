@@ -27,13 +27,13 @@ pub enum Watch {
     Stale,
 }
 
-/// For whom a context is.
+/// The user of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
     /// One thread at a time.
     OneThread,
-    /// Any number at a time, each with an edge-triggered epoll instance of its own that watches the wake descriptor, which nobody makes
-    /// silent: so a ring wakes all. Each takes some of the events; whoever has armed does not disarm, since others may sleep.
+    /// Any number at a time, each with an edge-triggered epoll instance of its own that watches the wake descriptor, which no thread makes
+    /// silent: so a ring wakes all. Each takes some of the events; a thread that has armed does not disarm, since others may sleep.
     Threads,
 }
 
@@ -155,7 +155,7 @@ impl Client {
     }
 
     /// How long looking for events may last before a sleep, as the worker thinks; zero: it has not slept itself yet, or
-    /// nobody should. The word is shared with others: bound it.
+    /// none should. The word is shared with others: bound it.
     pub fn spin_limit(&self) -> Duration {
         Duration::from_nanos(self.map.header().spin_limit_ns.0.load(Ordering::Relaxed).into())
     }
@@ -223,7 +223,7 @@ impl Client {
         true
     }
 
-    /// Takes the control connection for this thread. Who holds it waits for the service, which answers or dies.
+    /// Takes the control connection for this thread. Its holder waits for the service, which answers or dies.
     pub(super) fn lock_control(&self) -> Result<lock::Held<'_>, AttachError> {
         lock::acquire(&self.control_lock, self.owner(), || true).map_err(|_| AttachError::ServiceGone)
     }

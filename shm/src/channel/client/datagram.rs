@@ -14,7 +14,7 @@ use crate::sync::Ordering;
 /// A datagram that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Who sent it, how large it is, and more.
+    /// Its sender, size, and more.
     pub envelope: Envelope,
     /// Bytes that there was room for.
     pub copied: usize,
@@ -35,7 +35,7 @@ impl Client {
         let sent = self.try_send_datagram(shared, &header, parts, total);
         let announce = match sent {
             Some(announce) => announce,
-            // Once more after asking to be told: what became free before the question is told to nobody.
+            // Once more after asking to be told: chunks freed before the question are not announced.
             None if self.has_room_after_asking(slot.index, shared.send_space() > 0) => {
                 self.try_send_datagram(shared, &header, parts, total).ok_or(SendError::WouldBlock)?
             }

@@ -1,6 +1,6 @@
 //! Without a copy: received chunks are lent to the application, send chunks are filled in place.
 //!
-//! Promises: a lent chunk is nobody else's until it is given back, and the window opens only then; what was committed
+//! Promises: a lent chunk has no other user until it is given back, and the window opens only then; what was committed
 //! cannot be changed any more by safe code. An application that keeps its loans closes its own window and, in the end,
 //! uses up its own region's chunks. Urgent data is not stepped over: such bytes come in line. Does not do: readiness; a
 //! slot whose bytes are all lent still counts them as unread.

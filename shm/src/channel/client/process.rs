@@ -41,7 +41,7 @@ impl Client {
         }
     }
 
-    /// After fork, in the parent; `child`: its pid, or `None` when fork failed. Tells the service whom
+    /// After fork, in the parent; `child`: its pid, or `None` when fork failed. Tells the service which process
     /// to watch.
     pub fn after_fork_in_parent(&self, child: Option<u32>) {
         let Some(process) = self.reserved.swap(0, Ordering::AcqRel).checked_sub(1) else { return };

@@ -115,7 +115,7 @@ impl Client {
         flags: Flags,
         failed: bool,
     ) -> Result<usize, ReceiveError> {
-        // net/ipv4/tcp.c, tcp_recvmsg: behind the peer's end nothing else is read; who writes, or asks, is told.
+        // net/ipv4/tcp.c, tcp_recvmsg: behind the peer's end nothing else is read; a write, or SO_ERROR, reports it.
         if failed
             && !flags.has(Flags::PEER_CLOSED)
             && let Some(failure) = shared.take_error()

@@ -122,7 +122,7 @@ impl Client {
     }
 
     /// Like SOCK_NOSPACE: asks to be told when there is room. Whether there is some by now: what became free before the
-    /// worker could see the question is told to nobody.
+    /// worker could see the question is not announced.
     pub(super) fn has_room_after_asking(&self, index: u32, starved: bool) -> bool {
         let shared = self.slot(index);
         shared.tx_waiting.store(1, Ordering::SeqCst);
@@ -263,7 +263,7 @@ impl Client {
         Some(first + number)
     }
 
-    /// Notes who fills a chunk, for when he dies.
+    /// Notes the process that fills a chunk, in case it dies.
     fn own_tx(&self, chunk: u32) -> u32 {
         self.map.tx_record(chunk).owner.store(self.process.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         chunk

@@ -1,4 +1,4 @@
-//! Bulk send chunks that leave without a copy: frames over them, and who still needs them.
+//! Bulk send chunks that leave without a copy: frames over them, and their remaining users.
 //!
 //! The application has filled such a chunk and pushed it; frames stand for its bytes in the send queue and on the way to the
 //! device, and when the last of them is gone, because the peer has acknowledged the bytes or the connection is over, the
@@ -40,7 +40,7 @@ impl Lender {
         self.holders.get(chunk.checked_sub(self.first)? as usize)
     }
 
-    /// Whether somebody here needs the chunk.
+    /// Returns true if the worker still needs the chunk.
     pub(super) fn is_held(&self, chunk: u32) -> bool {
         self.holders(chunk).is_some_and(|holders| holders.load(Ordering::Relaxed) > 0)
     }

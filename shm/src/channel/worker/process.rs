@@ -12,7 +12,7 @@ use crate::sync::{AtomicU32, Ordering};
 /// FIN, as the kernel does) and aborts the torn.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Gone {
-    /// Slots that nobody holds any more.
+    /// Slots without a holder.
     pub orphans: Vec<u32>,
     /// Connections that others still hold but whose received stream may have a hole, since the
     /// process died while it was reading.

@@ -6,7 +6,7 @@ use crate::list::{self, EMPTY, node, word};
 use crate::payload::Payload;
 use crate::sync::{Ordering, fence};
 
-/// Who has which receive chunk. A leased chunk is linked in its slot's private list.
+/// The holder of each receive chunk. A leased chunk is linked in its slot's private list.
 pub(super) struct Leases {
     /// Slot + 1, or 0 when free.
     slot: Vec<u32>,

@@ -63,7 +63,7 @@ impl Attachment {
                     }
                     *skipped += 1;
                     if *skipped == SKIPPED_MAX {
-                        // Somebody writes nonsense as fast as we read it; the marks stay for the next turn.
+                        // The application writes nonsense as fast as we read it; the marks stay for the next turn.
                         return None;
                     }
                 }
@@ -122,7 +122,7 @@ impl Attachment {
     }
 
     /// Answers a control request and signals the slot.
-    /// Sequence 0 means that nobody waits: the answer would only hide one that somebody waits for.
+    /// Sequence 0 means that no thread waits: the answer would only hide one that a thread waits for.
     pub fn answer(&mut self, request: &Request, answer: ControlAnswer) {
         if request.sequence == 0 {
             return;

@@ -1,9 +1,9 @@
-//! Receive chunks that packets are read to: a larger packet's payload goes straight into the memory of who will read it.
+//! Receive chunks that packets are read to: a larger packet's payload goes straight into the memory of its reader.
 //!
-//! A device that knows for whom a packet is reads it to a frame over such a chunk; the frame goes through the stack like all
+//! A device that knows a packet's receiver reads it to a frame over such a chunk; the frame goes through the stack like all
 //! others, and what comes out in order is pushed by its number, without a copy. Whatever the stack drops, or the frame's end
 //! elsewhere, gives the chunk back. There are two sizes: chunks of 64 KiB for what would fill a quarter of one, and of 16 KiB
-//! for what no large chunk holds. Promises: a chunk under a frame is nobody else's; the region stays mapped while one is
+//! for what no large chunk holds. Promises: a chunk under a frame has no other user; the region stays mapped while one is
 //! left. The application may write to the chunk meanwhile: nothing is decided by payload, and the frames are foreign, so it only
 //! changes what it reads.
 
@@ -95,7 +95,7 @@ impl Rooms {
         (self.bulk.free(), self.middle.free())
     }
 
-    /// The chunk at whose start the frame's bytes lie, if nobody else sees them.
+    /// The chunk at whose start the frame's bytes lie, if no other frame shares them.
     fn chunk_under(&self, frame: &Frame) -> Option<u32> {
         if !frame.is_foreign() || frame.is_empty() || !frame.is_alone() {
             return None;

@@ -3,7 +3,7 @@
 //! No wake-up is lost, since a ring depends on one word alone, that a sleeper arms before its last look:
 //!
 //! ```text
-//!   worker:       publish, fence, who watches?          .. end of the turn: fence, armed? ring
+//!   worker:       publish, fence, watchers?             .. end of the turn: fence, armed? ring
 //!   application:  watch, fence, look                    .. arm, fence, look, sleep
 //! ```
 //! Either the look sees what was published, or the worker sees that the context watches and is armed. The events say which
@@ -64,7 +64,7 @@ impl Attachment {
         wake_fds.resize(wake_fds.len().max(context as usize + 1), None);
         wake_fds[context as usize] = Some(wake_fd);
         self.signals.known[(context / 64) as usize] |= 1 << (context % 64);
-        // Whoever waits may have armed before we could ring.
+        // A waiting thread may have armed before we could ring.
         self.signals.touch((context / 64) as usize, 1 << (context % 64));
         true
     }
@@ -73,7 +73,7 @@ impl Attachment {
     /// event, unless it still has one that it did not take. Publishes what was pushed.
     pub fn signal(&mut self, index: u32) {
         self.publish_rx(index);
-        // What was published comes before the look at who is interested; `watch` has the other fence.
+        // What was published comes before the look at the watchers; `watch` has the other fence.
         fence(Ordering::SeqCst);
         let slot = self.map.slot(index);
         for word in 0..NEAR_WORDS {

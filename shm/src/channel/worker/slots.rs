@@ -227,7 +227,7 @@ impl Attachment {
         true
     }
 
-    /// Whether `child` was put on an accept queue and nobody has taken it yet.
+    /// Whether `child` was put on an accept queue and was not accepted yet.
     pub fn is_unaccepted(&self, child: u32) -> bool {
         let private = self.slots.peek(child);
         let taken = self.map.slot(child).taken.load(Ordering::Acquire);

@@ -98,7 +98,7 @@ impl Attachment {
     }
 
     /// Notes that `bytes` more bytes need no room any more (acknowledged by the peer), and signals
-    /// a writer who waits when there is enough room again.
+    /// a waiting writer when there is enough room again.
     pub fn release_tx(&mut self, index: u32, bytes: u32) {
         self.give_used();
         let slot = self.slots.of(index);
