@@ -204,7 +204,7 @@ impl Totals {
     fn of(sockets: &[Shown<'_>], unlisted: &Unlisted) -> Totals {
         let streams: Vec<&Shown<'_>> = sockets.iter().filter(|shown| !shown.socket.datagrams).collect();
         let count = |state: u8| streams.iter().filter(|shown| shown.socket.state == state).count() as u64;
-        // As in ss: those in TIME-WAIT, which nobody has either, are counted apart.
+        // As in ss: sockets in TIME-WAIT are counted apart, although no program owns them either.
         let is_orphan = |shown: &&&Shown<'_>| shown.socket.pid == 0 && shown.socket.state != 6;
         Totals {
             tcp: streams.len() as u64 + unlisted.time_wait + unlisted.others,

@@ -44,7 +44,7 @@ pub struct Impairments {
     /// Probability that a packet arrives twice.
     pub duplicate_ppm: u32,
     /// Probability that one bit behind the link header is flipped. Super-segments and packets whose
-    /// checksum is not on the wire are lost instead, since nobody could notice.
+    /// checksum is not on the wire are lost instead, since no receiver could notice.
     pub corrupt_ppm: u32,
     /// Probability that an ECN-capable packet is marked CE (RFC 3168 §5).
     pub mark_ppm: u32,
@@ -210,7 +210,7 @@ impl Lane {
         every || self.random.chance(options.loss_ppm)
     }
 
-    /// Flips one bit of a copy of the packet. `false`: nobody could notice, or there is no memory.
+    /// Flips one bit of a copy of the packet. `false`: no receiver could notice, or there is no memory.
     fn corrupt(&mut self, arena: &Arena, packet: &mut Vec<Frame>) -> bool {
         let len = packet_len(packet);
         if packet[0].segmentation().kind != SegmentationKind::None || len <= self.link_bytes {

@@ -1,9 +1,9 @@
 //! Frames that stand ready for the next packet to be read into, up to 64 KiB of them.
 //!
 //! Where packets may be as large as that they are read into one piece of a slab, of which they keep what they need; without
-//! one (all slabs are held by who has not read) into as many frames of the arena as it takes. What a packet did not use stands
+//! one (all slabs hold unread data) into as many frames of the arena as it takes. What a packet did not use stands
 //! ready for the next one, so a small packet costs one frame. Very small packets are copied to a small frame and cost none
-//! of these; who knows their length before reads them there at once.
+//! of these; a caller that knows the length before reads them there at once.
 
 use ringway_shm::arena::{LARGE_BYTES, LARGE_HEADROOM, SMALL_BYTES};
 use ringway_shm::extent::EXTENT_BYTES_MAX;
@@ -96,7 +96,7 @@ impl Inlet {
         true
     }
 
-    /// For who knows before it reads that a packet is very small: the frame for its `len` bytes. `None`: it is larger, or
+    /// For callers that know before the read that a packet is very small: the frame for its `len` bytes. `None`: it is larger, or
     /// there is no small frame.
     #[inline]
     pub(crate) fn small(&self, len: usize) -> Option<Frame> {
@@ -104,7 +104,7 @@ impl Inlet {
             return None;
         }
         let mut small = self.arena.alloc(Class::Small)?;
-        // The one that comes next is most likely what an ACK has freed, and nobody has looked at it for a round trip.
+        // The one that comes next is most likely what an ACK has freed, and it was not touched for a round trip.
         self.arena.touch_next(Class::Small);
         small.reserve(COPY_HEADROOM);
         small.extend(len);

@@ -118,7 +118,7 @@ pub(crate) fn health(index: u32) -> io::Result<(bool, Trouble)> {
     route::health(index)
 }
 
-/// Adds an address to the interface with this number, for use at once: nobody asks whether somebody else has it.
+/// Adds an address to the interface with this number, for use at once, without duplicate address detection.
 ///
 /// # Errors
 /// No such interface, or no CAP_NET_ADMIN.

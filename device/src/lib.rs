@@ -105,7 +105,7 @@ pub struct Counters {
     pub syscalls: u64,
 }
 
-/// Who knows where the payload of a packet is wanted.
+/// Finds the memory that a packet's payload is wanted in.
 pub trait Rooms {
     /// A packet of `len` bytes waits, which begins with `head`: how many bytes its headers have, and room for exactly the bytes
     /// behind them. `None`: anywhere.
@@ -159,7 +159,7 @@ pub trait Device {
     /// So many connections are open, each of which may have something on its way here.
     fn expect(&mut self, _connections: usize) {}
 
-    /// When the packet that is received next arrived, on the wall clock since 1970. `None`: there is none, or nobody notes it.
+    /// When the packet that is received next arrived, on the wall clock since 1970. `None`: there is none, or it is not noted.
     fn first_arrival(&self) -> Option<Duration> {
         None
     }

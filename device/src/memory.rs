@@ -147,7 +147,7 @@ impl Memory {
         fits && summed && (self.options.gathers || self.packet.len() == 1)
     }
 
-    /// Puts `packet` into the peer's inbox: the frames themselves when nobody shares them and both
+    /// Puts `packet` into the peer's inbox: the frames themselves if nothing shares them and both
     /// ends use one arena, copies otherwise. `false`: the peer's arena is used up.
     fn deliver(&mut self) -> bool {
         let mut peer = self.peer.borrow_mut();

@@ -6,7 +6,7 @@
 //!
 //! Needs small (or large) frames of its own, one for each piece: a super-segment may have more pieces than the arena has
 //! frames. So it is cut piece by piece as frames come back; when none does for 10 ms, the rest of it is dropped, since
-//! frames may be held by those who wait for the device.
+//! frames may be held by connections that wait for the device.
 
 use std::io;
 use std::os::fd::BorrowedFd;

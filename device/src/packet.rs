@@ -7,7 +7,7 @@
 //! into frames. They leave straight from frames, many per system call. What this device sends does not come back to it.
 //! How the two sizes come apart: `inbound`.
 //!
-//! Who sends around the queueing discipline saves time, but nobody then cuts a super-segment for an interface
+//! Sending around the queueing discipline saves time, but then nothing cuts a super-segment for an interface
 //! that does not do it itself: the kernel drops it (ENOBUFS). So packets go around it only where the interface
 //! has no queue to jump and cuts segments; when that is switched off later (`ethtool -K tso off`) or its limits
 //! become smaller (`ip link set gso_max_size`), the first super-segment that comes back changes the way, and is sent again.
@@ -48,7 +48,7 @@ const PACKET_MAX: u32 = 65_535;
 const RECEIVE_MAX: usize = PACKET_MAX as usize + 18;
 /// An interface whose full queue refuses super-segments is not asked more often whether it cuts them.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-/// A packet up to this size is copied to one frame: nobody asks where else its payload might be wanted.
+/// A packet up to this size is copied to one frame, wherever its payload is wanted.
 const ROOM_MIN: usize = LARGE_BYTES - COPY_HEADROOM;
 /// Headroom when a packet is copied to a small frame.
 const COPY_HEADROOM: usize = 32;
@@ -63,7 +63,7 @@ pub struct PacketOptions {
     /// Packets take their turn in the interface's queueing discipline, between those of the kernel.
     pub queued: bool,
     /// Once many packets have come that are larger than a slot, they arrive at a socket of their own, in whose slots the kernel
-    /// puts headers alone: otherwise it copies the first 8 KiB too, and nobody reads them there. Not for a device that is to
+    /// puts headers alone: otherwise it copies the first 8 KiB too, which are not read there. Not for a device that is to
     /// share its packets with others (`found`, `join`): the kernel divides the packets of a socket but once.
     pub split_ring: bool,
 }
@@ -180,7 +180,7 @@ impl Packet {
         true
     }
 
-    /// Reads the packet that the front of the ring stands for from the socket, its payload to a frame that somebody wants it
+    /// Reads the packet that the front of the ring stands for from the socket, its payload to the frame that it is wanted
     /// in. `false`: the arena is used up, and it stays there.
     fn take_to(&mut self, burst: &mut Burst, headers: usize, mut payload: Room) -> bool {
         let Some(mut head) = self.arena.alloc(Class::Small) else { return false };
@@ -220,7 +220,7 @@ impl Packet {
         true
     }
 
-    /// Whether the super-segment at the front of `burst`, which the link has refused, was dropped for want of somebody to cut it.
+    /// Whether the super-segment at the front of `burst`, which the link has refused, was dropped because nothing cuts it.
     /// If so, everything goes through the queueing discipline from now on, where the kernel cuts.
     fn must_cut(&mut self, now: Instant, burst: &Burst) -> io::Result<bool> {
         let whole = burst.front_packet().next().is_some_and(|first| first.segmentation().kind != SegmentationKind::None);
@@ -275,7 +275,7 @@ fn read_next(
     read.map_or(0, |count| count.saturating_sub(vnet::BYTES))
 }
 
-/// Copies the headers of a packet to a small frame and what is behind them to `payload`, which somebody wants it in. `None`: there
+/// Copies the headers of a packet to a small frame and what is behind them to `payload`, where it is wanted. `None`: there
 /// is no small frame, or it is too small.
 fn copy_to(arena: &Arena, packet: &[u8], headers: usize, mut payload: Room) -> Option<(Frame, Frame)> {
     if headers > SMALL_BYTES - COPY_HEADROOM || packet.len() != headers + payload.len() {
@@ -348,7 +348,7 @@ impl Device for Packet {
                     self.counters.tx_bytes += bytes as u64;
                     packets
                 }
-                // ENOBUFS here means that the link has eaten the packet: its queue was full, or nobody would cut it.
+                // ENOBUFS here means that the link has eaten the packet: its queue was full, or nothing would cut it.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) && self.must_cut(now, burst)? => 0,
                 Err(error) if refusal(&error) == Refusal::Later && error.raw_os_error() != Some(libc::ENOBUFS) => break,
                 Err(error) => {

@@ -14,7 +14,8 @@
 //! are copied to the AF_PACKET socket, where the stack puts them together, and time out in the kernel. Over AF_XDP
 //! they stay with the kernel and the datagram is lost. ICMP errors are copied to the AF_PACKET socket and left to the
 //! kernel too; neighbor discovery, which is ICMPv6, is the kernel's alone. Everything here ends with the process:
-//! the programs are attached by links and nothing is pinned; a filter of `ingress` hides nothing from then on. Counts no references: who owns a port twice keeps the count.
+//! the programs are attached by links and nothing is pinned; a filter of `ingress` hides nothing from then on. Counts no
+//! references: a caller that owns a port twice keeps the count.
 //!
 //! Several workers of a service: the table says of each port which of them own it. A port of one worker is its own,
 //! whatever the flow; of a port that all own, each gets the flow groups that are its own ([`division`]). So each packet is

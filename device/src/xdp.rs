@@ -31,7 +31,7 @@ use frame_accounting::FrameAccounting;
 use offloads::Offloads;
 use queue::Queue;
 
-/// A socket that is bound to no queue: it is there as long as somebody has it, and that is all it is for.
+/// A socket that is bound to no queue: it lives as long as it has an owner, and that is all it is for.
 pub(crate) fn unbound_socket() -> io::Result<OwnedFd> {
     sys::open()
 }

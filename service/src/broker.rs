@@ -8,7 +8,8 @@
 //!   process dies (pidfd) --------------------------> the worker closes what only it held
 //!   last process of a group is gone ---------------> the worker forgets the region
 //! ```
-//! Promises: a group's region goes to whoever knows its token and is of the group's user, or root, or descends from a process
+//! Promises: a group's region goes to a process that knows its token and is of the group's user, or root, or descends from a
+//! process
 //! of the group (servers give up their rights); a process counts as gone only when its
 //! pid is. Bad messages are answered with text, closed and counted. Does not do: data.
 
@@ -49,7 +50,7 @@ const EVENTS: usize = 64;
 /// How long a group whose processes are all gone is kept, when a child is announced that has not come yet.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long nobody is listened to when descriptors have run out, unless something else comes first.
+/// Pause in accepting when descriptors have run out, unless something else comes first.
 const DEAF: Duration = Duration::from_millis(100);
 
 const LISTENER: u64 = 0;
@@ -141,7 +142,7 @@ pub(crate) struct BrokerConfig {
 /// The socket or the thread could not be made.
 pub(crate) fn start(path: &Path, config: BrokerConfig) -> io::Result<JoinHandle<()>> {
     let listener = ControlListener::bind(path)?;
-    // Programs that have given up their rights must still reach us; who is served is decided by
+    // Programs that have given up their rights must still reach us; admission is decided by
     // credentials and token, not by the file's mode.
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o666))?;
     let mut broker = Broker::new(listener, config)?;
@@ -154,7 +155,7 @@ pub(crate) fn start(path: &Path, config: BrokerConfig) -> io::Result<JoinHandle<
 
 struct Connection {
     control: Arc<ControlConnection>,
-    /// Who it is, once welcomed.
+    /// The process, once welcomed.
     process: Option<ProcessKey>,
 }
 
@@ -363,7 +364,7 @@ impl Broker {
         self.config.readiness.pass()?;
         let (process, group) = self.members.join(token, peer, wanted, name)?;
         connection.process = Some(process);
-        // Before the welcome: who has it may ask.
+        // Before the welcome: a welcomed process may ask.
         self.config.status.attached.fetch_add(u64::from(self.config.number == 0), Ordering::Relaxed);
         if !std::mem::replace(&mut self.busy, true) {
             self.config.status.busy.fetch_add(1, Ordering::AcqRel);
@@ -412,7 +413,7 @@ impl Broker {
 
     fn refuse(&self, connection: &ControlConnection, text: &str) -> io::Result<()> {
         self.config.status.refused.fetch_add(1, Ordering::Relaxed);
-        // It may be gone already; then nobody wants to know.
+        // It may be gone already; then no answer is needed.
         connection.refuse(text).ok();
         Ok(())
     }

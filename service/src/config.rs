@@ -131,7 +131,7 @@ pub struct WorkerChoice {
     pub balance_percent: u32,
 }
 
-/// Who and what is served.
+/// Programs and ports that are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// What cannot be served is an error instead of going to the kernel.

@@ -116,7 +116,7 @@ impl Ruleset {
         ruleset
     }
 
-    /// One that nobody may read.
+    /// A ruleset that cannot be read.
     #[cfg(test)]
     pub(crate) fn unreadable_for_tests() -> Ruleset {
         let error = io::Error::from(io::ErrorKind::PermissionDenied);

@@ -125,7 +125,7 @@ pub(crate) struct Follower {
     pub(crate) watch: Option<Watch>,
     pub(crate) served: Served,
     pub(crate) interfaces: Arc<Mutex<Interfaces>>,
-    /// Where somebody asks for the devices, if they are not open yet.
+    /// Requests for the devices, if they are not open yet.
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) workers: Workers,
 }
@@ -175,7 +175,7 @@ impl Follower {
         if woken.devices_wanted { self.open_devices(kernel) } else { Ok(()) }
     }
 
-    /// Whoever has asked finds everything in place.
+    /// Every requester finds everything in place.
     fn open_devices(&self, kernel: &Snapshot) -> Result<(), Gone> {
         let opened = self.interfaces.lock().expect("nobody panics while holding it").wake(kernel);
         let answer = match opened {

@@ -2,7 +2,7 @@
 //!
 //! Promises: an interface that appears later, or gets its first address later, is served as if it had been there at the
 //! start; one whose link address or MTU changes gets a device that knows; one that goes is closed. What cannot be opened
-//! is said once per change and stays with the kernel. Where a service opens its devices only when somebody wants them (`readiness`),
+//! is said once per change and stays with the kernel. If a service opens its devices on the first request (`readiness`),
 //! nothing is open before. Does not do: addresses, routes, neighbors; see `follow`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,7 +86,7 @@ impl Interfaces {
         if opened.is_empty() { Err(StartError::NoInterface(reasons).to_string()) } else { Ok(opened) }
     }
 
-    /// Opens the device of `planned` and says what nobody expects: that it fails, or that the link `is_new`.
+    /// Opens the device of `planned` and reports what is unexpected: that it fails, or that the link `is_new`.
     fn open_and_tell(&mut self, planned: Planned, is_new: bool) -> Result<(), String> {
         let name = planned.name.clone();
         let opened = self.open(planned, MacAddress::default()).map_err(|error| format!("{name} cannot be opened: {error}"));

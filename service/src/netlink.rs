@@ -54,7 +54,7 @@ pub struct Address {
     pub link: u32,
     /// Address and the length of its network's prefix.
     pub cidr: Cidr,
-    /// Nobody may use it (yet): duplicate address detection is not over, or has found another host (RFC 4862 §5.4).
+    /// Not usable (yet): duplicate address detection is not over, or has found another host (RFC 4862 §5.4).
     pub tentative: bool,
     /// New connections should come from another one (RFC 4862 §5.5.4).
     pub deprecated: bool,

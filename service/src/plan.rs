@@ -64,7 +64,7 @@ pub struct Planned {
     pub backend: Backend,
     /// How it is attached, if it is AF_XDP.
     pub xdp_mode: XdpChoice,
-    /// AF_XDP serves only where it passes its self-test: nobody has asked for it.
+    /// AF_XDP serves only where it passes its self-test: the user has not asked for it.
     pub must_pass: bool,
     /// How exactly, once it is open.
     pub detail: String,
@@ -96,7 +96,7 @@ pub struct Skipped {
     pub name: String,
     /// Why not.
     pub reason: String,
-    /// Somebody asked for it by name.
+    /// The user asked for it by name.
     pub was_named: bool,
     /// It would be served but for rules that packets of Ringway do not obey.
     pub is_guarded: bool,

@@ -1,7 +1,7 @@
 //! Ports shared with the kernel: reserved by sockets of ours, steered by the devices' filters.
 //!
-//! Promises: a port that was given is nobody else's until it is given back, and comes back when
-//! this process dies; packets are steered only while somebody owns the port. Does not do: count
+//! Promises: a port that was given has no other user until it is given back, and comes back when
+//! this process dies; packets are steered only while the port has an owner. Does not do: count
 //! users (the worker does) or listen (the application's own kernel socket does).
 
 pub(crate) mod division;
@@ -59,9 +59,9 @@ pub struct SharedPorts {
     registry: WorkerPorts,
     /// `None`: there are no other workers, or nothing moves between them.
     division: Option<Share>,
-    /// `None`: nobody is asked.
+    /// `None`: no request is made.
     gate: Option<Gate>,
-    /// A bound socket keeps the kernel from giving the port to anybody else.
+    /// A bound socket keeps the kernel from giving the port to any other program.
     reserved: HashMap<(IpAddr, u16), OwnedFd>,
     /// Descriptors that may be spent so: others are needed for attaching, devices and what programs show.
     reserved_max: usize,

@@ -89,7 +89,7 @@ pub(crate) fn spawn_without<T: Send + 'static>(
 }
 
 /// What a process does when it will start no program any more: the calling thread keeps only what signals to the program of
-/// another user take, nobody may look into the process, and all its threads have the filter of system calls.
+/// another user take, no process may trace it, and all its threads have the filter of system calls.
 ///
 /// # Errors
 /// The system refuses; what was given up stays so.

@@ -5,7 +5,8 @@
 //!   broker: pass() -- the first one rings --> thread "ringway-netlink": opens, tells the workers what it knows, answers
 //!           <----------------- waits --------'
 //! ```
-//! Promises: who has passed finds devices, addresses and routes in place; a failure is every asker's answer. Does not do: open
+//! Promises: a requester that has passed finds devices, addresses and routes in place; a failure is every requester's
+//! answer. Does not do: open
 //! anything; see `interfaces`.
 
 use std::io;
@@ -17,7 +18,7 @@ use rustix::event::{EventfdFlags, eventfd};
 /// When a service opens its devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// Before anybody can attach; a failure is the start's.
+    /// Before any program can attach; a failure is the start's.
     AtStart,
     /// When the first program attaches, where the devices need not exist before; a failure is that program's refusal.
     AtFirstProgram,
@@ -28,7 +29,7 @@ type Answer = Option<Result<(), String>>;
 /// See the module's text.
 pub(crate) struct Readiness {
     asked: OwnedFd,
-    /// `None`: nobody has opened it yet.
+    /// `None`: not opened yet.
     answer: Mutex<Answer>,
     answered: Condvar,
 }
@@ -63,7 +64,7 @@ impl Readiness {
         }
     }
 
-    /// What becomes readable when somebody has asked; never again once that is answered.
+    /// Becomes readable on the first request; never again once that is answered.
     pub(crate) fn asked(&self) -> BorrowedFd<'_> {
         self.asked.as_fd()
     }
@@ -73,7 +74,7 @@ impl Readiness {
         self.lock().get_or_insert(result);
         self.answered.notify_all();
         let mut count = [0; 8];
-        // Empty: nobody has asked.
+        // Empty: no request.
         rustix::io::read(&self.asked, &mut count).ok();
     }
 

@@ -1,4 +1,4 @@
-//! The files of running services in `/run/ringway`: who is there, who is dead.
+//! The files of running services in `/run/ringway`: which live, which are dead.
 //!
 //! A service NAME holds a lock on `NAME.lock`, which says its process and its network namespace, for as long as it lives; beside it stand `NAME.sock`,
 //! `NAME.stats`, `NAME.capture` and `NAME.selftest`, and `NAME.sock1` and so on for each further worker. Promises: two services never have one name; nothing stays after
@@ -132,7 +132,7 @@ impl RunDirectory {
                 Ok(true) => {}
                 Ok(false) => {
                     let holder = read_pid(&mut lock);
-                    // Whoever only looks whether we are alive holds the lock for a moment too.
+                    // A process that checks whether we are alive holds the lock for a moment too.
                     if holder.is_some_and(is_running) {
                         return Err(ClaimError::Taken(holder));
                     }
@@ -149,7 +149,7 @@ impl RunDirectory {
         }
     }
 
-    /// Removes a lock file that a stranger holds, unless another service has just done so.
+    /// Removes a lock file that another user holds, unless another service has just done so.
     fn replace_lock(&self, lock: &File, path: &Path) -> io::Result<()> {
         // Only we may open this one.
         let guard = self.path.join(".claim");
@@ -185,7 +185,7 @@ impl RunDirectory {
         there.and_then(|(_, network)| network).is_some_and(|network| Some(network) == network_here())
     }
 
-    /// The network namespace of the service `name`, as the kernel names it. It stands in the lock file: nobody may look into
+    /// The network namespace of the service `name`, as the kernel names it. It is in the lock file: no other user may look into
     /// the service's process.
     pub fn network_of(&self, name: &str) -> Option<String> {
         read_owner(&mut File::open(self.file(name, "lock")).ok()?)?.1
@@ -315,7 +315,7 @@ fn open_lock(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o644).open(path)
 }
 
-/// `false`: somebody has it.
+/// `false`: it is held.
 fn try_lock(lock: &File) -> io::Result<bool> {
     match flock(lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),

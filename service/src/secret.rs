@@ -20,7 +20,7 @@ const INSIDE: &str = ".secret";
 /// The secret, which is made when there is none yet.
 ///
 /// # Errors
-/// The file cannot be made or read, or is somebody else's.
+/// The file cannot be made or read, or belongs to another user.
 pub(crate) fn of_this_boot(directory: &RunDirectory) -> io::Result<u64> {
     let beside = directory.path().with_extension("secret");
     let theirs = fs::symlink_metadata(&beside).is_ok_and(|found| found.uid() != rustix::process::geteuid().as_raw());
@@ -57,7 +57,7 @@ fn read(path: &Path) -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Makes the file whole or not at all; whoever comes second uses the first one's.
+/// Makes the file whole or not at all; a second writer uses the first one's.
 fn make(path: &Path) -> io::Result<()> {
     let unfinished = PathBuf::from(format!("{}.{}", path.display(), std::process::id()));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;

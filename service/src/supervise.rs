@@ -106,7 +106,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts the service `name`, for those whom `admission` lets in, with devices as `opening` says.
+    /// Starts the service `name`, for the processes that `admission` lets in, with devices as `opening` says.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -217,7 +217,7 @@ impl Service {
         &self.served
     }
 
-    /// What is not served though somebody may expect it, and why; one line each.
+    /// What is not served although it may be expected, and why; one line each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -406,7 +406,8 @@ fn decide(config: &Config, mirror: &Mirror, machine: &Machine) -> Result<Plan, S
     if missing.is_empty() { Ok(plan) } else { Err(StartError::NoRights(missing)) }
 }
 
-/// Whether packet sockets, which nobody has chosen, do not work. One interface stands for all: what is missing then is the kernel's.
+/// Returns true if packet sockets, which the user has not chosen, do not work. One interface stands for all: what is missing
+/// then is the kernel's.
 fn lacks_packet(config: &Config, plan: &Plan) -> bool {
     let first = plan.served.first().filter(|_| config.interface.device == DeviceChoice::Auto);
     first.is_some_and(|planned| packet_works(&planned.name).is_err())
@@ -512,7 +513,7 @@ fn own_routes(address: Cidr, gateway: IpAddr) -> [Route; 2] {
     [route(address, None), route(everywhere, Some(gateway))]
 }
 
-/// A link address that nobody else has: unicast, locally administered.
+/// A random link address: unicast, locally administered.
 fn random_mac(random: u64) -> [u8; 6] {
     let bytes = random.to_ne_bytes();
     [(bytes[0] & 0xfc) | 0x02, bytes[1], bytes[2], bytes[3], bytes[4], bytes[5]]

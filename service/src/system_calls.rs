@@ -1,7 +1,8 @@
 //! The system calls that the service makes; it is refused all others.
 //!
 //! seccomp(2) first. The list is what the threads do once they run: packets, sockets, shared memory, waiting, reading /proc,
-//! loading a program for an interface that comes later, ending. Not on it, for whoever has taken a thread over: a program (execve), a
+//! loading a program for an interface that comes later, ending. Not on it, against an attacker that has taken a thread over:
+//! a program (execve), a
 //! process (fork, vfork, clone without CLONE_THREAD), another's memory (ptrace, process_vm_writev), mounts, namespaces,
 //! modules, keys, io_uring, executable memory. What is not listed fails with ENOSYS, as on a kernel that lacks it, so that a
 //! libc with a newer call takes the older one: clone3, whose flags no filter can read, becomes clone. Every

@@ -1,7 +1,7 @@
 //! A blind attacker on the wire. Read RFC 5961 first.
 //!
 //! It follows some of the segments that pass with forged ones of the same connection: RST, SYN and ACK with numbers that an
-//! attacker who cannot see the connection would guess. None of them may harm it. A RST takes effect only at exactly the next
+//! attacker that cannot see the connection would guess. None of them may harm it. A RST takes effect only at exactly the next
 //! expected number, so that number is never used.
 
 use std::io;

@@ -83,7 +83,7 @@ rules! {
     AckBackwards: "ack-backwards", "RFC 9293 §3.4", Error, Complete;
     /// A segment without payload has SND.NXT as its number.
     AckSequence: "ack-sequence", "RFC 9293 §3.10.7.4", Error, Complete;
-    /// Nobody sends beyond the window that was offered.
+    /// No data is sent beyond the offered window.
     BeyondWindow: "beyond-window", "RFC 9293 §3.8.6, RFC 7323 §2.3", Error, Complete;
     /// The right edge of the window does not move left.
     WindowShrunk: "window-shrunk", "RFC 9293 §3.8.6 SHLD-14", Warning, Complete;
@@ -93,7 +93,7 @@ rules! {
     DataAfterFin: "data-after-fin", "RFC 9293 §3.6", Error, Always;
     /// FIN stays where it was.
     FinMoved: "fin-moved", "RFC 9293 §3.4, §3.6", Error, Always;
-    /// Who has sent RST has no connection any more.
+    /// An end that has sent RST has no connection any more.
     AfterReset: "after-reset", "RFC 9293 §3.5.3", Error, Complete;
     /// Timestamps once agreed on are on every segment.
     TimestampMissing: "timestamp-missing", "RFC 7323 §3.2", Error, Complete;
@@ -138,7 +138,7 @@ pub struct Finding {
     pub packet: u64,
     /// When, nanoseconds since 1970.
     pub nanos: u64,
-    /// Who sent the packet, and to whom.
+    /// Sender and receiver of the packet.
     pub from: SocketAddr,
     /// The other end.
     pub to: SocketAddr,

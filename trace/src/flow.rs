@@ -64,7 +64,7 @@ pub(crate) struct Flow {
     pub(crate) ends: [End; 2],
     /// Packets are missing from the capture.
     pub(crate) incomplete: bool,
-    /// A SYN that does not belong to this connection, and who sent it.
+    /// A SYN that does not belong to this connection, and its sender.
     pub(crate) challenger: Option<(usize, Syn)>,
     /// Least time to a retransmission, nanoseconds.
     pub(crate) least_timeout: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Flow {
 /// What is said of a connection in the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowReport {
-    /// Who sent the first packet that was seen.
+    /// Sender of the first packet that was seen.
     pub from: SocketAddr,
     /// The other end.
     pub to: SocketAddr,

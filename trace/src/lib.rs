@@ -5,7 +5,7 @@
 //! explain; hostile files and packets cost memory within limits and never panic. A rule that needs to know
 //! the order in which a host sent is only applied where that order is known: to addresses named in
 //! [`Options::local`], or where the segment itself proves that it is the newest.
-//! Does not do: reassemble fragments or streams, follow UDP beyond its header, decide who was at fault
+//! Does not do: reassemble fragments or streams, follow UDP beyond its header, decide which end was at fault
 //! when both ends may be.
 #![forbid(unsafe_code)]
 

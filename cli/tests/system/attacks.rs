@@ -27,7 +27,7 @@ const REMOTE: [&str; 10] = [
 ];
 /// From programs of the server's machine; the last one attacks the region of its own, which the kernel does not have.
 const LOCAL: [&str; 2] = ["processes", "scribbling"];
-/// An address of the wire that nobody answers for.
+/// An address of the wire that no host answers for.
 const GHOST_HOST: &str = ".200";
 /// For how long a client is looked at after an attack.
 const AFTERMATH: Duration = Duration::from_secs(1);

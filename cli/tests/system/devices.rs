@@ -59,7 +59,7 @@ fn over_tap() {
     assert!(ping.contains(" 0% packet loss"), "{ping}");
 }
 
-/// bind(2) to the address that only the stack has succeeds, of TCP and UDP; to one that nobody has it does not.
+/// bind(2) to the address that only the stack has succeeds, of TCP and UDP; to one that no stack has it does not.
 #[test]
 fn bind_to_the_stacks_own_address() {
     let net = Net::new();

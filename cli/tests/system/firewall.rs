@@ -92,7 +92,7 @@ fn a_rule_that_comes_gives_the_port_back_and_one_that_goes_lets_it_be_served() {
         server_rules(&net, "tcp dport { 22, 443 } accept");
         nginx.wait_for_error_lines("the kernel serves TCP port 80: the firewall does not let all packets pass", 2 * round - 1);
         nginx.wait_while_running("is behind the policy", || fails(&net, &url) == 28);
-        // Who is allowed depends on the peer, so the kernel decides.
+        // The rule depends on the peer, so the kernel decides.
         server_rules(&net, &format!("ip saddr {} tcp dport 80 accept", net.address(Client)));
         nginx.wait_for_error_lines("which depends on the peer's address", round);
         let before = kernel_segments(&net);
@@ -154,7 +154,7 @@ fn a_datagram_socket_goes_on_at_the_kernel_when_a_rule_guards_it() {
     let before = received();
     ask();
     assert_eq!(received(), before, "the stack has answered");
-    // Who is allowed depends on the peer now.
+    // The rule depends on the peer now.
     server_rules(&net, &format!("ip saddr {} udp dport 5353 accept", net.address(Client)));
     server.wait_for_error_line("the kernel serves UDP port 5353");
     ask();

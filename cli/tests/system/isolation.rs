@@ -1,4 +1,4 @@
-//! What one user of the service cannot do to others: the attacker speaks the channel itself, as a user who may attach.
+//! What one user of the service cannot do to others: the attacker speaks the channel itself, as a user that may attach.
 //!
 //! The attacker is this test binary, run as user 65534 of group `nogroup` inside the namespace.
 

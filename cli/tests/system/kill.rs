@@ -73,7 +73,7 @@ got = b''
 while piece := c.recv(1 << 16): got += piece
 print(len(got), got == bytes(i % 251 for i in range(150_000)))";
 
-/// The kernel delivers what send() has taken although nobody can say any more that it should: so do we, the stack outlives the program.
+/// The kernel delivers what send() has taken although the program is gone: so do we, the stack outlives the program.
 #[test]
 fn what_was_sent_arrives_although_the_sender_was_killed() {
     let net = Net::new();

@@ -20,7 +20,7 @@ fn nginx(net: &Net) -> Process {
     nginx
 }
 
-/// Kills `whom` of a download that `launcher` runs; asserts that nothing hangs.
+/// Kills `whom`, a process of a download that `launcher` runs; asserts that nothing hangs.
 fn kill(net: &Net, whom: &str, rounds: &str, launcher: &[&str]) {
     let url = format!("http://{}:{NGINX}/large.bin", net.address(Client));
     let killer = ["python3", "-c", KILLER, whom, rounds, "17"];

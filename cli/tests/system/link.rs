@@ -8,7 +8,7 @@ use crate::ipv6;
 
 const ON_KERNEL: &[&str] = &[];
 const TAP: &str = "ringway0";
-/// What a router says, and who else may have an address.
+/// Router advertisements, and duplicate addresses.
 const ROUTER: &str = include_str!("link/router.py");
 /// The kernel's end on a VLAN.
 const TAGS: &str = include_str!("link/tag.py");
@@ -67,7 +67,7 @@ fn probed(router: &Process) -> Vec<String> {
 
 fn small_answer(net: &Net, address: &str, small: &str) {
     let url = format!("http://[{address}]/small.txt");
-    // Until the address is known to be unique, nobody answers for it.
+    // Until the address is known to be unique, no host answers for it.
     let got = text(&net.path("got"));
     let retry = ["curl", "-sS", "--fail", "--retry", "20", "--retry-connrefused", "--retry-delay", "1", "--retry-all-errors"];
     net.output(Client, &[&retry[..], &["--connect-timeout", "2", "-o", &got, &url]].concat());
@@ -96,7 +96,7 @@ fn a_router_gives_the_stack_an_address() {
     assert!(!tap.service.stderr().contains("somebody else"), "{}", tap.service.stderr());
 }
 
-/// An address that somebody else has is told, not used, and another one is made. RFC 4862 §5.4.5, RFC 7217 §6
+/// An address that another host has is reported, not used, and another one is made. RFC 4862 §5.4.5, RFC 7217 §6
 #[test]
 fn an_address_that_is_taken_is_told_and_replaced() {
     let net = Net::new();

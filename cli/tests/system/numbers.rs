@@ -1,5 +1,5 @@
 //! Many of everything: threads, processes, epoll instances, connections. Nothing ends at a number that was compiled in, and
-//! nobody who waits looks again and again.
+//! no waiting thread polls.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ while True:
 /// As many programs start, connect and end as a test has.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Runs `many` on Ringway; `silent`: looks that nothing wakes anybody while it waits.
+/// Runs `many` on Ringway; `silent`: checks that nothing wakes a process while it waits.
 fn many(what: &str, count: &str, silent: bool) {
     let net = Net::new();
     let (source, program) = (net.file("many.c", MANY), text(&net.path("many")));

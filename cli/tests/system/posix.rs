@@ -27,7 +27,7 @@ fn play(net: &Net, name: &str, address: &str, server: &[&str], client: &[&str]) 
     })
 }
 
-/// `kernels`: segments that are the kernel's on each side: to ports that nobody serves, and over loopback.
+/// `kernels`: segments that are the kernel's on each side: to ports that are not served, and over loopback.
 fn same_on_both(name: &str, script: &str, address: fn(&Net, Side) -> String, kernels: [u64; 2]) {
     same_on_both_after(|_| (), name, script, address, kernels);
 }

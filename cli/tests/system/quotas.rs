@@ -8,7 +8,7 @@ const MANY: &str = include_str!("quotas/many.py");
 const PIN: &str = include_str!("quotas/pin.py");
 const PORTS: &str = include_str!("quotas/ports.py");
 
-/// A thousand peers that ask for 4 MiB each and read nothing hold back nobody else.
+/// A thousand peers that ask for 4 MiB each and read nothing hold back no other peer.
 #[test]
 fn slow_readers_leave_room_for_others() {
     let net = Net::new();

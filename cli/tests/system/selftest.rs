@@ -90,7 +90,7 @@ fn without_a_neighbor_that_answers_it_serves_untested() {
     assert!(doctor(&net, &name).contains("NOT TRIED: no neighbor answers"), "{}", doctor(&net, &name));
 }
 
-/// `ringway doctor --self-test` tries every way on an interface that nobody serves, and leaves nothing.
+/// `ringway doctor --self-test` tries every way on an interface that no service has, and leaves nothing.
 #[test]
 fn doctor_tries_af_xdp_when_asked() {
     let net = Net::new();

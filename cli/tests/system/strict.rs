@@ -176,7 +176,7 @@ for host in ('127.0.0.1', sys.argv[1]):
     assert_eq!(said, "hello\ndatagram\nhello\ndatagram\n");
 }
 
-/// A stranger to the service's group is told so before the program runs.
+/// A user outside the service's group is told so before the program runs.
 #[test]
 fn a_service_that_refuses_is_125_before_the_program_runs() {
     let net = Net::new();

@@ -155,7 +155,7 @@ for n in range(40):
     s.sendto(b'%d' % n, (sys.argv[1], 4000)); assert s.recv(100) == b'%d' % n
 print('all back')";
 
-/// Datagrams of one port have one owner, whoever sends them.
+/// Datagrams of one port have one owner, whatever their sender.
 #[test]
 fn datagrams_of_many_peers_reach_their_socket() {
     let net = Net::new();
@@ -164,7 +164,7 @@ fn datagrams_of_many_peers_reach_their_socket() {
     assert_eq!(net.output(Client, &["python3", "-c", ASKING_CLIENT, &net.address(Server)]), "all back\n");
 }
 
-/// A stream of bytes that nobody has time to end, and a line back for each line that comes on other connections.
+/// A stream of bytes that does not end in the test's time, and a line back for each line that comes on other connections.
 const STREAMING_SERVER: &str = "
 import selectors, socket
 ready, listener = selectors.DefaultSelector(), socket.create_server(('0.0.0.0', 4000), backlog=64)
@@ -203,7 +203,7 @@ for s in staying: ask(s, b'after')
 over.set(); reader.join(); print('all answered', count > 0)";
 
 /// A stream keeps one worker busy: flow groups go to the other one, and so do the connections that come later. Those that are
-/// open go on where they are, the stream too, and nobody is reset.
+/// open go on where they are, the stream too, and none is reset.
 #[test]
 fn flow_groups_leave_a_worker_that_a_stream_keeps_busy() {
     let net = Net::new();

@@ -1,4 +1,4 @@
-//! The field's words: identifiers that docs/glossary.md has replaced do not come back.
+//! The field's words: identifiers that docs/glossary.md has replaced do not come back, and comments speak of things.
 
 use super::{report, sources};
 
@@ -20,6 +20,9 @@ const OLD: &[(&str, &str)] = &[
     ("twin", "shadow"),
     ("uniqueness", "dad"),
 ];
+
+/// Words for people. The subject of a comment is a thing: a worker, a segment, a caller.
+const PEOPLE: &[&str] = &["who", "whoever", "whom", "nobody", "somebody", "anybody", "he", "him", "his", "stranger", "strangers"];
 
 /// Splits identifiers into lower-case parts: `makeBell` and `make_bell` have `make` and `bell`.
 fn parts(line: &str) -> Vec<String> {
@@ -44,6 +47,21 @@ fn identifiers_use_the_fields_words() {
             let parts = parts(line);
             let found = OLD.iter().filter(|(old, _)| parts.iter().any(|part| part == old));
             findings.extend(found.map(|(old, say)| format!("{}:{}: {old}: say {say}", source.path, number + 1)));
+        }
+    }
+    report(findings);
+}
+
+#[test]
+fn comments_speak_of_things() {
+    let mut findings = Vec::new();
+    for source in sources() {
+        for (number, line) in source.text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("//")) {
+            // What stands between backticks is code.
+            let prose: String = line.split('`').step_by(2).collect();
+            let words = prose.split(|c: char| !c.is_alphabetic()).map(str::to_lowercase);
+            let found = words.filter(|word| PEOPLE.contains(&word.as_str()));
+            findings.extend(found.map(|word| format!("{}:{}: \"{word}\" in a comment: name the thing", source.path, number + 1)));
         }
     }
     report(findings);

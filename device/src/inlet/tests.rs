@@ -30,7 +30,7 @@ fn packets_of_every_size_come_out_whole() {
     assert_eq!(arena.free(Class::Large), arena.capacity(Class::Large));
 }
 
-/// A large packet lies in one piece; when nobody has read those before it, it comes in frames of the arena.
+/// A large packet lies in one piece; while those before it are unread, it comes in frames of the arena.
 #[test]
 fn large_packets_are_one_frame_while_there_are_slabs() {
     let arena = arena();

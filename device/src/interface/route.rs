@@ -34,7 +34,7 @@ const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
-/// The other end is this process: nobody else can have the address.
+/// The other end is this process: no other host can have the address.
 const IFA_F_NODAD: u32 = 0x02;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;

@@ -101,7 +101,7 @@ impl Control {
     pub(super) fn open() -> io::Result<Control> {
         // SAFETY: no pointers are passed.
         let fd = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
-        // SAFETY: the descriptor was made above and belongs to nobody else.
+        // SAFETY: the descriptor was made above and has no other owner.
         Ok(Control(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
@@ -234,7 +234,7 @@ impl Control {
         if info.mask == 0 || info.count as usize > FEATURES_MAX {
             return Ok(false);
         }
-        // Newer kernels give the names only to who knows their number.
+        // Newer kernels give the names only to callers that know their number.
         let empty = [[0; NAME_BYTES]; FEATURES_MAX];
         let mut names = Box::new(Names { command: ETHTOOL_GSTRINGS, set: FEATURES, count: info.count, names: empty });
         asked.ifr_ifru.ifru_data = std::ptr::from_mut(names.as_mut()).cast();

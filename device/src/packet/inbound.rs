@@ -7,7 +7,7 @@
 //!                  larger ------------------> ring of their headers, and the queue of that socket, whole
 //! ```
 //! A socket has slots of one size, and fills the slot also of a packet that it queues whole because it is larger: the kernel
-//! would copy 8 KiB of each into cold memory, where nobody reads them. And where each of many connections has a request under
+//! would copy 8 KiB of each into cold memory, where they are not read. And where each of many connections has a request under
 //! way, slots of 8 KiB for all of them would be hundreds of megabytes. The sockets are a group (PACKET_FANOUT) in which
 //! the length decides. That costs every packet a little, so the second one stands ready, unbound, until [`LARGE_ENOUGH`] large
 //! packets have come; it is made beforehand because what makes a ring waits for an RCU grace period, some milliseconds. The third one

@@ -22,7 +22,7 @@ const PACKET_FANOUT_DATA: i32 = 22;
 const PACKET_IGNORE_OUTGOING: i32 = 23;
 const FANOUT_CBPF: u16 = 6;
 const FANOUT_EBPF: u16 = 7;
-/// The kernel chooses a number that nobody has.
+/// The kernel chooses an unused number.
 const FANOUT_UNIQUE: u16 = 0x2000;
 /// PACKET_IGNORE_OUTGOING of a group: that of its sockets means nothing. Kernels before 6.1 take no notice of it.
 const FANOUT_IGNORE_OUTGOING: u16 = 0x4000;
@@ -72,7 +72,7 @@ pub(super) fn open() -> io::Result<OwnedFd> {
         }
         _ => error,
     })?;
-    // SAFETY: the descriptor was made above and belongs to nobody else.
+    // SAFETY: the descriptor was made above and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -1,4 +1,4 @@
-//! What the device holds while nobody looks.
+//! What the device holds between two calls.
 
 use ringway_shm::slab::Slabs;
 use ringway_shm::{Burst, Instant, Room};
@@ -153,7 +153,7 @@ fn the_socket_for_large_packets_stands_ready() {
     });
 }
 
-/// Waits for the ring for short packets, for which nobody waits otherwise.
+/// Waits for the ring for short packets, for which the device does not wait.
 fn grow(device: &mut PacketDevice) {
     device.expect(50_000);
     while device.inbound.sockets() < 3 {
@@ -271,7 +271,7 @@ fn what_leaves_does_not_arrive() {
     });
 }
 
-/// Somebody who wants the payload of every TCP packet in memory of his own, and counts the packets.
+/// A reader that wants the payload of every TCP packet in its own memory, and counts the packets.
 struct Reader {
     memory: Slabs,
     asked: usize,
@@ -362,7 +362,7 @@ fn cross(left: &mut PacketDevice, right: &mut PacketDevice, macs: [u8; 12]) -> V
     lengths
 }
 
-/// Around the queueing discipline nobody cuts: every super-segment of a connection was lost there (0.4 Mbit/s where the
+/// Around the queueing discipline nothing is cut: every super-segment of a connection was lost there (0.4 Mbit/s where the
 /// kernel had 6).
 #[test]
 fn an_interface_that_cannot_cut_loses_no_super_segment() {

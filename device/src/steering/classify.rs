@@ -1,4 +1,4 @@
-//! Read RFC 791 §3.1, RFC 8200 §3 and RFC 792 first. Whom a packet is for, told in software.
+//! Read RFC 791 §3.1, RFC 8200 §3 and RFC 792 first. The receiver of a packet, found in software.
 //!
 //! Says of a flow what the program in `fanout` says. Promises: never panics on what came from the wire. Does not do: walking
 //! IPv6 extension headers; what has others than a fragment's is worker 0's.
@@ -35,7 +35,7 @@ const ICMP_HEADER: usize = 8;
 /// Router and neighbor advertisements and redirects (RFC 4861 §4).
 const TEACHING: [u8; 3] = [134, 136, 137];
 
-/// For whom the packet is that begins with `bytes`: at least its headers.
+/// The receiver of the packet that begins with `bytes`: at least its headers.
 #[inline]
 pub fn addressee(medium: Medium, bytes: &[u8]) -> Addressee {
     find(medium, bytes).unwrap_or(Addressee::First)

@@ -7,7 +7,8 @@
 //! The sockets' filters read both tables (`program`). A group moves in two steps: first the flows that its old
 //! worker goes on with are kept there, then the group is the new worker's; so no packet of theirs ever comes to the new
 //! one, whose stack would answer it with a reset. Promises: a group whose flows are all at its worker costs one load more than
-//! a division that never changes. Does not do: deciding who should have a group, and knowing which flows there are; that is
+//! a division that never changes. Does not do: deciding which worker should have a group, and knowing which flows there are;
+//! that is
 //! the service's and its workers'.
 
 use std::io;
@@ -76,7 +77,7 @@ impl Division {
         Ok(Division { groups: self.groups.try_clone()?, kept: self.kept.try_clone()?, workers: self.workers })
     }
 
-    /// New flows of `group` are `worker`'s from now on, and so are those that nobody keeps.
+    /// New flows of `group` are `worker`'s from now on, and so are those that no worker keeps.
     ///
     /// # Errors
     /// The kernel refused, which it does not as long as the table exists.
@@ -89,7 +90,7 @@ impl Division {
         sys::update(self.groups.as_fd(), &(group.index() as u32).to_ne_bytes(), worker as u32 | scattered)
     }
 
-    /// Packets of `flow` come to `worker`, whoever has its group.
+    /// Packets of `flow` come to `worker`, whatever its group's owner.
     ///
     /// # Errors
     /// The table is full.
@@ -97,7 +98,7 @@ impl Division {
         sys::update(self.kept.as_fd(), &key(flow), worker as u32)
     }
 
-    /// Packets of `flow` come to whoever has its group again. Nothing happens to one that nobody keeps.
+    /// Packets of `flow` come to its group's owner again. Nothing happens to one that no worker keeps.
     ///
     /// # Errors
     /// The kernel refused, which it does not as long as the table exists.

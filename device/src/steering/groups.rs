@@ -2,7 +2,7 @@
 //!
 //! Promises: reading is one load; a change is seen by the kernel's program and by the workers at about the same time, in no
 //! order, so for a moment packets reach the worker that had the group: it passes them on ([`share`](crate::share)). Does not
-//! do: deciding who should have a group, or moving its connections.
+//! do: deciding which worker should have a group, or moving its connections.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -42,7 +42,7 @@ const ETH_P_ALL: u16 = 3;
 /// The first place; among several eBPF filters there the newest runs first.
 const PREFERENCE: u32 = 1;
 
-/// Our handles begin here ("RW"): nobody else's do.
+/// Our handles begin here ("RW"): no others do.
 const HANDLE_BASE: u32 = 0x5257_0000;
 /// Services that may share one interface at a time.
 const HANDLES: u32 = 64;

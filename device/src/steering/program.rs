@@ -159,7 +159,7 @@ fn match_owned(asm: &mut Assembler, table: BorrowedFd<'_>, exits: Exits) {
 }
 
 /// Goes on behind itself, or at `ours`, when the packet is for `worker`; else jumps to `not_ours`. `R0` is the address of
-/// the workers that own the port, as bits; where there are several, the division says who.
+/// the workers that own the port, as bits; where there are several, the division says which one.
 fn match_worker(asm: &mut Assembler, worker: usize, division: &Division, ours: Label, not_ours: Label) {
     let (v4, ports, decided) = (asm.label(), asm.label(), asm.label());
     let bit = 1 << worker;

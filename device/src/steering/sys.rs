@@ -103,7 +103,7 @@ unsafe fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<libc::c_in
 /// # Safety
 /// As for [`bpf`].
 unsafe fn bpf_descriptor<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: passed on to the caller; the descriptor is new and belongs to nobody else.
+    // SAFETY: passed on to the caller; the descriptor is new and has no other owner.
     unsafe { Ok(OwnedFd::from_raw_fd(bpf(command, attributes)?)) }
 }
 

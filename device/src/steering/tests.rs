@@ -34,7 +34,7 @@ fn shared() -> Shared {
     set_up("server", None, Some((SERVER_V4, 24))).expect("it was made above");
     let mac = |name| Interface::open(name).expect("it was made above").mac;
     let macs: [u8; 12] = [mac("server"), mac("client")].concat().try_into().expect("twice six bytes");
-    // The kernel must not have to ask for the client's address, which nobody would answer.
+    // The kernel must not have to ask for the client's address, which no host would answer.
     let text: Vec<String> = macs[6..].iter().map(|byte| format!("{byte:02x}")).collect();
     ip(&format!("address add {SERVER_V6}/64 dev server nodad"));
     for client in ["10.0.0.1", "fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:a00:1"] {

@@ -1,7 +1,7 @@
 //! What attaching an XDP program turned off on a card, and turning it on again.
 //!
 //! Generic XDP switches LRO and hardware GRO off, and the kernel leaves them off when the program is gone (net/core/dev.c,
-//! dev_xdp_install). Promises: a feature that somebody wanted before the attachment, and that the attachment unwanted, is wanted
+//! dev_xdp_install). Promises: a feature that was wanted before the attachment, and that the attachment switched off, is wanted
 //! again afterwards; what an operator changes while the program is attached stays as it is. Does not do: a service that is
 //! killed restores nothing.
 

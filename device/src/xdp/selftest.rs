@@ -1,7 +1,7 @@
 //! The self-test: does this card, attached in this way, carry packets that a neighbor understands, and the kernel's too?
 //!
 //! ```text
-//!   find_neighbor   the kernel asks neighbors for echoes of the largest and of a small size: who answers both takes part
+//!   find_neighbor   the kernel asks neighbors for echoes of the largest and of a small size: one that answers both takes part
 //!   open_tested     attaches in the first way; sends the same by AF_XDP, whose answers alone are redirected to it, and by the
 //!                   kernel; a byte that differs, a wrong checksum, or no answer: detaches, the next way
 //!   Xdp::take       what was tested serves
@@ -44,7 +44,7 @@ const PIECE: usize = 1_900;
 pub struct Ends {
     /// Our address on the interface.
     pub own: IpAddr,
-    /// Who answers; of the same family.
+    /// The answering host; of the same family.
     pub neighbor: IpAddr,
     /// Our link address.
     pub own_mac: [u8; 6],
@@ -55,7 +55,7 @@ pub struct Ends {
 /// What a test needs to know.
 #[derive(Clone, Copy, Debug)]
 pub struct Test {
-    /// Who sends to whom.
+    /// Both ends.
     pub ends: Ends,
     /// Largest IP packet, bytes.
     pub mtu: u16,

@@ -34,7 +34,7 @@ pub(super) fn open() -> io::Result<OwnedFd> {
         };
         io::Error::new(error.kind(), format!("{help}: {error}"))
     })?;
-    // SAFETY: the descriptor was made above and belongs to nobody else.
+    // SAFETY: the descriptor was made above and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -259,7 +259,7 @@ impl AsFd for Net {
     }
 }
 
-/// Nobody shares the addresses: the stack chooses ports and resolves neighbors.
+/// The addresses are not shared: the stack chooses ports and resolves neighbors.
 struct Alone;
 
 impl Ports for Alone {

@@ -1,4 +1,4 @@
-//! Who may attach, and to which group.
+//! Admission: which processes may attach, and to which group.
 
 use ringway_shm::channel::attach::Credentials;
 
@@ -11,7 +11,7 @@ pub(super) struct Standing {
     pub(super) is_kin: bool,
 }
 
-/// Who may make a new group.
+/// Processes that may make a new group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Only the group with this token exists: a private service.

@@ -6,10 +6,10 @@
 //!   kernel socket shut down, disconnected --> watch: the worker ends what the claim was used for
 //! ```
 //! A program that has a socket can hold its lock for as long as it likes (a send that faults on the program's own memory), and
-//! SO_LINGER makes its last close wait. So a stranger's descriptors are touched in a thread of that user's alone, and a program
+//! SO_LINGER makes its last close wait. So another user's descriptors are touched only in a thread for that user, and a program
 //! can only keep its own user waiting. Promises: a claim is given for a socket of this network namespace that is bound to the
 //! port named (listening, where it is to listen), cannot lose it, and shares it with no other user's socket; the socket is kept
-//! as long as the claim lives. Does not do: asking who made the socket; who has it may pass it on.
+//! as long as the claim lives. Does not do: asking which process made the socket; its holder may pass it on.
 
 use std::collections::HashMap;
 use std::io;
@@ -149,7 +149,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Closes what is a stranger's.
+    /// Closes another user's descriptors.
     pub(super) fn discard(&self, uid: u32, what: impl Send + 'static) {
         if let Ok(user) = self.user(uid) {
             user.put(Job::Drop(Box::new(what)));
@@ -314,7 +314,7 @@ impl Watch {
         }
     }
 
-    /// A socket that leaves its state (shutdown, connect to nothing, SOCK_DESTROY) wakes who waits for it, whatever else it does.
+    /// A socket that leaves its state (shutdown, connect to nothing, SOCK_DESTROY) wakes its waiters, whatever else it does.
     fn run(&self, _stop: &OwnedFd) {
         let mut events = Vec::with_capacity(64);
         loop {

@@ -1,4 +1,4 @@
-//! Groups and their processes: who has which number in which region.
+//! Groups and their processes: the number of each in its region.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -116,7 +116,7 @@ impl Members {
         let group = self.groups.get(&region).ok_or("the group is gone")?;
         let entry = self.processes.entry(process).or_insert(Process { pid: peer.pid, pidfd: None });
         if entry.pid != peer.pid {
-            // A number of somebody else, told wrongly when it was reserved: watch who really has it.
+            // Another process's number, reported wrongly when it was reserved: watch the real holder.
             *entry = Process { pid: peer.pid, pidfd: None };
         }
         Ok((process, group))
@@ -162,7 +162,7 @@ impl Members {
     pub(super) fn forked(&mut self, region: RegionId, index: u32, pid: u32) -> Option<ProcessKey> {
         let process = ProcessKey { region, index };
         let group = self.groups.get(&region)?;
-        // What is told late may be about a number that somebody else has by now.
+        // A late report may be about a number that another process has by now.
         if self.processes.contains_key(&process) || !group.is_reserved_for(index, pid) {
             return None;
         }
@@ -170,7 +170,7 @@ impl Members {
             self.tell_gone(process, pid);
             return None;
         }
-        // An application may lie, but not tie its region to the life of somebody else's process.
+        // An application may lie, but not tie its region to the life of another user's process.
         if !group.may_have(pid) {
             return None;
         }
@@ -266,7 +266,7 @@ impl Members {
         self.groups.keys().any(|region| !self.has_processes(*region))
     }
 
-    /// Nobody came.
+    /// No process came.
     pub(super) fn forget_empty_groups(&mut self) {
         let empty: Vec<RegionId> = self.groups.keys().copied().filter(|region| !self.has_processes(*region)).collect();
         for region in empty {

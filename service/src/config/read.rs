@@ -91,7 +91,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `RINGWAY_SECTION_KEY=value`; other `RINGWAY_` names are somebody else's.
+    /// `RINGWAY_SECTION_KEY=value`; other `RINGWAY_` names are not configuration.
     fn environment(&mut self, environment: Environment) {
         for (variable, text) in environment {
             let Some(name) = variable.to_str().and_then(|variable| variable.strip_prefix("RINGWAY_")) else { continue };

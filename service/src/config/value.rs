@@ -145,7 +145,7 @@ impl Values {
 }
 
 impl Key {
-    /// What holds when nobody says otherwise.
+    /// The default.
     pub fn default_value(&self) -> Value {
         match self.kind {
             Kind::Flag { default } => Value::Flag(default),

@@ -1,7 +1,7 @@
 //! What workers ask of the rules: whether a port may be served, whether a connection may be opened.
 //!
 //! Answers are kept until the rules or the links change, and what holds for all connections is found out when they do: a worker
-//! that opens a connection takes a lock that nobody holds for long, and looks at rules only where they tell peers apart.
+//! that opens a connection takes a lock that is held briefly, and looks at rules only where they tell peers apart.
 //! A port that comes back from the kernel waits until the kernel has no connections of it, whose packets would come to the stack.
 //! Promises: what is asked never waits for the kernel. Does not do: telling workers that the rules have changed.
 
@@ -29,7 +29,7 @@ pub(crate) struct Gate {
     now: Arc<RwLock<Arc<Rules>>>,
 }
 
-/// A port of TCP that anybody may connect to.
+/// A port of TCP that any peer may connect to.
 const PORT: Flow = Flow {
     transport: Transport::Tcp,
     beginning: Beginning::Theirs,

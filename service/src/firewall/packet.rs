@@ -140,7 +140,7 @@ pub enum LocalPort {
 /// How a flow begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Beginning {
-    /// A peer connects, or the socket is one of datagrams, to which anybody may send.
+    /// A peer connects, or the socket is one of datagrams, to which any peer may send.
     Theirs,
     /// The machine connects.
     Ours,
@@ -151,7 +151,7 @@ pub enum Beginning {
 pub struct Flow {
     /// Its protocol.
     pub transport: Transport,
-    /// Who begins.
+    /// The end that begins.
     pub beginning: Beginning,
     /// The family of its addresses.
     pub is_ipv4: bool,
@@ -159,7 +159,7 @@ pub struct Flow {
     pub ip: Option<IpAddr>,
     /// The machine's port.
     pub port: LocalPort,
-    /// `None`: anybody.
+    /// `None`: any peer.
     pub peer: Option<IpAddr>,
     /// The peer's port; `None`: any.
     pub peer_port: Option<u16>,

@@ -332,7 +332,7 @@ fn the_chains_that_a_rule_calls_count() {
     );
     // The kernel has no loops; a list that was read while it changed may have one.
     assert_eq!(with(jump, &[rule("more", &[verdict(jump, Some("more"))])]), unknown("chains call each other in a circle"));
-    // A chain that nobody calls says nothing.
+    // A chain that no rule calls says nothing.
     assert_eq!(judge(&[called("alone"), rule("alone", &[drop()])], listens(80)), Judgment::Accept);
 }
 

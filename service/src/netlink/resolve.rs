@@ -24,7 +24,7 @@ impl NeighborResolver {
     /// The kernel does not take the request: no CAP_NET_ADMIN, or no memory now.
     pub fn resolve(&mut self, link: u32, ip: IpAddr) -> io::Result<()> {
         self.socket.send(|sequence| resolve_request(link, ip, sequence))?;
-        // Errors are answered; nobody waits for them, but they must not fill the buffer.
+        // Errors are answered; they are not used, but must not fill the buffer.
         while let Notifications::Messages(_) = self.socket.receive()? {}
         Ok(())
     }

@@ -5,7 +5,7 @@
 //!   hand_over  its connections in them are kept, then the groups are the other one's                  (filters' tables)
 //! ```
 //! Promises: a connection is kept in the filters' tables before its group moves, and a group is marked as scattered as long as
-//! anybody keeps one of its connections, so a packet finds its connection at every moment. At most [`KEPT_MAX`] are kept; a
+//! any worker keeps one of its connections, so a packet finds its connection at every moment. At most [`KEPT_MAX`] are kept; a
 //! group with more stays. Does not do: deciding how much to move; see [`load`](super::load).
 
 use std::io;
@@ -19,7 +19,7 @@ use super::load::{Loads, Relief};
 
 /// Connections that are kept at most.
 pub(crate) const KEPT_MAX: u32 = 65_536;
-/// Of these, room for who comes while a group moves.
+/// Of these, the part for connections that arrive while a group moves.
 const LATE_MAX: u32 = 4_096;
 
 /// What the filters of the workers' sockets read.
@@ -36,7 +36,7 @@ pub(crate) trait Tables: Send {
     /// No room.
     fn keep(&mut self, flow: &Flow, worker: usize) -> io::Result<()>;
 
-    /// Packets of `flow` come to whoever has its group.
+    /// Packets of `flow` come to the owner of its group.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -64,7 +64,7 @@ struct Shares {
     /// Connections of each group that are kept, by whomever.
     kept: [u32; GROUPS],
     loads: Loads,
-    /// By worker: to whom its groups go.
+    /// By worker: the receiver of its groups.
     relief: Vec<Option<usize>>,
     /// The group at which the search for some to give begins.
     next: usize,
@@ -77,7 +77,8 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// The hands of so many workers on `tables`, which give each its [first](Division::first_owner) groups. Who is busy for more
+    /// The hands of so many workers on `tables`, which give each its [first](Division::first_owner) groups. A worker that is
+    /// busy for more
     /// than `percent` of its time gives some.
     pub(crate) fn shares(tables: Box<dyn Tables>, workers: usize, percent: u32) -> impl Iterator<Item = Share> {
         let mut owners = [0; GROUPS];
@@ -137,7 +138,7 @@ impl ringway::Division for Share {
 
     fn forget(&mut self, flow: &Flow) {
         let mut shares = self.shares_mut();
-        // The mark first: without it nobody looks for the connection.
+        // The mark first: without it the filters do not look for the connection.
         shares.count(flow, -1).unwrap_or_else(complain);
         shares.tables.forget(flow).unwrap_or_else(complain);
     }

@@ -1,6 +1,7 @@
 //! How busy the workers are, and which of them should give flow groups to which.
 //!
-//! Each tells of itself while it works ([`Loads::told`]); who has said nothing for a while sleeps. A worker that is busy for much
+//! Each tells of itself while it works ([`Loads::told`]); one that has reported nothing for a while sleeps. A worker that is
+//! busy for much
 //! of its time gives to the least busy one, where the difference is worth it, a part of its groups: half of what would make
 //! both equal if all groups were alike, since they are not. Then both are left alone until their figures tell what that
 //! has changed. So a worker that one long flow keeps busy gives one part after the other until the short ones are elsewhere,
@@ -8,9 +9,9 @@
 
 use ringway_shm::{Duration, Instant};
 
-/// Who is busier than another one by less than this part of what he is gives nothing: figures differ by so much by chance.
+/// A worker gives nothing unless it is busier than another by more than this part of its load: smaller differences are chance.
 const DIFFERENCE: f64 = 1.0 / 3.0;
-/// Who has said nothing for so long is not busy.
+/// A worker that has reported nothing for this long is not busy.
 const SILENCE: Duration = Duration::from_millis(300);
 /// How long the figures need to tell what a change has brought.
 const REST: Duration = Duration::from_millis(500);
@@ -26,7 +27,7 @@ struct Load {
 #[derive(Debug)]
 pub(super) struct Loads {
     of: Vec<Load>,
-    /// Who is less busy than this has time for all that he has.
+    /// A worker below this load has time for all its flows.
     busy: f64,
 }
 
@@ -39,7 +40,7 @@ pub(super) struct Relief {
 }
 
 impl Loads {
-    /// Of so many workers; who is busy for more than `percent` of its time gives some.
+    /// Loads of this many workers; one that is busy for more than `percent` of its time gives some.
     pub(super) fn new(workers: usize, percent: u32) -> Loads {
         let load = Load { busy: 0.0, told_at: Instant::ZERO, rests_until: Instant::ZERO };
         Loads { of: vec![load; workers], busy: f64::from(percent) / 100.0 }
@@ -50,7 +51,7 @@ impl Loads {
         (self.of[worker].busy, self.of[worker].told_at) = (busy, now);
     }
 
-    /// What `worker`, which has just told, should give to whom.
+    /// What `worker`, which has just reported, should give, and the receiver.
     pub(super) fn relief(&self, now: Instant, worker: usize) -> Option<Relief> {
         let own = self.busy(now, worker);
         let others = (0..self.of.len()).filter(|&other| other != worker);

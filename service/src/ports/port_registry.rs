@@ -4,7 +4,8 @@
 //!   own        one worker's port: an ephemeral one, a bound one, of datagrams   filter: its bit
 //!   own_share  a listener's that every worker has                               filter: the bits of all
 //! ```
-//! A port is one worker's or everybody's until its last user has gone, so a connection stays where its packets come: who
+//! A port belongs to one worker or to all until its last user has gone, so a connection stays where its packets come: a
+//! worker that
 //! asks for the other kind meanwhile is refused. Promises: the filters change when the first owner comes and the last one
 //! goes, and not between. Does not do: counting the users of one worker; that worker does.
 

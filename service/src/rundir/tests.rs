@@ -52,7 +52,7 @@ fn a_name_is_had_once_and_nothing_stays() {
     scratch.directory().claim("default").expect("free again");
 }
 
-/// Whoever may not look into the service's process finds its network namespace too.
+/// A user that may not look into the service's process finds its network namespace too.
 #[test]
 fn the_lock_names_the_network_namespace() {
     let scratch = Scratch::new("network");
@@ -96,7 +96,7 @@ fn names_that_leave_the_directory_are_refused() {
     }
 }
 
-/// Whoever may read the lock file may lock it, and so could keep every service from starting.
+/// Every user that may read the lock file may lock it, and so could keep every service from starting.
 #[test]
 fn a_lock_that_a_stranger_holds_keeps_no_service_from_starting() {
     let path = std::env::temp_dir().join(format!("ringway-rundir-stranger-{}", std::process::id()));

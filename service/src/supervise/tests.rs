@@ -80,7 +80,8 @@ fn namespace_start_and_stop() {
     assert!(!client.service_alive(), "programs see the end");
 }
 
-/// What programs without sockets do not pay for: no packet socket, no ring and no filter is there before somebody attaches, who
+/// What programs without sockets do not pay for: no packet socket, no ring and no filter is there before a program attaches,
+/// which
 /// then finds all of it.
 #[test]
 fn devices_are_opened_when_the_first_program_attaches() {
@@ -107,7 +108,7 @@ fn namespace_devices_at_first_program() {
     assert_eq!(rings_mapped(), 0);
 }
 
-/// An interface that has gone before anybody wanted it is a refusal that says so.
+/// An interface that has gone before a program wanted it is a refusal that says so.
 #[test]
 fn the_first_program_is_told_when_nothing_can_be_opened() {
     in_fresh_namespace("supervise::tests::namespace_nothing_at_first_program");

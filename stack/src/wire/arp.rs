@@ -12,7 +12,7 @@ const FIXED: [u8; 6] = [0, 1, 8, 0, 6, 4];
 /// What the sender wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Who has the target address?
+    /// Request: which link address has the target?
     Request,
     /// I have.
     Reply,

@@ -26,9 +26,9 @@ pub const fn vlan_of(control: u16) -> u16 {
 /// An Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// To whom.
+    /// Destination.
     pub destination: MacAddress,
-    /// From whom.
+    /// Source.
     pub source: MacAddress,
     /// What follows.
     pub ether_type: u16,

@@ -26,7 +26,7 @@ pub mod code {
     pub const HOST: u8 = 1;
     /// The host does not serve the protocol.
     pub const PROTOCOL: u8 = 2;
-    /// Nobody serves the port.
+    /// Port unreachable.
     pub const PORT: u8 = 3;
     /// The packet is too large and must not be cut.
     pub const FRAGMENTATION_NEEDED: u8 = 4;

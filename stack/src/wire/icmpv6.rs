@@ -40,7 +40,7 @@ pub mod unreachable {
     pub const BEYOND_SCOPE: u8 = 2;
     /// The host does not answer.
     pub const ADDRESS: u8 = 3;
-    /// Nobody serves the port.
+    /// Port unreachable.
     pub const PORT: u8 = 4;
     /// The source address failed a policy.
     pub const SOURCE_POLICY: u8 = 5;

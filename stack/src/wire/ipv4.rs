@@ -40,9 +40,9 @@ pub struct Header {
     pub ttl: u8,
     /// What follows.
     pub protocol: u8,
-    /// From whom.
+    /// Source.
     pub source: Ipv4Addr,
-    /// To whom.
+    /// Destination.
     pub destination: Ipv4Addr,
 }
 

@@ -46,9 +46,9 @@ pub struct Header {
     pub next_header: u8,
     /// Hops left.
     pub hop_limit: u8,
-    /// From whom.
+    /// Source.
     pub source: Ipv6Addr,
-    /// To whom.
+    /// Destination.
     pub destination: Ipv6Addr,
 }
 

@@ -24,7 +24,7 @@ pub enum Message {
     },
     /// There is.
     RouterAdvertisement(RouterAdvertisement),
-    /// Who has the target?
+    /// Solicitation of the target.
     NeighborSolicitation {
         /// The address in question.
         target: Ipv6Addr,
@@ -50,7 +50,7 @@ pub enum Message {
     Redirect {
         /// The better hop; the destination itself when it is on the link.
         target: Ipv6Addr,
-        /// For whom.
+        /// The target.
         destination: Ipv6Addr,
         /// Link address of the target.
         target_link: Option<MacAddress>,

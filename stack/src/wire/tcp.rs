@@ -123,7 +123,7 @@ impl ByteCounters {
         (0..self.fields as usize).any(|field| ByteCounters::place(self.kind, field) == place).then(|| self.counts[place])
     }
 
-    /// Whether somebody on the way has cleared them: no count of ECT begins at zero (§3.2.3.2.4).
+    /// True if a node on the path has cleared them: no count of ECT begins at zero (§3.2.3.2.4).
     pub fn is_cleared(&self) -> bool {
         self.fields > 0 && self.counts == [0; 3]
     }

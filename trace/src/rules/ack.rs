@@ -1,6 +1,6 @@
 //! Acknowledgments. Read RFC 9293 §3.4, §3.10.7.4 (fifth) first.
 //!
-//! Who acknowledges what was not seen may have received what the capture lacks. What the other end sends next
+//! An end that acknowledges what was not seen may have received what the capture lacks. What the other end sends next
 //! decides: it goes on behind the number, then the capture lacks packets; it goes on where it was, then the
 //! acknowledgment was wrong.
 

@@ -9,7 +9,7 @@ use crate::segment::{ACK, AE, CWR, ECE, FIN, RST, SYN, URG};
 const LINKTYPE_RAW: u32 = 101;
 const MILLI: u64 = 1_000_000;
 
-/// Who sends.
+/// The sender.
 #[derive(Clone, Copy, PartialEq)]
 enum From {
     Client,

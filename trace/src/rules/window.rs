@@ -1,4 +1,4 @@
-//! Windows: nobody sends beyond one, and its right edge stays. Read RFC 9293 §3.8.6, RFC 7323 §2 first.
+//! Windows: no end sends beyond one, and its right edge stays. Read RFC 9293 §3.8.6, RFC 7323 §2 first.
 
 use crate::finding::Rule;
 use crate::flow::{Flow, View};

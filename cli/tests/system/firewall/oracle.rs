@@ -1,4 +1,4 @@
-//! The judge of rules against the kernel: random rules, and who gets through.
+//! The judge of rules against the kernel: random rules, and which packets get through.
 //!
 //! What the service would serve, the kernel must let through; what it says to be refused, the kernel must refuse.
 
@@ -17,7 +17,7 @@ use crate::harness::*;
 const RULESETS: usize = 40;
 const TCP_PORTS: [u16; 4] = [80, 81, 443, 5432];
 const UDP_PORTS: [u16; 2] = [53, 5353];
-/// Whether somebody who is refused comes through after all is looked at for so long.
+/// How long a refused peer is watched for a packet that comes through after all.
 const GRACE: Duration = Duration::from_millis(30);
 
 /// A linear congruential generator: the same rules every time.

@@ -97,7 +97,8 @@ fn groups_go_and_connections_stay() {
     assert!(filters.state().kept.is_empty());
 }
 
-/// Each time other groups go, until none are left; when the second is the busy one they come back, and who is kept by the first meanwhile stays there.
+/// Each time other groups go, until none are left; when the second is the busy one they come back, and a connection that the
+/// first kept meanwhile stays there.
 #[test]
 fn groups_go_on_until_the_load_is_even_and_come_back() {
     let (mut first, mut second, filters) = two();
@@ -120,7 +121,7 @@ fn groups_go_on_until_the_load_is_even_and_come_back() {
     assert!(kept.iter().all(|flow| filters.worker_of(flow) == 0));
 }
 
-/// Where the tables are full nothing is handed over and nothing stays behind; a hand-over that nobody asked for is refused.
+/// Where the tables are full nothing is handed over and nothing stays behind; a hand-over without a request is refused.
 #[test]
 fn a_full_table_keeps_everything_as_it_was() {
     let (mut first, _second, filters) = two();

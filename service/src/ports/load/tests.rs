@@ -4,7 +4,7 @@ fn at(millis: u64) -> Instant {
     Instant::from_millis(10_000 + millis)
 }
 
-/// Each tells every 100 ms from `from` up to `to`; who has nothing to tell sleeps.
+/// Each tells every 100 ms from `from` up to `to`; one with nothing to report sleeps.
 fn tell(loads: &mut Loads, from: u64, to: u64, busy: &[Option<f64>]) {
     for millis in (from..to).step_by(100) {
         for (worker, busy) in busy.iter().enumerate() {
@@ -25,7 +25,7 @@ fn who_would_gain_little_gives_nothing() {
     }
 }
 
-/// A quarter of the difference goes to the one with the most time; who sleeps and says nothing has all of it.
+/// A quarter of the difference goes to the one with the most time; a sleeping worker has all of its time.
 #[test]
 fn the_busiest_gives_to_the_least_busy() {
     for (busy, to, share) in [([Some(0.8), Some(0.4), None], 2, 0.25), ([Some(0.8), Some(0.4), Some(0.6)], 1, 0.125)] {

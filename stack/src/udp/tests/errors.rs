@@ -1,4 +1,4 @@
-//! ICMP errors: who learns of them, and what is believed.
+//! ICMP errors: the sockets that they reach, and what is believed.
 
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
@@ -81,7 +81,7 @@ fn soft_and_hard_errors() {
     }
 }
 
-/// A message about somebody else's datagram changes nothing.
+/// A message about another host's datagram changes nothing.
 #[test]
 fn strangers_errors() {
     let mut rig = Rig::new();
@@ -119,7 +119,7 @@ fn path_mtu() {
     assert_eq!((mtu(&mut rig), rig.send(id, None, &pattern(1_472))), (Some(1_500), Ok(1_472)));
 }
 
-/// RFC 5927 §7: a message about a datagram that fits anyway, or that nobody here sent, is a lie.
+/// RFC 5927 §7: a message about a datagram that fits anyway, or that was not sent from here, is a lie.
 #[test]
 fn path_mtu_lies() {
     let mut rig = Rig::new();

@@ -84,7 +84,7 @@ fn datagrams_arrive() {
     }
 }
 
-/// Nobody at the port: a connected sender hears of it. Where the kernel has the address too, it is the kernel's matter.
+/// A closed port: a connected sender is told of it. Where the kernel has the address too, it is the kernel's matter.
 #[test]
 fn nobody_there() {
     for ip in addresses() {

@@ -1,4 +1,4 @@
-//! Groups and broadcast: who hears, what leaves.
+//! Groups and broadcast: the receivers, and what leaves.
 
 use core::net::Ipv4Addr;
 
@@ -63,8 +63,8 @@ fn refusals() {
     assert_eq!(join(&mut rig, None, OTHER), Err(GroupError::Full));
 }
 
-/// What is sent to a group leaves with one hop, by the group's link address, and is heard here by
-/// who has joined, unless the sender does not want that.
+/// What is sent to a group leaves with one hop, by the group's link address, and is received here by
+/// sockets that have joined, unless the sender does not want that.
 #[test]
 fn sending_to_a_group() {
     let mut rig = Rig::on(Link { medium: Medium::Ethernet, ..PLAIN });
@@ -92,7 +92,7 @@ fn sending_to_a_group() {
     rig.assert_no_leak();
 }
 
-/// Broadcast needs leave, and goes to everybody's link address; nobody is asked for it.
+/// Broadcast needs SO_BROADCAST, and goes to the broadcast link address without address resolution.
 #[test]
 fn sending_to_everybody() {
     for destination in [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255)] {

@@ -113,7 +113,7 @@ fn take(host: &mut Host, id: SocketId) -> Vec<(SocketAddress, Vec<u8>)> {
     all
 }
 
-/// Datagrams of all sizes, alone and in trains, come whole, each once, from whom they say, whatever
+/// Datagrams of all sizes, alone and in trains, come whole, each once, from their real senders, whatever
 /// the links can do (seeded).
 #[test]
 fn random_datagrams() {
@@ -185,7 +185,7 @@ fn both_families() {
         assert_eq!(right.stack.counters().get(Counter::UdpNoPorts), 1);
         carry(now, &mut random, right, left);
         assert_eq!(left.stack.udp_error(id), Some(crate::udp::UdpError::Refused));
-        // Now somebody serves it, by a socket of both families.
+        // Now the port is served, by a socket of both families.
         let server = right.stack.udp_bind(SocketAddress { port: 9, ..any() }, UdpOptions::default(), 2).expect("it is free");
         assert_eq!(send(left, id, 1_600), Ok(1_600));
         carry(now, &mut random, left, right);

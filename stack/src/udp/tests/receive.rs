@@ -57,7 +57,7 @@ fn the_closest_socket_has_it() {
     assert_eq!(rig.payloads(bound), [b"bound again".to_vec()]);
 }
 
-/// A connected socket hears nobody else.
+/// A connected socket receives from its peer only.
 #[test]
 fn connected_sockets_are_private() {
     let mut rig = Rig::new();
@@ -89,7 +89,7 @@ fn reuse_port_shares_out_by_flow() {
     assert_eq!(sum, 128);
 }
 
-/// Who may bind where.
+/// Conflicts of bind.
 #[test]
 fn bind_conflicts() {
     let mut rig = Rig::new();
@@ -170,7 +170,7 @@ fn a_flood_leaves_frames() {
     rig.assert_no_leak();
 }
 
-/// An address to many reaches every socket of the port, and nobody is told when there is none.
+/// A multicast address reaches every socket of the port; without one there is no error.
 #[test]
 fn broadcast() {
     let mut rig = Rig::new();
@@ -203,7 +203,7 @@ fn closed_ports() {
     }
 }
 
-/// A super-datagram of the link is cut for who has not asked for it, and whole for who has.
+/// A super-datagram of the link is cut for sockets that have not asked for it, and whole for those that have.
 #[test]
 fn super_datagrams() {
     for coalesce in [false, true] {

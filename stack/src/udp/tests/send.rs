@@ -198,7 +198,7 @@ fn checksums_of_the_link() {
     assert_eq!((frame.checksum(), &frame.bytes()[26..28]), (Checksum::Complete, &[0, 0][..]));
 }
 
-/// A socket that is gone has its queued datagrams sent, and its memory is nobody's.
+/// A socket that is gone has its queued datagrams sent, and its memory is free.
 #[test]
 fn close_sends_what_is_queued() {
     let mut rig = Rig::new();

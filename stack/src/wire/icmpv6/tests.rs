@@ -11,7 +11,7 @@ fn round_trip() {
     assert_eq!(Header::parse(&bytes[..7]), None);
 }
 
-/// Types below 128 are errors, also those that nobody knows yet; so is a redirect, about which no error is sent.
+/// Types below 128 are errors, also unassigned ones; so is a redirect, about which no error is sent.
 #[test]
 fn errors() {
     let is_error = |kind| Header { kind, code: 0, word: 0 }.is_error();

@@ -73,7 +73,7 @@ fn router_advertisements() {
 }
 
 /// RFC 4861 §6.1, §7.1: an option of length zero or one that is cut off spoils the message, as do targets that
-/// are no hosts and codes that are not 0; options that nobody knows do not.
+/// are no hosts and codes that are not 0; unknown options do not.
 #[test]
 fn spoiled_messages() {
     let solicitation = Message::NeighborSolicitation { target: ip("fe80::1"), source_link: Some(MAC), nonce: None };

@@ -88,7 +88,7 @@ fn options_of(bytes: &[u8]) -> Options {
     Header::parse(&header[..len]).expect("a good header").0.options
 }
 
-/// RFC 9293 MUST-4, MUST-6, MUST-64: no-operation, options that nobody knows, any alignment, and the end of the list.
+/// RFC 9293 MUST-4, MUST-6, MUST-64: no-operation, unknown options, any alignment, and the end of the list.
 #[test]
 fn options_anywhere() {
     let segment_size = Options { maximum_segment_size: Some(1460), ..Options::default() };
