@@ -43,7 +43,7 @@ impl Told {
 /// The table, 80 columns wide.
 pub(super) fn text(out: &mut impl Write, told: &[Told]) -> io::Result<()> {
     if told.iter().any(|told| !told.holders.is_empty()) {
-        writeln!(out, "\n{:<32}{:>16}{:>16}{:>16}", "Quota (limits.*)", "Used", "Limit", "Hits")?;
+        writeln!(out, "\n{:<32}{:>12} {:>14} {:>20}", "Quota (limits.*)", "Used", "Limit", "Hits")?;
     }
     for told in told {
         for record in &told.holders {
@@ -51,7 +51,7 @@ pub(super) fn text(out: &mut impl Write, told: &[Told]) -> io::Result<()> {
             for (key, quota) in told.rows(record) {
                 let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
                 let (used, limit) = (number(quota.used), number(quota.limit));
-                writeln!(out, "  {:<30}{used:>16}{limit:>16}{:>16}", printable(key), quota.hits)?;
+                writeln!(out, "  {:<30}{used:>12} {limit:>14} {:>20}", printable(key), quota.hits)?;
             }
         }
     }
