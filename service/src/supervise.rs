@@ -398,7 +398,6 @@ fn watch_workers(
     Ok((workers, watches))
 }
 
-/// How many workers there are: as many as the configuration says, where packets can be divided among them.
 /// What is to be served, if the rights for it are there.
 fn decide(config: &Config, mirror: &Mirror, machine: &Machine) -> Result<Plan, StartError> {
     let plan = plan(config, mirror.now(), machine);
@@ -413,6 +412,7 @@ fn lacks_packet(config: &Config, plan: &Plan) -> bool {
     first.is_some_and(|planned| packet_works(&planned.name).is_err())
 }
 
+/// Number of workers: as many as the configuration says, if packets can be divided among them.
 fn worker_count(config: &Config, plan: &Plan) -> usize {
     let divides = plan.served.iter().all(|planned| planned.backend == Backend::Packet);
     if divides { config.worker.count as usize } else { 1 }
