@@ -72,7 +72,7 @@ impl Default for XdpOptions {
 
 /// One way to set the sockets up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct AttachMode {
     mode: XdpMode,
     zero_copy: bool,
     /// Packets may be chains of frames.
@@ -81,7 +81,7 @@ pub struct Way {
     metadata: bool,
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for AttachMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mode = match self.mode {
             XdpMode::Native => "native",
@@ -101,7 +101,7 @@ pub struct Xdp {
     queues: Vec<Queue>,
     offloads: Offloads,
     interface: Interface,
-    way: Way,
+    attach_mode: AttachMode,
     peer_leaves_checksums: bool,
     arena: Arena,
     accounting: FrameAccounting,
@@ -118,7 +118,7 @@ impl Xdp {
     /// says what was tried.
     pub fn open(interface: &str, redirect: Redirect<'_>, options: XdpOptions, arena: &Arena) -> io::Result<Xdp> {
         let interface = Interface::open(interface)?;
-        Xdp::open_first(&interface, redirect, &Xdp::ways(&interface, options), options.ring_entries, arena)
+        Xdp::open_first(&interface, redirect, &Xdp::attach_modes(&interface, options), options.ring_entries, arena)
     }
 
     /// Opens `interface` in the first of `ways` that works.
@@ -128,54 +128,60 @@ impl Xdp {
     pub fn open_first(
         interface: &Interface,
         redirect: Redirect<'_>,
-        ways: &[Way],
+        attach_modes: &[AttachMode],
         ring_entries: u32,
         arena: &Arena,
     ) -> io::Result<Xdp> {
         let mut tried = Vec::new();
-        for &way in ways {
-            match Xdp::open_as(interface, redirect, way, ring_entries, arena) {
+        for &attach_mode in attach_modes {
+            match Xdp::open_as(interface, redirect, attach_mode, ring_entries, arena) {
                 Ok(device) => return Ok(device),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-                Err(error) => tried.push((way, error)),
+                Err(error) => tried.push((attach_mode, error)),
             }
         }
         Err(explain(interface, &tried))
     }
 
     /// The ways that [`open`](Xdp::open) tries, best first.
-    pub fn ways(interface: &Interface, options: XdpOptions) -> Vec<Way> {
+    pub fn attach_modes(interface: &Interface, options: XdpOptions) -> Vec<AttachMode> {
         let chains = usize::from(interface.mtu) + Medium::Ethernet.header_bytes() > CHUNK_PACKET_MAX;
         let modes: &[XdpMode] = match &options.mode {
             Some(mode) => std::slice::from_ref(mode),
             None => &[XdpMode::Native, XdpMode::Generic],
         };
-        let mut ways = Vec::new();
+        let mut attach_modes = Vec::new();
         for &mode in modes {
             if options.zero_copy && mode == XdpMode::Native {
-                ways.push(Way { mode, zero_copy: true, chains, metadata: false });
+                attach_modes.push(AttachMode { mode, zero_copy: true, chains, metadata: false });
             }
             if options.kernel_checksums && !chains {
-                ways.push(Way { mode, zero_copy: false, chains, metadata: true });
+                attach_modes.push(AttachMode { mode, zero_copy: false, chains, metadata: true });
             }
             // Kernels before 6.8 know no metadata.
-            ways.push(Way { mode, zero_copy: false, chains, metadata: false });
+            attach_modes.push(AttachMode { mode, zero_copy: false, chains, metadata: false });
         }
-        ways
+        attach_modes
     }
 
     /// Opens `interface` in this way alone.
     ///
     /// # Errors
     /// As for [`open`](Xdp::open).
-    pub fn open_as(interface: &Interface, redirect: Redirect<'_>, way: Way, ring_entries: u32, arena: &Arena) -> io::Result<Xdp> {
+    pub fn open_as(
+        interface: &Interface,
+        redirect: Redirect<'_>,
+        attach_mode: AttachMode,
+        ring_entries: u32,
+        arena: &Arena,
+    ) -> io::Result<Xdp> {
         let entries = ring_entries.clamp(64, 1 << 16).next_power_of_two();
         let count = interface.receive_queues;
         let sockets = SocketMap::new(count)?;
         let mut accounting = FrameAccounting::new(arena);
         let mut queues = Vec::with_capacity(count as usize);
         for index in 0..count {
-            let queue = Queue::open(interface.index, index, entries, way, arena)?;
+            let queue = Queue::open(interface.index, index, entries, attach_mode, arena)?;
             sockets.set(index, queue.fd())?;
             queues.push(queue);
         }
@@ -188,7 +194,7 @@ impl Xdp {
             queues,
             offloads: Offloads::before(&interface.name),
             interface: interface.clone(),
-            way,
+            attach_mode,
             peer_leaves_checksums: interface.driver == "veth",
             arena: arena.clone(),
             accounting,
@@ -197,7 +203,7 @@ impl Xdp {
             counters: Counters::default(),
         };
         // Last, so that the first packet finds frames; when it fails, `Drop` takes the frames back.
-        device.attachment = Some(redirect.attach(interface.index, &device.sockets, way.mode)?);
+        device.attachment = Some(redirect.attach(interface.index, &device.sockets, attach_mode.mode)?);
         device.offloads.attached();
         Ok(device)
     }
@@ -224,12 +230,12 @@ impl Xdp {
 
     /// Where the program runs, and whether packets are moved without a copy.
     pub fn mode(&self) -> (XdpMode, bool) {
-        (self.way.mode, self.queues.iter().all(Queue::is_zero_copy))
+        (self.attach_mode.mode, self.queues.iter().all(Queue::is_zero_copy))
     }
 
     /// How it was opened.
-    pub fn way(&self) -> Way {
-        self.way
+    pub fn attach_mode(&self) -> AttachMode {
+        self.attach_mode
     }
 
     /// Makes the packet in `self.packet` one that the rings take. `None`: it cannot be; otherwise
@@ -239,10 +245,10 @@ impl Xdp {
         if len > usize::from(self.interface.mtu) + Medium::Ethernet.header_bytes() || self.packet.is_empty() {
             return None;
         }
-        let frames_max = if self.way.chains { CHAIN_MAX } else { 1 };
-        let short_headroom = self.way.metadata && self.packet[0].headroom() < METADATA_BYTES;
+        let frames_max = if self.attach_mode.chains { CHAIN_MAX } else { 1 };
+        let short_headroom = self.attach_mode.metadata && self.packet[0].headroom() < METADATA_BYTES;
         let partial = matches!(self.packet[0].checksum(), Checksum::Partial { .. });
-        let shared = partial && self.way.metadata && !self.packet[0].is_exclusive();
+        let shared = partial && self.attach_mode.metadata && !self.packet[0].is_exclusive();
         let elsewhere = self.packet.iter().any(|frame| !frame.is_in_area());
         if self.packet.len() > frames_max || short_headroom || shared || elsewhere {
             let linear = linearize(&self.arena, &self.packet)?;
@@ -250,7 +256,7 @@ impl Xdp {
             self.packet.push(linear);
         }
         match self.packet[0].checksum() {
-            Checksum::Partial { .. } if !self.way.metadata => None,
+            Checksum::Partial { .. } if !self.attach_mode.metadata => None,
             Checksum::Partial { start, offset } => {
                 order_checksum(&mut self.packet[0], start, offset);
                 Some(true)
@@ -270,8 +276,8 @@ fn order_checksum(frame: &mut Frame, start: u16, offset: u16) {
     frame.pull(METADATA_BYTES);
 }
 
-fn explain(interface: &Interface, tried: &[(Way, io::Error)]) -> io::Error {
-    let list: Vec<String> = tried.iter().map(|(way, error)| format!("{way}: {error}")).collect();
+fn explain(interface: &Interface, tried: &[(AttachMode, io::Error)]) -> io::Error {
+    let list: Vec<String> = tried.iter().map(|(attach_mode, error)| format!("{attach_mode}: {error}")).collect();
     let kind = tried.last().map_or(io::ErrorKind::Unsupported, |(_, error)| error.kind());
     io::Error::new(
         kind,
@@ -313,12 +319,12 @@ impl Device for Xdp {
             medium: Medium::Ethernet,
             mtu: self.interface.mtu,
             receives_partial_checksums: self.peer_leaves_checksums,
-            sends_partial_checksums: self.way.metadata,
+            sends_partial_checksums: self.attach_mode.metadata,
             segmentation_max_bytes: 0,
             segmentation_max_segments: u32::MAX,
             segments_udp: false,
             receive_max_bytes: largest,
-            gathers: self.way.chains,
+            gathers: self.attach_mode.chains,
             burst: BURST,
         }
     }
@@ -392,7 +398,7 @@ impl Device for Xdp {
         // The kernel counts packets that found no frame in both; the rest were too large.
         let too_large = |s: libc::xdp_statistics| s.rx_dropped.saturating_sub(s.rx_fill_ring_empty_descs);
         let dropped: u64 = self.queues.iter().filter_map(|queue| queue.statistics().ok()).map(too_large).sum();
-        (dropped > 0 && self.way.mode == XdpMode::Generic).then(|| {
+        (dropped > 0 && self.attach_mode.mode == XdpMode::Generic).then(|| {
             format!(
                 "{dropped} packets were larger than the MTU of {}: its peer sends super-segments, which AF_XDP cannot take; \
                  turn them off there (ethtool -K PEER tso off gso off) or choose the device \"packet\"",

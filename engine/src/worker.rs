@@ -322,9 +322,7 @@ impl Worker {
     fn count(&mut self, packets: usize, worked: bool) {
         if worked {
             self.core.metrics.turned(packets);
-            if self.core.metrics.due().is_some_and(|due| due <= self.core.now) {
-                self.write_metrics();
-            }
+            self.write_due_metrics();
         } else {
             self.core.metrics.add(Work::IdleTurns, 1);
         }
@@ -461,9 +459,7 @@ impl Worker {
         }
         self.attachments.disarm();
         self.core.now = clock::now();
-        if self.core.metrics.due().is_some_and(|due| due <= self.core.now) {
-            self.write_metrics();
-        }
+        self.write_due_metrics();
         Ok(())
     }
 
@@ -471,6 +467,9 @@ impl Worker {
     /// already.
     pub(crate) fn arm(&mut self) -> io::Result<bool> {
         let now = clock::now();
+        self.core.now = now;
+        // An iteration without work writes none, and they would be due for ever.
+        self.write_due_metrics();
         self.core.stack.forget_ended_delays();
         let next = self.next_timeout(now);
         let mut devices = Vec::with_capacity(DEVICE_FDS);
@@ -492,6 +491,13 @@ impl Worker {
             self.finish.map(|finish| if now < finish.patience { finish.patience } else { finish.limit }),
         ];
         times.into_iter().flatten().min()
+    }
+
+    /// Writes the statistics if their time has come.
+    fn write_due_metrics(&mut self) {
+        if self.core.metrics.due().is_some_and(|due| due <= self.core.now) {
+            self.write_metrics();
+        }
     }
 
     fn write_metrics(&mut self) {

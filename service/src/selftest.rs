@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use ringway_device::interface::Interface;
 use ringway_device::steering::Redirect;
 use ringway_device::xdp::selftest::{Ends, Test, Tried, Wrong, find_neighbor, open_tested};
-use ringway_device::xdp::{Way, Xdp, XdpOptions};
+use ringway_device::xdp::{AttachMode, Xdp, XdpOptions};
 use ringway_shm::{Arena, ArenaConfig};
 
 use crate::netlink::Snapshot;
@@ -55,7 +55,7 @@ impl fmt::Display for Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// In words.
-    pub way: String,
+    pub attach_mode: String,
     /// How it fared.
     pub outcome: Outcome,
 }
@@ -94,8 +94,8 @@ impl Findings {
         self.by_interface.lock().expect("nobody panics while holding it")
     }
 
-    fn has_failed(&self, interface: &str, way: Way) -> bool {
-        let is_it = |found: &Finding| found.way == way.to_string() && matches!(found.outcome, Outcome::Failed(_));
+    fn has_failed(&self, interface: &str, attach_mode: AttachMode) -> bool {
+        let is_it = |found: &Finding| found.attach_mode == attach_mode.to_string() && matches!(found.outcome, Outcome::Failed(_));
         self.lock().get(interface).is_some_and(|findings| findings.iter().any(is_it))
     }
 
@@ -103,9 +103,9 @@ impl Findings {
     fn note(&self, interface: &str, more: &[Finding]) {
         let mut all = self.lock();
         let findings = all.entry(interface.to_owned()).or_default();
-        findings.retain(|known| more.iter().all(|new| new.way != known.way));
+        findings.retain(|known| more.iter().all(|new| new.attach_mode != known.attach_mode));
         findings.extend(more.iter().cloned());
-        let line = |interface: &str, finding: &Finding| format!("{interface}\t{}\t{}\n", finding.way, finding.outcome);
+        let line = |interface: &str, finding: &Finding| format!("{interface}\t{}\t{}\n", finding.attach_mode, finding.outcome);
         let text: String = all.iter().flat_map(|(name, found)| found.iter().map(move |one| line(name, one))).collect();
         if let Err(error) = std::fs::write(&self.path, text) {
             ringway::notice::notice(&format!("{}: {error}", self.path.display()));
@@ -116,7 +116,7 @@ impl Findings {
     fn failures(&self, interface: &str) -> Option<String> {
         let all = self.lock();
         let failed = all.get(interface)?.iter().filter_map(|found| match &found.outcome {
-            Outcome::Failed(why) => Some(format!("{}: {why}", found.way)),
+            Outcome::Failed(why) => Some(format!("{}: {why}", found.attach_mode)),
             _ => None,
         });
         Some(failed.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
@@ -154,37 +154,38 @@ impl Opening {
     pub(crate) fn open(self, redirect: Redirect<'_>, arena: &Arena) -> io::Result<Opened> {
         let Opening { name, options, test, must_pass, findings } = self;
         let interface = Interface::open(&name)?;
-        let mut ways = Xdp::ways(&interface, options);
-        ways.retain(|way| !findings.has_failed(&name, *way));
-        if ways.is_empty() {
-            let why = findings.failures(&name).expect("a way that is left out has failed");
+        let mut attach_modes = Xdp::attach_modes(&interface, options);
+        attach_modes.retain(|attach_mode| !findings.has_failed(&name, *attach_mode));
+        if attach_modes.is_empty() {
+            let why = findings.failures(&name).expect("a attach_mode that is left out has failed");
             return Err(io::Error::other(NonePassed(why)));
         }
         let test = match test {
             Ok(test) => test,
             Err(cause) if must_pass => return Err(io::Error::other(format!("AF_XDP cannot be tested: {cause}"))),
             Err(cause) => {
-                let device = Xdp::open_first(&interface, redirect, &ways, options.ring_entries, arena)?;
-                let way = device.way().to_string();
-                findings.note(&name, &[Finding { way: way.clone(), outcome: Outcome::NotTried(cause.clone()) }]);
-                let note = Some(format!("AF_XDP on {name} ({way}) is not tested: {cause}"));
-                return Ok(Opened { device, detail: format!("af_xdp, {way}"), note });
+                let device = Xdp::open_first(&interface, redirect, &attach_modes, options.ring_entries, arena)?;
+                let attach_mode = device.attach_mode().to_string();
+                findings.note(&name, &[Finding { attach_mode: attach_mode.clone(), outcome: Outcome::NotTried(cause.clone()) }]);
+                let note = Some(format!("AF_XDP on {name} ({attach_mode}) is not tested: {cause}"));
+                return Ok(Opened { device, detail: format!("af_xdp, {attach_mode}"), note });
             }
         };
-        let (device, tried) = open_tested(&interface, &ways, options.ring_entries, &test, arena);
+        let (device, tried) = open_tested(&interface, &attach_modes, options.ring_entries, &test, arena);
         findings.note(&name, &tried.into_iter().map(finding).collect::<Vec<_>>());
         let failures = findings.failures(&name);
         match device {
             Some(device) => {
                 device.take(redirect)?;
-                let way = device.way().to_string();
-                let note = failures.map(|why| format!("AF_XDP on {name} is {way}, another way failed its self-test ({why})"));
-                Ok(Opened { device, detail: format!("af_xdp, {way}, self-test passed"), note })
+                let attach_mode = device.attach_mode().to_string();
+                let note = failures
+                    .map(|why| format!("AF_XDP on {name} is {attach_mode}, another attach_mode failed its self-test ({why})"));
+                Ok(Opened { device, detail: format!("af_xdp, {attach_mode}, self-test passed"), note })
             }
             None => Err(match failures {
                 Some(why) => io::Error::other(NonePassed(why)),
                 // Once more, for the reasons.
-                None => Xdp::open_first(&interface, redirect, &ways, options.ring_entries, arena)
+                None => Xdp::open_first(&interface, redirect, &attach_modes, options.ring_entries, arena)
                     .err()
                     .unwrap_or_else(|| io::Error::other("AF_XDP opened at the second try only")),
             }),
@@ -192,13 +193,13 @@ impl Opening {
     }
 }
 
-fn finding(Tried { way, outcome }: Tried) -> Finding {
+fn finding(Tried { attach_mode, outcome }: Tried) -> Finding {
     let outcome = match outcome {
         Ok(()) => Outcome::Passed,
         Err(Wrong::Failed(why)) => Outcome::Failed(why),
         Err(Wrong::Closed(why)) => Outcome::Unavailable(why),
     };
-    Finding { way: way.to_string(), outcome }
+    Finding { attach_mode: attach_mode.to_string(), outcome }
 }
 
 /// What a test of `planned` needs: a neighbor that answers the kernel.
@@ -240,19 +241,19 @@ pub fn try_all(planned: &Planned) -> Vec<Finding> {
     let options = XdpOptions { zero_copy: true, ..XdpOptions::default() };
     let test = match prepare(planned) {
         Ok(test) => test,
-        Err(cause) => return vec![Finding { way: "xdp".to_owned(), outcome: Outcome::NotTried(cause) }],
+        Err(cause) => return vec![Finding { attach_mode: "xdp".to_owned(), outcome: Outcome::NotTried(cause) }],
     };
     let interface = match Interface::open(&planned.name) {
         Ok(interface) => interface,
-        Err(error) => return vec![Finding { way: "xdp".to_owned(), outcome: Outcome::Unavailable(error.to_string()) }],
+        Err(error) => return vec![Finding { attach_mode: "xdp".to_owned(), outcome: Outcome::Unavailable(error.to_string()) }],
     };
-    let try_one = |way: Way| {
+    let try_one = |attach_mode: AttachMode| {
         // A fresh one for each: a driver may write into what a failed zero-copy way has lent for a while.
-        let (device, tried) = open_tested(&interface, &[way], SCRATCH_RING, &test, &Arena::new(SCRATCH));
+        let (device, tried) = open_tested(&interface, &[attach_mode], SCRATCH_RING, &test, &Arena::new(SCRATCH));
         drop(device);
         tried.into_iter().map(finding)
     };
-    Xdp::ways(&interface, options).into_iter().flat_map(try_one).collect()
+    Xdp::attach_modes(&interface, options).into_iter().flat_map(try_one).collect()
 }
 
 #[cfg(test)]

@@ -20,13 +20,15 @@ pub(super) fn of_services(directory: &RunDirectory, report: &mut Report) {
     for name in directory.living().unwrap_or_default() {
         for line in lines(&directory.selftest_path(&name)) {
             let mut columns = line.splitn(3, '\t');
-            let (Some(interface), Some(way), Some(outcome)) = (columns.next(), columns.next(), columns.next()) else { continue };
+            let (Some(interface), Some(attach_mode), Some(outcome)) = (columns.next(), columns.next(), columns.next()) else {
+                continue;
+            };
             let (status, fix) = match outcome {
                 outcome if outcome.starts_with("PASS") => (Status::Ok, ""),
                 outcome if outcome.starts_with("FAIL") => (Status::Warn, REMEDY),
                 _ => (Status::Note, ""),
             };
-            report.add(status, "self-test", format!("service {name}: af_xdp on {interface}, {way}: {outcome}"), fix);
+            report.add(status, "self-test", format!("service {name}: af_xdp on {interface}, {attach_mode}: {outcome}"), fix);
         }
     }
 }
@@ -52,7 +54,7 @@ pub(super) fn now(config: &Config, kernel: &Snapshot, report: &mut Report) {
                 Outcome::Failed(_) => (Status::Warn, REMEDY),
                 Outcome::Unavailable(_) | Outcome::NotTried(_) => (Status::Note, ""),
             };
-            report.add(status, &planned.name, format!("af_xdp, {}: {}", found.way, found.outcome), fix);
+            report.add(status, &planned.name, format!("af_xdp, {}: {}", found.attach_mode, found.outcome), fix);
         }
     }
 }

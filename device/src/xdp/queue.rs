@@ -9,7 +9,7 @@ use ringway_shm::{Arena, Burst, Class, Frame};
 use super::frame_accounting::FrameAccounting;
 use super::ring::{Consumer, Producer};
 use super::sys::{self, Descriptor, Which};
-use super::{CHUNK_BYTES, METADATA_BYTES, Way};
+use super::{AttachMode, CHUNK_BYTES, METADATA_BYTES};
 use crate::inlet::COPY_MAX;
 
 /// Binding again right after another socket has left the queue fails with EBUSY for a while.
@@ -37,10 +37,10 @@ pub(super) struct Queue {
 
 impl Queue {
     /// A bound socket on `queue` of `interface`.
-    pub(super) fn open(interface: u32, queue: u32, entries: u32, way: Way, arena: &Arena) -> io::Result<Queue> {
+    pub(super) fn open(interface: u32, queue: u32, entries: u32, attach_mode: AttachMode, arena: &Arena) -> io::Result<Queue> {
         let fd = sys::open()?;
         let (start, bytes) = arena.area();
-        let metadata = if way.metadata { METADATA_BYTES as u32 } else { 0 };
+        let metadata = if attach_mode.metadata { METADATA_BYTES as u32 } else { 0 };
         sys::register_memory(fd.as_fd(), start, bytes, CHUNK_BYTES as u32, metadata)?;
         sys::make_rings(fd.as_fd(), entries)?;
         let offsets = sys::offsets(fd.as_fd())?;
@@ -48,8 +48,8 @@ impl Queue {
         let transmit = Producer::map(fd.as_fd(), Which::Transmit, &offsets.tx, entries)?;
         let fill = Producer::map(fd.as_fd(), Which::Fill, &offsets.fr, entries)?;
         let completion = Consumer::map(fd.as_fd(), Which::Completion, &offsets.cr, entries)?;
-        let copy = if way.zero_copy { libc::XDP_ZEROCOPY } else { libc::XDP_COPY };
-        let chains = if way.chains { libc::XDP_USE_SG } else { 0 };
+        let copy = if attach_mode.zero_copy { libc::XDP_ZEROCOPY } else { libc::XDP_COPY };
+        let chains = if attach_mode.chains { libc::XDP_USE_SG } else { 0 };
         bind(fd.as_fd(), interface, queue, copy | chains | libc::XDP_USE_NEED_WAKEUP)?;
         let fill_target = entries.min(arena.capacity(Class::Large) / 4);
         Ok(Queue { fd, receive, transmit, fill, completion, fill_target, filled: 0, partial: Vec::new(), broken: false })

@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use ringway_shm::{Arena, Burst, Checksum, Duration, Frame, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{Way, Xdp};
+use super::{AttachMode, Xdp};
 use crate::Device;
 use crate::interface::{Interface, Trouble, health};
 use crate::run::{give_packet, packet_len, take_packet};
@@ -69,7 +69,7 @@ pub struct Test {
 #[derive(Clone, Debug)]
 pub struct Tried {
     /// Which.
-    pub way: Way,
+    pub attach_mode: AttachMode,
     /// What was wrong, if anything was.
     pub outcome: Result<(), Wrong>,
 }
@@ -128,7 +128,7 @@ fn names(candidates: &[(IpAddr, IpAddr)]) -> String {
 /// nothing before [`Xdp::take`].
 pub fn open_tested(
     interface: &Interface,
-    ways: &[Way],
+    attach_modes: &[AttachMode],
     ring_entries: u32,
     test: &Test,
     arena: &Arena,
@@ -136,12 +136,12 @@ pub fn open_tested(
     let mut tried = Vec::new();
     // Frames of zero-copy ways that have failed: the driver has let them go when another socket has its queue.
     let mut lent = Vec::new();
-    for &way in ways {
+    for &attach_mode in attach_modes {
         let before = health(interface.index).map(|(_, trouble)| trouble).unwrap_or_default();
-        let mut device = match Xdp::open_as(interface, Redirect::EchoReplies(test.identifier), way, ring_entries, arena) {
+        let mut device = match Xdp::open_as(interface, Redirect::EchoReplies(test.identifier), attach_mode, ring_entries, arena) {
             Ok(device) => device,
             Err(error) => {
-                tried.push(Tried { way, outcome: Err(Wrong::Closed(error.to_string())) });
+                tried.push(Tried { attach_mode, outcome: Err(Wrong::Closed(error.to_string())) });
                 continue;
             }
         };
@@ -149,7 +149,7 @@ pub fn open_tested(
         let result = passes(&mut device, interface, test, arena);
         let outcome = result.map_err(|text| Wrong::Failed(text + &trouble_since(interface.index, before)));
         let has_passed = outcome.is_ok();
-        tried.push(Tried { way, outcome });
+        tried.push(Tried { attach_mode, outcome });
         if has_passed {
             return (Some(device), tried);
         }

@@ -83,7 +83,8 @@ impl Source for UdpSocket {
 /// Waits for many sources of one session. For one waiting thread at a time; others may add and remove meanwhile.
 ///
 /// In an event loop of the program's own (epoll, mio, tokio) the descriptor of [`AsFd`] stands for all sources: it is readable until
-/// [`try_wait`](Poller::try_wait) has returned no event. It stays the poller's: it must not be read, written or changed.
+/// [`try_wait`](Poller::try_wait) has returned no event, and may be so once more without one. It stays the poller's: it must not
+/// be read, written or changed.
 pub struct Poller {
     session: Session,
     waiter: Waiter,

@@ -39,7 +39,7 @@ fn routers_are_asked_first_and_each_from_an_address_of_its_network() {
 fn what_is_found_is_kept_by_interface_and_way_and_stands_in_the_file() {
     let path = std::env::temp_dir().join(format!("ringway-selftest-{}", std::process::id()));
     let findings = Findings::new(path.clone());
-    let one = |way: &str, outcome| Finding { way: way.to_owned(), outcome };
+    let one = |attach_mode: &str, outcome| Finding { attach_mode: attach_mode.to_owned(), outcome };
     findings.note("eth0", &[one("native, copy", Outcome::Failed("no answer".to_owned())), one("generic, copy", Outcome::Passed)]);
     findings.note("eth1", &[one("native, copy", Outcome::NotTried("no neighbor is known".to_owned()))]);
     findings.note("eth0", &[one("generic, copy", Outcome::Failed("lost".to_owned()))]);

@@ -132,8 +132,8 @@ fn tested(peer: &Peer, mode: Option<XdpMode>, ipv6: bool, arena: &Arena) -> Resu
     let (own, neighbor) = find_neighbor(interface.index, &[candidate], interface.mtu, IDENTIFIER, now)?;
     let ends = Ends { own, neighbor, own_mac: interface.mac, neighbor_mac: peer.mac() };
     let test = Test { ends, mtu: interface.mtu, identifier: IDENTIFIER, clock: now };
-    let ways = Xdp::ways(&interface, XdpOptions { mode, ..XdpOptions::default() });
-    Ok(open_tested(&interface, &ways, 256, &test, arena))
+    let attach_modes = Xdp::attach_modes(&interface, XdpOptions { mode, ..XdpOptions::default() });
+    Ok(open_tested(&interface, &attach_modes, 256, &test, arena))
 }
 
 #[test]
@@ -175,8 +175,8 @@ fn a_card_that_loses_what_af_xdp_sends_is_given_back() {
         let arena = arena();
         let (device, tried) = tested(&peer, None, false, &arena).expect("the peer answers the kernel");
         assert!(device.is_none() && tried.len() == 2, "{tried:?}");
-        for Tried { way, outcome } in &tried {
-            let Err(Wrong::Failed(text)) = outcome else { panic!("{way}: {outcome:?}") };
+        for Tried { attach_mode, outcome } in &tried {
+            let Err(Wrong::Failed(text)) = outcome else { panic!("{attach_mode}: {outcome:?}") };
             for size in ["64", "1500"] {
                 assert!(text.contains(&format!("no answer to an echo request of {size} bytes")), "{text}");
             }

@@ -106,6 +106,27 @@ fn in_a_loop_of_tokio() {
     });
 }
 
+/// Waits at the descriptor until a call has found an event. The worker may ring for a change of which nothing is left to take.
+fn wait_for_events(poller: &Poller, events: &mut Vec<Event>) {
+    events.clear();
+    while events.is_empty() {
+        poll(&mut [PollFd::new(poller, PollFlags::IN)], None).expect("poll(2) works");
+        poller.try_wait(events).expect("the service lives");
+    }
+}
+
+/// Takes rings that are under way, until the descriptor stays silent after a call without an event.
+fn assert_falls_silent(poller: &Poller, events: &mut Vec<Event>) {
+    for _ in 0..100 {
+        poller.try_wait(events).expect("the service lives");
+        assert_eq!(*events, []);
+        if !is_readable(poller) {
+            return;
+        }
+    }
+    panic!("the descriptor is readable without a reason");
+}
+
 /// The descriptor is level-triggered: readable until a call has found no event; and the end of the service wakes too.
 #[test]
 fn the_descriptor_is_readable_while_there_is_something_to_take() {
@@ -114,23 +135,23 @@ fn the_descriptor_is_readable_while_there_is_something_to_take() {
     let (listener, poller) = (listen(&server), Poller::new(&server).expect("a context is free"));
     let mut events: Vec<Event> = Vec::new();
     poller.add(&listener, LISTENER, Interest::READABLE);
-    poller.try_wait(&mut events).expect("the service lives");
-    assert!(events.is_empty() && !is_readable(&poller));
+    assert_falls_silent(&poller, &mut events);
     let peer = client.connect(address(&listener)).expect("a program listens");
-    poll(&mut [PollFd::new(&poller, PollFlags::IN)], None).expect("poll(2) works");
+    wait_for_events(&poller, &mut events);
     for _ in 0..2 {
-        poller.try_wait(&mut events).expect("the service lives");
         assert!(events.len() == 1 && is_readable(&poller), "the connection still waits");
+        poller.try_wait(&mut events).expect("the service lives");
     }
     listener.accept().expect("it waits");
-    poller.try_wait(&mut events).expect("the service lives");
-    assert!(events.is_empty() && !is_readable(&poller));
+    assert_falls_silent(&poller, &mut events);
     poller.notify();
     assert!(is_readable(&poller));
-    poller.try_wait(&mut events).expect("the service lives");
-    assert!(events.is_empty() && !is_readable(&poller));
+    assert_falls_silent(&poller, &mut events);
     house.end();
     poll(&mut [PollFd::new(&poller, PollFlags::IN)], None).expect("poll(2) works");
+    while let Ok(()) = poller.try_wait(&mut events) {
+        poll(&mut [PollFd::new(&poller, PollFlags::IN)], None).expect("poll(2) works");
+    }
     assert_eq!(poller.try_wait(&mut events).err().map(|error| error.kind()), Some(std::io::ErrorKind::ConnectionReset));
     drop(peer);
 }
