@@ -576,8 +576,8 @@ impl Stack {
     }
 
     #[cfg(test)]
-    pub(crate) fn shortest_ways(&self) -> u64 {
-        self.tcp.shortest_ways()
+    pub(crate) fn fast_segments(&self) -> u64 {
+        self.tcp.fast_segments()
     }
 
     /// Returns the number of TCP connections that may receive segments, including TIME-WAIT.

@@ -63,8 +63,6 @@ pub(crate) struct Accurate {
     syn_field: u8,
     /// The peer's segments carry the option.
     pub(crate) options_seen: bool,
-    /// Length of the option in the last segment, in 32-bit words.
-    option_words: u32,
     /// s.e1b, s.ceb, s.e0b; the first and the last serve statistics only.
     delivered: [u32; 3],
     /// Average number of segments that an ACK acknowledges.
@@ -91,7 +89,6 @@ impl Accurate {
             reflect: None,
             syn_field: 0,
             options_seen: false,
-            option_words: 0,
             delivered: [BYTES_INITIAL, 0, BYTES_INITIAL],
             acked_average: 0,
             unmarked_seen: false,
@@ -299,25 +296,13 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Notes the layout of the peer's segments for header prediction.
+    /// Notes that a segment of the peer carries the option.
     pub(crate) fn note_option(&mut self, segment: &Segment) {
-        let words = segment.header.options.counters().map_or(0, |counters| counters.len() as u32 / 4);
-        let Some(accurate) = self.accurate() else { return };
-        accurate.options_seen |= words > 0;
-        if accurate.option_words != words {
-            accurate.option_words = words;
-            self.predict();
+        if segment.header.options.counters().is_some_and(|counters| counters.len() > 0)
+            && let Some(accurate) = self.accurate()
+        {
+            accurate.options_seen = true;
         }
-    }
-
-    /// Values that header prediction expects: ACE in its place among the flags, and the option's length in words.
-    pub(crate) fn predicted_ace(&self) -> (u32, u32) {
-        if !self.tcb.is_accurate() {
-            return (0, 0);
-        }
-        let Some(cold) = self.shared.cold.get(self.tcb.cold) else { return (0, 0) };
-        let ace = cold.ecn.delivered_ce.wrapping_add(PACKETS_INITIAL) & ACE_MAX;
-        (ace << 22, cold.accurate.map_or(0, |accurate| accurate.option_words))
     }
 
     /// Handles the marks in an ACK that has reported `delivered` bytes for the first time (§3.2.2.5.2).

@@ -32,7 +32,6 @@ impl Delivery {
 impl Connection<'_, '_> {
     /// SND.UNA < SEG.ACK <= SND.NXT: `ack` acknowledges something new.
     pub(crate) fn acknowledge(&mut self, ack: SeqNum, segment: &Segment) {
-        let was_nearly_full = self.tcb.is_nearly_full();
         let acked = ack - self.tcb.snd_una;
         let data_end = ack.earliest(self.tcb.snd_end);
         let data_acked = if self.tcb.snd_una.before(data_end) { data_end - self.tcb.snd_una } else { 0 };
@@ -43,13 +42,49 @@ impl Connection<'_, '_> {
                 self.model_delivered(ack);
             }
         }
+        let was_nearly_full = self.tcb.is_nearly_full();
         let cursors = self.shared.cold.get_mut(self.tcb.cold).map(|cold| &mut cold.cursors);
         let freed = self.tcb.free_until(self.env.arena, data_end, cursors);
         let in_order = self.tcb.recovery == Recovery::Open && self.tcb.dup_acks == 0;
-        let rtt_us = self.measure_round_trip(freed.sent_at.filter(|_| in_order), segment.header.options.timestamps);
-        self.advance(ack, data_acked);
+        let sent_at = freed.sent_at.filter(|_| in_order);
+        let rtt_us = self.advance(ack, data_acked, sent_at, segment.header.options.timestamps);
+        let known = self.acknowledge_known(ack);
+        self.advance_recovery(ack, acked, acked.saturating_sub(known), rtt_us);
+        self.go_on_sending();
+        if was_nearly_full {
+            self.resume_writer();
+        }
+    }
+
+    /// The next ACK of a connection with nothing unusual, of `acked` bytes of data: the steps of [`acknowledge`](Connection::acknowledge) that are left
+    /// without a cold object, recovery or a FIN in flight.
+    #[inline(always)]
+    pub(crate) fn acknowledge_in_order(&mut self, acked: u32, time: Timestamps) {
+        match self.tcb.is_nearly_full() {
+            true => self.reborrow().acknowledge_nearly_full(acked, time),
+            false => self.take_next_ack(acked, time),
+        }
+    }
+
+    #[inline(never)]
+    fn acknowledge_nearly_full(&mut self, acked: u32, time: Timestamps) {
+        self.take_next_ack(acked, time);
+        self.resume_writer();
+    }
+
+    #[inline(always)]
+    fn take_next_ack(&mut self, acked: u32, time: Timestamps) {
+        let ack = self.tcb.snd_una + acked;
+        let freed = self.tcb.free_until(self.env.arena, ack, None);
+        let rtt_us = self.advance(ack, acked, freed.sent_at, Some(time));
+        self.grow_window(acked, acked, rtt_us);
+        self.go_on_sending();
+    }
+
+    /// Notes `ack` in the cold object. Returns the number of newly acknowledged bytes that SACK blocks or duplicate ACKs have
+    /// reported before: they are not newly delivered.
+    fn acknowledge_known(&mut self, ack: SeqNum) -> u32 {
         self.mtu_acknowledged(ack);
-        // Data that SACK blocks or duplicate ACKs have reported before is not newly delivered.
         let mut known = if self.tcb.has(flag::SACK) { 0 } else { self.tcb.dup_acks as u32 * self.tcb.mss as u32 };
         if let Some(cold) = self.cold() {
             let held = cold.scoreboard.sacked();
@@ -61,21 +96,15 @@ impl Connection<'_, '_> {
             }
         }
         self.end_reduction(ack);
-        self.advance_recovery(ack, acked, acked.saturating_sub(known), rtt_us);
-        self.restart_rto();
-        self.sample_acknowledged();
-        if self.tcb.flight() + self.tcb.unsent() == 0 {
-            self.stop_clock();
-        }
-        if was_nearly_full {
-            self.resume_writer();
-        }
+        known
     }
 
-    /// Moves SND.UNA to `ack`, for `data_acked` bytes of payload: the part of every new ACK that the fast paths and the slow
-    /// path share. The peer is reachable (RFC 4861 §7.3.1), and it has answered the retransmissions (RFC 6298 §5.7).
+    /// Moves SND.UNA to `ack`, for `data_acked` bytes of payload, of which the last was sent at `sent_at`. Returns the round
+    /// trip, microseconds; 0: not measured. The peer is reachable (RFC 4861 §7.3.1), and it has answered the retransmissions
+    /// (RFC 6298 §5.7).
     #[inline(always)]
-    pub(crate) fn advance(&mut self, ack: SeqNum, data_acked: u32) {
+    fn advance(&mut self, ack: SeqNum, data_acked: u32, sent_at: Option<u32>, time: Option<Timestamps>) -> u32 {
+        let rtt_us = self.measure_round_trip(sent_at, time);
         self.tcb.snd_una = ack;
         self.confirm_neighbor();
         self.tcb.bytes_acked += u64::from(data_acked);
@@ -84,6 +113,25 @@ impl Connection<'_, '_> {
             self.reborrow().note_answer();
         }
         self.tcb.snd_sml = self.tcb.snd_sml.latest(ack);
+        rtt_us
+    }
+
+    /// What follows a new ACK: the samples, the timer, and the data that waits.
+    #[inline(always)]
+    fn go_on_sending(&mut self) {
+        self.sample_acknowledged();
+        let is_all = self.tcb.snd_una == self.tcb.snd_end && !self.tcb.has(flag::FIN_QUEUED | flag::RETRANSMIT | flag::PERSIST);
+        if is_all {
+            debug_assert!(self.tcb.flight() == 0 && !self.has_to_send(), "recovery ends with the last ACK");
+            self.tcb.rto_deadline = 0;
+            self.stop_clock();
+            return;
+        }
+        self.restart_rto();
+        if self.tcb.flight() + self.tcb.unsent() == 0 {
+            self.stop_clock();
+        }
+        self.mark_data_if_any();
     }
 
     /// The buffer was nearly full and an ACK has come: wakes an application that waits to write.

@@ -117,14 +117,19 @@ impl Connection<'_, '_> {
     }
 
     /// Everything is acknowledged.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn stop_clock(&mut self) {
-        self.set_activity(Activity::Nothing);
+        let tick = self.tick();
+        if let Some(stats) = self.shared.conn_stats.of_mut(self.tcb)
+            && let Some(limited) = stats.clock.stop(tick)
+        {
+            self.reborrow().count_limited(limited);
+        }
     }
 
     fn set_activity(&mut self, activity: Activity) {
-        if activity == Activity::Nothing && self.shared.conn_stats.of(self.tcb).is_none() {
-            return;
+        if activity == Activity::Nothing {
+            return self.stop_clock();
         }
         let tick = self.tick();
         if let Some(limited) = self.stats().clock.turn(activity, tick) {

@@ -129,7 +129,7 @@ impl Cold {
             && self.answered_at == 0
     }
 
-    /// Returns true when segments may take the shortest fast paths: only results of earlier losses and timeouts of the
+    /// Returns true when segments may take the fast paths: only results of earlier losses and timeouts of the
     /// application are left.
     pub(crate) fn is_settled(&self) -> bool {
         self.is_at_rest()
@@ -163,7 +163,7 @@ impl ColdPool {
         if index == NONE { None } else { self.objects.get(index as usize) }
     }
 
-    /// Returns true when the object, if there is one, allows the shortest fast paths.
+    /// Returns true when the object, if there is one, allows the fast paths.
     pub(crate) fn is_settled(&self, index: u32) -> bool {
         self.get(index).is_none_or(Cold::is_settled)
     }

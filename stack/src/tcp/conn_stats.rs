@@ -155,6 +155,12 @@ impl ConnStatsTable {
         self.conn_stats.get(tcb.stats as usize)
     }
 
+    /// Like [`of`](ConnStatsTable::of), mutable.
+    #[inline]
+    pub(crate) fn of_mut(&mut self, tcb: &Tcb) -> Option<&mut ConnStats> {
+        self.conn_stats.get_mut(tcb.stats as usize)
+    }
+
     /// The counts of any connection at `tick`.
     pub(crate) fn read(&self, tcb: &Tcb, tick: u32) -> ConnStats {
         self.of(tcb).copied().unwrap_or_else(|| ConnStats::new(tcb.stats, opened_at(tcb, tick)))
@@ -248,7 +254,7 @@ impl Connection<'_, '_> {
         self.shared.conn_stats.open(self.tcb, tick)
     }
 
-    /// Like [`statistics`](Connection::statistics), for a connection that has one: the shortest fast paths require it.
+    /// Like [`statistics`](Connection::statistics), for a connection that has one: the fast paths require it.
     #[inline]
     pub(crate) fn known_stats(&mut self) -> &mut ConnStats {
         &mut self.shared.conn_stats.conn_stats[self.tcb.stats as usize]

@@ -52,9 +52,9 @@ pub(crate) struct Shared {
     /// Scheduler header prediction off, to show that it changes no result.
     #[cfg(test)]
     pub(crate) long_way_only: bool,
-    /// Segments that have taken the shortest fast paths, in and out.
+    /// Segments that have taken the fast paths, in and out.
     #[cfg(test)]
-    pub(crate) shortest: u64,
+    pub(crate) fast_segments: u64,
 }
 
 /// See the module's text.
@@ -91,7 +91,7 @@ impl Connection<'_, '_> {
         self.shared.cold.demand(self.tcb)
     }
 
-    /// Returns true when only the control block decides about the shortest fast paths ([`Cold::is_settled`]). Drops the
+    /// Returns true when only the control block decides about the fast paths ([`Cold::is_settled`]). Drops the
     /// state that can be dropped.
     pub(crate) fn settle(&mut self) -> bool {
         if self.tcb.cold == super::cold::NONE {
@@ -106,7 +106,7 @@ impl Connection<'_, '_> {
         let Some(cold) = self.cold() else { return true };
         let is_settled = cold.is_settled();
         if is_settled {
-            // Start points of the search for lost segments: the shortest fast paths do not move them.
+            // Start points of the search for lost segments: the fast paths do not move them.
             cold.cursors = Default::default();
         }
         is_settled

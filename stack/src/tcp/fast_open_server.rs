@@ -212,7 +212,8 @@ impl Connection<'_, '_> {
         }
         if segment.len > 0 && self.has_receive_room(segment.memory, true) {
             let (frames, len) = (core::mem::take(&mut segment.payload), core::mem::take(&mut segment.len));
-            self.append_in_order(frames, len, false);
+            self.append_frames(frames, len, segment.memory);
+            self.received_in_order(len);
         }
     }
 

@@ -3,13 +3,11 @@
 //!
 //! Read RFC 9293 §3.10.7.4, RFC 7323 appendix A and "An Analysis of TCP Processing Overhead" (Clark et al.) first. The word
 //! at byte 12 of the header (data offset and flags) of the next segment is known while a connection is established and
-//! nothing is unusual; otherwise it is 0, which no segment has. There are two fast paths: [`Connection::receive_fast`] for
-//! packets of one frame with timestamps and no other option on connections without unusual state ([`Connection::settle`]),
-//! and [`Connection::predicted`] for all others with a matching word. Both do the same as the slow path in `input`, in its
-//! order; segments that they cannot process they leave untouched.
+//! nothing is unusual; otherwise it is 0, which no segment has. The fast path takes packets of one frame with timestamps and no
+//! other option, on connections without unusual state ([`Connection::settle`]). It decides whether a segment needs no further
+//! check, and calls the same functions as the slow path in `input`, in the same order. It leaves other segments untouched.
 //!
-//! The shortest fast paths, this one and `small`, check one more mark in the same word, [`FAST_PATH`], for the rest of the
-//! state.
+//! This fast path and the one out, `fast_send`, check one more mark in the same word, [`FAST_PATH`], for the rest of the state.
 
 use ringway_shm::{Frame, Note};
 
@@ -19,7 +17,7 @@ use crate::wire::tcp::{ACK, PSH, Timestamps};
 use super::cold::{self, Cold};
 use super::connection::Connection;
 use super::ecn::EcnMode;
-use super::segment::{Segment, frame_memory};
+use super::segment::frame_memory;
 use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::{Recovery, flag};
@@ -107,9 +105,8 @@ impl Connection<'_, '_> {
             self.tcb.pred_word = 0;
             return;
         }
-        let (ace, option_words) = self.predicted_ace();
-        let header_words = if self.tcb.has(flag::TIMESTAMPS) { 8 } else { 5 } + option_words;
-        self.tcb.pred_word = (header_words << 28) | ((ACK as u32) << 16) | ace;
+        let header_words = if self.tcb.has(flag::TIMESTAMPS) { FAST_WORDS } else { 5 };
+        self.tcb.pred_word = (header_words << 28) | ((ACK as u32) << 16);
         self.mark_fast();
     }
 
@@ -130,7 +127,7 @@ impl Connection<'_, '_> {
             && tcb.has_stats()
     }
 
-    /// Returns true when the shortest fast path may be taken though the mark is missing: the cold object has nothing against
+    /// Returns true when the fast path may be taken though the mark is missing: the cold object has nothing against
     /// it.
     #[inline(never)]
     fn may_become_fast(&mut self) -> bool {
@@ -150,185 +147,68 @@ impl Connection<'_, '_> {
         if self.shared.long_way_only {
             return Err(frame);
         }
-        let Some(plain) = FastHeader::parse(frame.bytes()) else { return Err(frame) };
+        let Some(header) = FastHeader::parse(frame.bytes()) else { return Err(frame) };
         let expected = self.tcb.pred_word;
-        if plain.kind() != expected && (plain.kind() != expected | FAST_PATH || !self.reborrow().may_become_fast()) {
+        if header.kind() != expected && (header.kind() != expected | FAST_PATH || !self.reborrow().may_become_fast()) {
             return Err(frame);
         }
         debug_assert!(
             self.tcb.pred_word & FAST_PATH == 0 || self.is_fast(),
             "code that changes a condition of the mark clears it"
         );
-        let len = (frame.len() - FAST_BYTES) as u32;
-        let tcb = &*self.tcb;
-        let (sequence, acked, memory) = (plain.sequence(), plain.acknowledgment() - tcb.snd_una, frame_memory(&frame));
-        let expected = sequence == tcb.rcv_nxt
-            && acked <= tcb.flight()
-            && len <= tcb.receive_window()
-            && !tcb.is_time_old(plain.time().value)
-            && if len == 0 { acked != 0 } else { self.fits(memory, true) };
-        if !expected {
+        let (len, memory) = ((frame.len() - FAST_BYTES) as u32, frame_memory(&frame));
+        let acked = header.acknowledgment() - self.tcb.snd_una;
+        if !self.is_expected(&header, acked, len, memory) {
             return Err(frame);
         }
-        let pushed = plain.is_pushed();
-        // True when all that was sent is acknowledged, and nothing waits.
-        let ends = acked == self.tcb.flight() && self.tcb.unsent() == 0;
-        self.count_fast(len, ends, pushed);
-        self.tcb.remember_time(sequence, plain.time().value);
-        if acked != 0 {
-            self.acknowledge_fast(&plain, ends);
-            self.update_window(plain.window(), sequence, true);
+        self.note_fast(len, header.is_pushed());
+        self.tcb.remember_time(header.sequence(), header.time().value);
+        if acked == 0 {
+            self.update_window(header.window(), header.sequence(), false);
         } else {
-            self.update_window(plain.window(), sequence, false);
+            self.acknowledge_in_order(acked, header.time());
+            self.update_window(header.window(), header.sequence(), true);
         }
-        if self.tcb.has_rare_stats || len >= u32::from(self.tcb.mss) {
-            let time = plain.time();
-            self.reborrow().measure_fast(acked, len, time);
-        }
-        if len != 0 {
-            frame.pull(FAST_BYTES);
-            self.append_measured(frame, memory, Note { sequence: sequence.0, ..Note::default() });
-            self.received_in_order(len);
-            self.ack_soon(pushed);
-            self.signal();
-        } else {
+        if len == 0 {
             self.env.counters.count(Counter::TcpPureAcks);
+        } else {
+            let (echo, pushed, sequence) = (header.time().echo, header.is_pushed(), header.sequence());
+            frame.pull(FAST_BYTES);
+            self.append_frame(frame, memory, Note { sequence: sequence.0, ..Note::default() });
+            self.received_in_order(len);
+            self.deliver(len, Some(echo), pushed);
         }
         self.tcb.last_received = self.tick().max(1);
         self.env.counters.count(Counter::TcpHpHits);
         #[cfg(test)]
         {
-            self.shared.shortest += 1;
+            self.shared.fast_segments += 1;
         }
         Ok(())
     }
 
-    /// Counts a segment that brings `len` bytes in order, `pushed` or not; `ends` says that nothing is left to be sent or
-    /// acknowledged.
+    /// Returns true when the segment with this header, which acknowledges `acked` bytes and brings `len` in this much memory,
+    /// passes all checks of the slow path: it is the next in order, its ACK is valid and its timestamp current, and it brings
+    /// data that fits or a new ACK.
     #[inline(always)]
-    fn count_fast(&mut self, len: u32, ends: bool, pushed: bool) {
+    fn is_expected(&self, header: &FastHeader, acked: u32, len: u32, memory: u32) -> bool {
+        let tcb = &*self.tcb;
+        header.sequence() == tcb.rcv_nxt
+            && acked <= tcb.flight()
+            && len <= tcb.receive_window()
+            && !tcb.is_time_old(header.time().value)
+            && if len == 0 { acked != 0 } else { self.fits(memory, true) }
+    }
+
+    /// Counts a segment that brings `len` bytes in order, `pushed` or not.
+    #[inline(always)]
+    fn note_fast(&mut self, len: u32, pushed: bool) {
         let tick = self.tick();
         let stats = self.known_stats();
         stats.arrived(1, len, tick);
         if len != 0 {
             stats.measure_segment(len, FAST_OPTIONS, FAST_OPTIONS, pushed);
         }
-        if ends && let Some(limited) = stats.clock.stop(tick) {
-            self.reborrow().count_limited(limited);
-        }
-    }
-
-    /// Like [`acknowledge`](Connection::acknowledge) outside recovery, on a settled connection; `ends` says that nothing is
-    /// left to be sent or acknowledged.
-    #[inline(always)]
-    fn acknowledge_fast(&mut self, plain: &FastHeader, ends: bool) {
-        if self.tcb.is_nearly_full() {
-            return self.reborrow().acknowledge_nearly_full(plain, ends);
-        }
-        self.take_acknowledgment(plain, ends);
-    }
-
-    /// Like [`acknowledge_fast`](Connection::acknowledge_fast), with a nearly full send buffer.
-    #[inline(never)]
-    fn acknowledge_nearly_full(&mut self, plain: &FastHeader, ends: bool) {
-        self.take_acknowledgment(plain, ends);
-        self.resume_writer();
-    }
-
-    #[inline(always)]
-    fn take_acknowledgment(&mut self, plain: &FastHeader, ends: bool) {
-        let ack = plain.acknowledgment();
-        let acked = ack - self.tcb.snd_una;
-        let freed = self.tcb.free_fast(self.env.arena, ack);
-        let rtt_us = self.measure_round_trip(freed.sent_at, Some(plain.time()));
-        self.advance(ack, acked);
-        self.grow_window(acked, acked, rtt_us);
-        if ends && !self.tcb.has(flag::RETRANSMIT | flag::FIN_QUEUED | flag::PERSIST) {
-            self.tcb.rto_deadline = 0;
-        } else {
-            self.go_on_sending();
-        }
-    }
-
-    /// Restarts the timer for data in flight, and queues the connection when more may be sent.
-    #[inline(always)]
-    fn go_on_sending(&mut self) {
-        if self.tcb.flight() == 0 {
-            self.tcb.clear(flag::PERSIST);
-            self.tcb.rto_deadline = 0;
-        } else {
-            self.restart_rto_fast();
-        }
-        if self.tcb.unsent() > 0 || self.tcb.has(flag::RETRANSMIT | flag::FIN_QUEUED) {
-            self.reborrow().mark_data();
-        }
-    }
-
-    /// Measures a segment that has acknowledged `acked` bytes and brought `len` in order, for connections with more
-    /// statistics.
-    #[inline(never)]
-    fn measure_fast(&mut self, acked: u32, len: u32, time: Timestamps) {
-        if acked != 0 {
-            self.sample_acknowledged();
-        }
-        if len != 0 {
-            self.measure_arrival(Some(time), len);
-        }
-    }
-
-    /// Takes a segment that is the next of an established connection, in order, with nothing unusual.
-    #[inline]
-    pub(crate) fn predicted(&mut self, segment: &mut Segment) -> bool {
-        #[cfg(test)]
-        if self.shared.long_way_only {
-            return false;
-        }
-        let tcb = &*self.tcb;
-        let ack = segment.acknowledgment();
-        let expected = segment.word == tcb.pred_word & !FAST_PATH
-            && segment.sequence == tcb.rcv_nxt
-            && ack - tcb.snd_una <= tcb.snd_nxt - tcb.snd_una
-            && segment.len <= tcb.receive_window();
-        if !expected || (segment.len == 0 && ack == tcb.snd_una) {
-            return false;
-        }
-        if let Some(timestamps) = segment.header.options.timestamps {
-            if tcb.is_time_old(timestamps.value) {
-                return false;
-            }
-            self.tcb.remember_time(segment.sequence, timestamps.value);
-        } else if tcb.has(flag::TIMESTAMPS) {
-            return false;
-        }
-        if segment.len > 0 && !self.has_receive_room(segment.memory, true) {
-            return false;
-        }
-        let advanced = ack.after(self.tcb.snd_una);
-        if advanced {
-            self.count_marked(segment);
-            let delivered = ack - self.tcb.snd_una;
-            self.acknowledge(ack, segment);
-            if self.tcb.is_accurate() {
-                self.on_ace(segment, delivered);
-            }
-            self.model_acknowledged();
-            self.mark_data_if_any();
-        }
-        self.update_window(segment.header.window, segment.sequence, advanced);
-        if segment.ecn != 0 {
-            self.count_arrival(segment, segment.len);
-        }
-        if segment.len > 0 {
-            let (frames, len) = (core::mem::take(&mut segment.payload), core::mem::take(&mut segment.len));
-            self.append_in_order(frames, len, false);
-            self.measure_arrival(segment.header.options.timestamps, len);
-            self.ack_soon(segment.header.flags & PSH != 0);
-            self.signal();
-        } else {
-            self.env.counters.count(Counter::TcpPureAcks);
-        }
-        self.tcb.last_received = self.tick().max(1);
-        true
     }
 }
 

@@ -66,7 +66,7 @@ impl Connection<'_, '_> {
         }
         self.ack_sent();
         if self.tcb.rto_deadline == 0 {
-            self.restart_rto_fast();
+            self.start_rto();
         } else {
             self.postpone_probe(flight);
         }
@@ -76,7 +76,7 @@ impl Connection<'_, '_> {
         }
         #[cfg(test)]
         {
-            self.shared.shortest += 1;
+            self.shared.fast_segments += 1;
         }
         Some(len)
     }

@@ -28,10 +28,6 @@ impl Connection<'_, '_> {
         if segment.len > 0 {
             self.measure_receive_mss(&segment.header, segment.packet_len.into());
         }
-        if self.predicted(segment) {
-            self.env.counters.count(Counter::TcpHpHits);
-            return;
-        }
         let result = match self.tcb.state {
             State::SynSent => self.on_segment_in_syn_sent(segment),
             State::Closed | State::Listen | State::TimeWait => Err(Drop::DropNoSocket),
@@ -206,7 +202,6 @@ impl Connection<'_, '_> {
         self.on_ece(segment);
         if advanced {
             self.acknowledge(ack, segment);
-            self.mark_data_if_any();
         }
         let dsack = self.take_dsack(segment);
         self.probe_acknowledged(segment, advanced, dsack);
@@ -305,10 +300,10 @@ impl Connection<'_, '_> {
             self.signal();
             return Ok(self.fill_from_reassembly());
         }
-        self.append_in_order(frames, len, false);
-        self.measure_arrival(segment.header.options.timestamps, len);
-        self.ack_soon(segment.header.flags & PSH != 0);
-        self.signal();
+        self.append_frames(frames, len, segment.memory);
+        self.received_in_order(len);
+        let times = segment.header.options.timestamps.filter(|_| self.tcb.has(flag::TIMESTAMPS));
+        self.deliver(len, times.map(|times| times.echo), segment.has(PSH));
         Ok(self.fill_from_reassembly() || fin)
     }
 
@@ -358,8 +353,9 @@ impl Connection<'_, '_> {
         loop {
             let nxt = self.tcb.rcv_nxt;
             let Some(cold) = self.cold() else { return false };
-            let Some((frames, len)) = cold.reassembly.take(arena, nxt) else { break };
-            self.append_in_order(frames, len, true);
+            let Some((mut frames, len)) = cold.reassembly.take(arena, nxt) else { break };
+            self.tcb.receive_queue.append(arena, &mut frames);
+            self.received_in_order(len);
             filled = true;
         }
         let nxt = self.tcb.rcv_nxt;

@@ -194,7 +194,7 @@ impl Tcp {
                 #[cfg(test)]
                 long_way_only: false,
                 #[cfg(test)]
-                shortest: 0,
+                fast_segments: 0,
             },
             port_counters: ports::PortCounters::new(config.seed),
             migrating_flows: migrating_flows::MigratingFlows::new(),
@@ -223,16 +223,16 @@ impl Tcp {
         self.shared.shortest_delay_ends = self.shared.moment.tick_after(self.shared.timing.ack_delay_min_us);
     }
 
-    /// Scheduler the fast paths off, to show that they do the same as the slow path.
+    /// Turns the fast paths off, to show that they do the same as the slow path.
     #[cfg(test)]
     pub(crate) fn take_the_long_way(&mut self) {
         self.shared.long_way_only = true;
     }
 
-    /// Number of segments that have taken the shortest fast paths, in and out.
+    /// Number of segments that have taken the fast paths, in and out.
     #[cfg(test)]
-    pub(crate) fn shortest_ways(&self) -> u64 {
-        self.shared.shortest
+    pub(crate) fn fast_segments(&self) -> u64 {
+        self.shared.fast_segments
     }
 
     /// Number of connections that have a rare statistics.

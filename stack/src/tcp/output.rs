@@ -17,7 +17,7 @@ use super::sack_blocks::Sizes;
 use super::send_queue::{Shape, for_each_piece, mark_sent};
 use super::sequence::SeqNum;
 use super::state::State;
-use super::tcb::{Recovery, flag};
+use super::tcb::{Recovery, Tcb, flag};
 use super::urgent::is_sending_urgent;
 
 /// Space for link, IP and TCP headers in front of payload, rounded up.
@@ -130,8 +130,9 @@ impl Connection<'_, '_> {
     /// Returns true when data, a FIN or a retransmission waits to be sent.
     #[inline(always)]
     pub(crate) fn has_to_send(&self) -> bool {
-        let fin_waits = self.tcb.has(flag::FIN_QUEUED) && !self.tcb.is_fin_sent();
-        self.tcb.unsent() > 0 || self.tcb.recovery != Recovery::Open || self.tcb.has(flag::RETRANSMIT) || fin_waits
+        let tcb = &*self.tcb;
+        let is_asked = |tcb: &Tcb| tcb.has(flag::RETRANSMIT) || !tcb.is_fin_sent();
+        tcb.unsent() > 0 || tcb.recovery != Recovery::Open || tcb.has(flag::RETRANSMIT | flag::FIN_QUEUED) && is_asked(tcb)
     }
 
     /// Makes the header template current if possible. Returns the present sizes of a segment and a packet.
@@ -267,7 +268,7 @@ impl Connection<'_, '_> {
     }
 
     /// Returns true when a packet with a last segment that is not full may be sent (RFC 9293 §3.8.6.2.1, §3.7.4).
-    fn may_send(tcb: &super::tcb::Tcb, len: u32, unsent: u32, segment: u32, fin: bool) -> bool {
+    fn may_send(tcb: &Tcb, len: u32, unsent: u32, segment: u32, fin: bool) -> bool {
         if len.is_multiple_of(segment) {
             return true;
         }

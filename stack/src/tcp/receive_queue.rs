@@ -84,34 +84,37 @@ impl Connection<'_, '_> {
         false
     }
 
-    /// Appends `len` bytes at RCV.NXT; `counted` says that their memory is counted already.
-    pub(crate) fn append_in_order(&mut self, mut frames: FrameQueue, len: u32, counted: bool) {
+    /// Appends frames with `len` bytes and this much memory to the readable data: one by one where their memory holds little,
+    /// so that small ones are copied together.
+    pub(crate) fn append_frames(&mut self, mut frames: FrameQueue, len: u32, memory: u32) {
         let arena = self.env.arena;
-        if counted {
-            self.tcb.receive_queue.append(arena, &mut frames);
-        } else {
-            while let Some((frame, note)) = frames.pop_front(arena) {
-                self.append_frame(frame, note);
-            }
+        if u64::from(memory) <= u64::from(len) * MEMORY_FACTOR {
+            self.tcb.receive_memory += memory;
+            return self.tcb.receive_queue.append(arena, &mut frames);
         }
-        self.received_in_order(len);
+        while let Some((frame, note)) = frames.pop_front(arena) {
+            let memory = frame_memory(&frame);
+            self.append_frame(frame, memory, note);
+        }
     }
 
-    /// Appends a frame to the readable data.
+    /// Appends a frame of this much memory to the readable data.
     #[inline(always)]
-    pub(crate) fn append_frame(&mut self, frame: Frame, note: Note) {
-        let memory = frame_memory(&frame);
-        self.append_measured(frame, memory, note);
-    }
-
-    /// Like [`append_frame`](Connection::append_frame), for a frame of known memory.
-    #[inline(always)]
-    pub(crate) fn append_measured(&mut self, frame: Frame, memory: u32, note: Note) {
+    pub(crate) fn append_frame(&mut self, frame: Frame, memory: u32, note: Note) {
         if !self.tcb.receive_queue.is_empty() && frame.len() <= COPY_BREAK && self.reborrow().copy_behind(&frame) {
             return;
         }
         self.tcb.receive_memory += memory;
         self.tcb.receive_queue.push_back(frame, note);
+    }
+
+    /// What follows `len` bytes of new data in order: their measurement by the `echo` of their timestamp, their ACK, and the
+    /// application's wake-up. `pushed`: the peer's message ends with them.
+    #[inline(always)]
+    pub(crate) fn deliver(&mut self, len: u32, echo: Option<u32>, pushed: bool) {
+        self.measure_arrival(echo, len);
+        self.ack_soon(pushed);
+        self.signal();
     }
 
     /// Accounts for `len` bytes appended at RCV.NXT.

@@ -13,7 +13,6 @@
 use super::connection::{Connection, Shared};
 use super::sequence::SeqNum;
 use super::tcb::{Tcb, flag};
-use crate::wire::tcp::Timestamps;
 
 /// Bytes allowed before anything was measured; Linux: tcp_rmem.
 const TRUST: u32 = 128 << 10;
@@ -102,27 +101,27 @@ impl Connection<'_, '_> {
         self.receive_limit().min(u16::MAX as u32) as u16
     }
 
-    /// Measures the round trip when payload in order has arrived.
-    #[inline]
-    pub(crate) fn measure_arrival(&mut self, time: Option<Timestamps>, len: u32) {
-        if self.tcb.has_rare_stats || self.begins_to_measure(len) {
-            self.reborrow().measure_receive_rtt(time, len);
+    /// Measures the round trip when `len` bytes in order have arrived; `echo` is their timestamp's echo, on a connection with
+    /// timestamps.
+    #[inline(always)]
+    pub(crate) fn measure_arrival(&mut self, echo: Option<u32>, len: u32) {
+        if self.tcb.has_rare_stats || self.begins_to_measure(echo.is_some(), len) {
+            self.reborrow().measure_receive_rtt(echo, len);
         }
     }
 
     /// Returns true when `len` bytes in order are the first that allow a measurement.
-    #[inline]
-    fn begins_to_measure(&self, len: u32) -> bool {
-        let is_measurable = len >= u32::from(self.tcb.mss) || !self.tcb.has(flag::TIMESTAMPS);
+    #[inline(always)]
+    fn begins_to_measure(&self, has_echo: bool, len: u32) -> bool {
+        let is_measurable = len >= u32::from(self.tcb.mss) || !(has_echo || self.tcb.has(flag::TIMESTAMPS));
         is_measurable && self.tcb.bytes_received >= MEASURED_FROM
     }
 
     #[inline(never)]
-    fn measure_receive_rtt(&mut self, time: Option<Timestamps>, len: u32) {
+    fn measure_receive_rtt(&mut self, echo: Option<u32>, len: u32) {
         let now_us = self.now_us();
         let (nxt, edge) = (self.tcb.rcv_nxt, self.tcb.rcv_adv);
         let is_full = len >= self.tcb.mss as u32;
-        let echo = time.filter(|_| self.tcb.has(flag::TIMESTAMPS)).map(|times| times.echo);
         let time = self.timestamp();
         let tuning = &mut self.rare().receive;
         match (echo, tuning.edge) {

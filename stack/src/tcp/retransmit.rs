@@ -20,35 +20,22 @@ const ORPHAN_RETRIES: u8 = 8;
 pub(crate) const SUSPECT_AFTER: u8 = 3;
 
 impl Connection<'_, '_> {
-    /// RFC 6298 (5.1-5.3): restarts the timer, which runs while anything is unacknowledged.
+    /// RFC 6298 (5.2, 5.3): restarts the timer, which runs while anything is unacknowledged.
+    #[inline(always)]
     pub(crate) fn restart_rto(&mut self) {
         self.tcb.clear(flag::PERSIST);
         if self.tcb.flight() == 0 {
             self.tcb.rto_deadline = 0;
-            return;
+        } else {
+            self.start_rto();
         }
-        let (timeout, is_probe) = self.loss_timeout_us();
-        self.tcb.rto_deadline = self.deadline(timeout);
-        self.tcb.set_timer_kind(if is_probe { TimerKind::Probe } else { TimerKind::Retransmission });
-        self.arm_by(self.tcb.rto_deadline);
     }
 
-    /// Like [`restart_rto`](Connection::restart_rto) while data is in flight, for a connection that is established, not in
-    /// recovery, and [settled](Connection::settle).
+    /// RFC 6298 (5.1): starts the timer for data in flight.
     #[inline(always)]
-    pub(crate) fn restart_rto_fast(&mut self) {
-        let tcb = &*self.tcb;
-        if tcb.backoff != 0 || tcb.srtt_us == 0 {
-            return self.reborrow().restart_rto();
-        }
-        let timeout = rtt::timeout_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us);
-        let probes = tcb.has(flag::SACK) && self.shared.timing.probes;
-        let (timeout, kind) = match probes {
-            true => (timeout.min(super::tlp::probe_delay_us(tcb)), TimerKind::Probe),
-            false => (timeout, TimerKind::Retransmission),
-        };
+    pub(crate) fn start_rto(&mut self) {
+        let (timeout, kind) = self.loss_timeout_us();
         self.tcb.rto_deadline = self.deadline(timeout);
-        self.tcb.clear(flag::PERSIST);
         self.tcb.set_timer_kind(kind);
         self.arm_by(self.tcb.rto_deadline);
     }

@@ -125,6 +125,7 @@ impl Segment {
         trim_front(arena, &mut self.payload, count as usize);
         self.sequence += count;
         self.len -= count;
+        self.memory = memory(arena, &self.payload);
     }
 
     /// Shortens the payload to `len` bytes, and removes a FIN behind it.
@@ -132,6 +133,7 @@ impl Segment {
         if len < self.len {
             truncate(arena, &mut self.payload, len as usize);
             self.len = len;
+            self.memory = memory(arena, &self.payload);
         }
         self.header.flags &= !FIN;
     }

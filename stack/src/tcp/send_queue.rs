@@ -193,9 +193,23 @@ impl Tcb {
         grown
     }
 
-    /// Frees the extents before `up_to`, which is at most SND.NXT and the last queued byte.
-    #[inline(never)]
+    /// Frees the data before `up_to`, which is at most SND.NXT and the last queued byte. `cursors` into the queue move to the
+    /// first extent that is left.
+    #[inline(always)]
     pub(crate) fn free_until(&mut self, arena: &Arena, up_to: SeqNum, cursors: Option<&mut [Slot; 3]>) -> Freed {
+        if let Some(cursors) = cursors {
+            return self.free_watched(arena, up_to, Some(cursors));
+        }
+        // Nearly always one message is acknowledged, and all of it.
+        match self.free_front(arena, |len, note| SeqNum(note.sequence) + len as u32 == up_to) {
+            Some(note) => Freed { sent_at: (note.retransmits == 0).then_some(note.sent_at) },
+            None => self.free_watched(arena, up_to, None),
+        }
+    }
+
+    /// Frees many extents, or a part of one.
+    #[inline(never)]
+    fn free_watched(&mut self, arena: &Arena, up_to: SeqNum, cursors: Option<&mut [Slot; 3]>) -> Freed {
         let mut freed = Freed::default();
         let mut popped = [false; 3];
         let watched = cursors.as_deref().copied().unwrap_or_default();
@@ -223,33 +237,6 @@ impl Tcb {
         }
         for (cursor, _) in cursors.into_iter().flatten().zip(popped).filter(|(_, popped)| *popped) {
             *cursor = self.send_queue.front();
-        }
-        freed
-    }
-
-    /// Like [`free_until`](Tcb::free_until), when there are no cursors into the queue.
-    #[inline(always)]
-    pub(crate) fn free_fast(&mut self, arena: &Arena, up_to: SeqNum) -> Freed {
-        // Nearly always one message is acknowledged, and all of it.
-        match self.free_front(arena, |len, note| SeqNum(note.sequence) + len as u32 == up_to) {
-            Some(note) => Freed { sent_at: (note.retransmits == 0).then_some(note.sent_at) },
-            None => self.free_several(arena, up_to),
-        }
-    }
-
-    /// Frees the data before `up_to`, many extents or a part of one.
-    #[inline(never)]
-    fn free_several(&mut self, arena: &Arena, up_to: SeqNum) -> Freed {
-        let mut freed = Freed::default();
-        while let Some(note) = self.free_front(arena, |len, note| (SeqNum(note.sequence) + len as u32).at_or_before(up_to)) {
-            if note.retransmits == 0 {
-                freed.sent_at = Some(note.sent_at);
-            }
-        }
-        // The last one is acknowledged in part, or not at all.
-        let front = self.send_queue.front();
-        if front.is_some() && SeqNum(arena.note(front).sequence).before(up_to) {
-            self.free_until(arena, up_to, None);
         }
         freed
     }

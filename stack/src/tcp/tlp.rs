@@ -7,6 +7,7 @@
 use crate::stats::Counter;
 
 use super::connection::Connection;
+use super::fast_path::FAST_PATH;
 use super::output::Plan;
 use super::rtt;
 use super::segment::Segment;
@@ -144,13 +145,30 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The earlier of probe and retransmission timeout; true when it is the probe's.
-    pub(crate) fn loss_timeout_us(&self) -> (u64, bool) {
+    /// The earlier of probe and retransmission timeout, and which of the two it is.
+    #[inline(always)]
+    pub(crate) fn loss_timeout_us(&mut self) -> (u64, TimerKind) {
+        let tcb = &*self.tcb;
+        // A connection with the mark is established, not in recovery, and has no cold object: it may probe.
+        if tcb.pred_word & FAST_PATH == 0 || tcb.backoff != 0 || tcb.srtt_us == 0 {
+            return self.reborrow().unusual_loss_timeout_us();
+        }
+        let rto_us = rtt::timeout_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us);
+        let timeout = match self.shared.timing.probes && tcb.has(flag::SACK) {
+            true => (probe_delay_us(tcb).min(rto_us), TimerKind::Probe),
+            false => (rto_us, TimerKind::Retransmission),
+        };
+        debug_assert_eq!(timeout, self.unusual_loss_timeout_us());
+        timeout
+    }
+
+    #[inline(never)]
+    fn unusual_loss_timeout_us(&self) -> (u64, TimerKind) {
         let backoffs = self.tcb.backoff.saturating_sub(self.linear_timeouts());
         let rto_us = rtt::backed_off_us(&self.shared.timing, self.tcb.srtt_us, self.tcb.rttvar_us, backoffs);
         match self.probe_timeout_us() {
-            Some(pto_us) => (pto_us.min(rto_us), true),
-            None => (rto_us, false),
+            Some(pto_us) => (pto_us.min(rto_us), TimerKind::Probe),
+            None => (rto_us, TimerKind::Retransmission),
         }
     }
 }

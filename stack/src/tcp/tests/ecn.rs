@@ -171,25 +171,6 @@ fn sender_reacts_once() {
     assert!(rig.info().ssthresh_bytes < 5 * MSS);
 }
 
-/// Header prediction works before a reduction, and again after it.
-#[test]
-fn prediction() {
-    let mut rig = accepted();
-    rig.receive(seg(ACK, 1, 1).data(100).ecn(ECT_0));
-    assert_eq!(rig.count(Counter::TcpHpHits), 1, "ECN-capable, but not marked");
-    rig.send(1, 3 * MSS);
-    rig.sent();
-    rig.receive(seg(ACK | ECE, 101, 1 + MSS));
-    rig.receive(seg(ACK, 101, 1 + 3 * MSS));
-    rig.send(1 + 3 * MSS, MSS);
-    rig.sent();
-    rig.receive(seg(ACK, 101, 1 + 4 * MSS));
-    assert_eq!(rig.info().congestion_state, 0);
-    let before = rig.count(Counter::TcpHpHits);
-    rig.receive(seg(ACK, 101, 1 + 4 * MSS).data(10).ecn(ECT_0));
-    assert_eq!(rig.count(Counter::TcpHpHits), before + 1);
-}
-
 /// §6.1.5: retransmissions are not marked; losses in the window of a mark do not reduce it again.
 #[test]
 fn losses_with_marks() {

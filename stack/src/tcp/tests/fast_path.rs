@@ -208,14 +208,14 @@ fn requests_and_responses(family: Family) {
         for _ in 0..3 {
             exchange(&mut twins, 1);
         }
-        let before = twins.rigs.each_ref().map(|rig| rig.stack.shortest_ways());
+        let before = twins.rigs.each_ref().map(|rig| rig.stack.fast_segments());
         exchange(&mut twins, 50);
-        let after = twins.rigs.each_ref().map(|rig| rig.stack.shortest_ways());
+        let after = twins.rigs.each_ref().map(|rig| rig.stack.fast_segments());
         assert_eq!([after[0] - before[0], after[1]], [100, 0], "requests in, responses out");
     }
 }
 
-/// Options that need the slow path close the shortest fast paths at once, and open them again when they are reset.
+/// Options that need the slow path close the fast paths at once, and open them again when they are reset.
 fn options_that_need_the_long_way(family: Family) {
     let plain = TcpOptions { no_delay: true, ..TcpOptions::default() };
     let modelled = TcpOptions { congestion_control: CongestionControl::Bbr, ..plain };
@@ -226,14 +226,14 @@ fn options_that_need_the_long_way(family: Family) {
         twins.set_options(unusual);
         // The first request may still take the fast path: the model is made when something is sent.
         exchange(&mut twins, 1);
-        let before = twins.rigs[0].stack.shortest_ways();
+        let before = twins.rigs[0].stack.fast_segments();
         exchange(&mut twins, 5);
-        assert_eq!(twins.rigs[0].stack.shortest_ways(), before);
+        assert_eq!(twins.rigs[0].stack.fast_segments(), before);
         twins.set_options(plain);
         exchange(&mut twins, 2);
-        let before = twins.rigs[0].stack.shortest_ways();
+        let before = twins.rigs[0].stack.fast_segments();
         exchange(&mut twins, 20);
-        assert_eq!(twins.rigs[0].stack.shortest_ways() - before, 40, "requests in, responses out");
+        assert_eq!(twins.rigs[0].stack.fast_segments() - before, 40, "requests in, responses out");
     }
 }
 
