@@ -68,6 +68,14 @@ impl UdpSocket {
         self.session.set_option(self.slot, option, value)
     }
 
+    /// Reads an option; 0 where none was set and the stack's default holds.
+    ///
+    /// # Errors
+    /// ENOPROTOOPT if it can only be set.
+    pub fn option(&self, option: SocketOption) -> io::Result<u32> {
+        self.session.option(self.slot, option)
+    }
+
     /// Sends one datagram.
     ///
     /// # Errors
