@@ -3,6 +3,7 @@ CARGO ?= cargo
 LOOM_TARGET = target/loom
 
 MINUTES ?= 1
+PUBLISHED = ringway-shm ringway-stack ringway-device ringway
 PREFIX ?= /usr/local
 # The preload library is looked for in ../lib/ringway, seen from the command.
 LIBDIR ?= $(PREFIX)/lib
@@ -12,14 +13,14 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 SONAME_VERSION = $(shell echo $(VERSION) | sed -e 's/^0\.\([0-9]*\)\..*/0.\1/' -e 's/^\([1-9][0-9]*\)\..*/\1/')
 FUZZ_TARGETS = frames tcp_options segments reassembly fragments script channel groups control netlink firewall config capture
 
-.PHONY: demo test test-all report build setup setup-demo lint unit conformance loom miri fuzz soak system vm-lab bench-instructions check-instructions tidy arrows rfc-coverage install install-files clean
+.PHONY: demo test test-all report build setup setup-demo lint unit conformance loom miri fuzz soak system vm-lab bench-instructions check-instructions tidy arrows rfc-coverage install install-files package clean
 
 demo: setup-demo
 	$(CARGO) build --release -p ringway-cli -p ringway-preload
 	target/release/ringway demo
 
 # Everything that is checked. The system tests come last, so that cargo's own summary closes the output.
-test: setup lint unit conformance loom miri check-instructions system
+test: setup lint package unit conformance loom miri check-instructions system
 
 # And what takes longer than a submission may: thousands of hostile processes and of kills. Under an hour.
 test-all: test
@@ -54,6 +55,10 @@ lint:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 	$(CARGO) check -p ringway-stack --target x86_64-unknown-none
+
+# That the crates which programs may use can be published: descriptions, versions of dependencies, files. No registry is asked.
+package:
+	$(CARGO) package $(addprefix -p ,$(PUBLISHED)) --no-verify --offline --allow-dirty
 
 # House rules (cli/tests/tidy.rs), every crate's own tests, the simulator.
 unit:
