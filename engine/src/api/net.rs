@@ -6,9 +6,10 @@
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use ringway_device::Device;
-use ringway_shm::{Arena, Duration, Instant};
+use ringway_shm::{Arena, Instant};
 use ringway_stack::{Cidr, Route, Stack};
 
 use super::nets::Member;
@@ -210,13 +211,14 @@ impl Net {
 
     /// Starts a timer that fires `token` once, `delay` from now.
     pub fn after(&mut self, delay: Duration, token: u64) -> TimerId {
-        let due = self.now() + delay;
+        let due = self.now() + delay.into();
         self.worker.native.timers.start(due, None, token)
     }
 
     /// Starts a timer that fires `token` every `period`, first one period from now. With a period of zero it fires
     /// once.
     pub fn every(&mut self, period: Duration, token: u64) -> TimerId {
+        let period = period.into();
         let due = self.now() + period;
         self.worker.native.timers.start(due, Some(period), token)
     }

@@ -4,8 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-
-use ringway_shm::Duration;
+use std::time::Duration;
 
 use super::Runtime;
 use crate::api::TimerId;
