@@ -73,6 +73,7 @@ pub struct RegionRequest {
 
 /// Resources that the processes of a group need to reach the worker.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct RegionMemory {
     /// The region's name at the worker.
     pub region: RegionId,

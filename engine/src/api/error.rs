@@ -8,6 +8,7 @@ use ringway_stack::SocketError;
 
 /// Reason why nothing was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReadError {
     /// Nothing has arrived; an event follows when something does.
     WouldBlock,
@@ -21,6 +22,7 @@ pub enum ReadError {
 
 /// Reason why nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WriteError {
     /// There is no space; an event follows when that changes.
     WouldBlock,
@@ -34,6 +36,7 @@ pub enum WriteError {
 
 /// Reason why no connection was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AcceptError {
     /// None is waiting; an event follows when one is.
     WouldBlock,
@@ -43,6 +46,7 @@ pub enum AcceptError {
 
 /// Item that a call refused.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Rejected<T> {
     /// The reason.
     pub error: WriteError,

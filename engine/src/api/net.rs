@@ -30,6 +30,7 @@ const TURN_BESIDE_SMALL_BYTES: u32 = 320 << 10;
 /// Operations that a stream or a datagram socket can do without blocking. Levels, as of the moment when the event was
 /// taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ready {
     /// A read would not block: there are bytes, the end of the stream or an error.
     pub readable: bool,
@@ -50,6 +51,7 @@ pub struct Ready {
 /// Events report changes: an application that leaves data unread gets another event when more arrives, or calls
 /// [`TcpStream::again`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// Connections can be accepted.
     Listener(TcpListener),

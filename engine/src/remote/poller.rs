@@ -41,6 +41,7 @@ impl Interest {
 
 /// A source that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Event {
     /// Token under which the source was added.
     pub token: u64,
