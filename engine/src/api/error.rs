@@ -7,6 +7,13 @@ use std::io;
 use ringway_stack::SocketError;
 
 /// Reason why nothing was read.
+///
+/// ```
+/// use ringway::api::ReadError;
+/// use std::io;
+///
+/// assert_eq!(io::Error::from(ReadError::WouldBlock).kind(), io::ErrorKind::WouldBlock);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -21,6 +28,13 @@ pub enum ReadError {
 }
 
 /// Reason why nothing was written.
+///
+/// ```
+/// use ringway::api::WriteError;
+/// use std::io;
+///
+/// assert_eq!(io::Error::from(WriteError::Closed).kind(), io::ErrorKind::BrokenPipe);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -35,6 +49,13 @@ pub enum WriteError {
 }
 
 /// Reason why no connection was accepted.
+///
+/// ```
+/// use ringway::api::AcceptError;
+/// use std::io;
+///
+/// assert_eq!(io::Error::from(AcceptError::WouldBlock).kind(), io::ErrorKind::WouldBlock);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AcceptError {
@@ -45,6 +66,15 @@ pub enum AcceptError {
 }
 
 /// Item that a call refused.
+///
+/// ```
+/// use ringway::api::{Chunk, Net, TcpStream};
+///
+/// /// Passes a chunk on; returns it when there is no space.
+/// fn pass(net: &mut Net, to: TcpStream, chunk: Chunk) -> Option<Chunk> {
+///     to.write_chunk(net, chunk).err().map(|rejected| rejected.item)
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Rejected<T> {

@@ -15,6 +15,20 @@ use super::session::Session;
 use super::stream::{receive_error, send_error};
 
 /// A UDP socket. Datagrams that arrive over interfaces of the kernel are dropped.
+///
+/// ```
+/// use ringway::remote::Session;
+///
+/// fn reflect(session: &Session) -> std::io::Result<()> {
+///     let socket = session.bind_udp("0.0.0.0:7".parse().expect("an address"))?;
+///     let mut buffer = [0; 2048];
+///     loop {
+///         if let (count, Some(peer)) = socket.recv_from(&mut buffer)? {
+///             socket.send_to(&buffer[..count], peer)?;
+///         }
+///     }
+/// }
+/// ```
 pub struct UdpSocket {
     pub(super) session: Session,
     pub(super) slot: SlotRef,
