@@ -3,16 +3,24 @@ CARGO ?= cargo
 LOOM_TARGET = target/loom
 
 MINUTES ?= 1
+PUBLISHED = ringway-shm ringway-stack ringway-device ringway
+PREFIX ?= /usr/local
+# The preload library is looked for in ../lib/ringway, seen from the command.
+LIBDIR ?= $(PREFIX)/lib
+RELEASE ?= target/release
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+# As capi/build.rs: while the major number is 0, each minor number is an interface of its own.
+SONAME_VERSION = $(shell echo $(VERSION) | sed -e 's/^0\.\([0-9]*\)\..*/0.\1/' -e 's/^\([1-9][0-9]*\)\..*/\1/')
 FUZZ_TARGETS = frames tcp_options segments reassembly fragments script channel groups control netlink firewall config capture
 
-.PHONY: demo test test-all report build setup setup-demo lint unit conformance loom miri fuzz soak system vm-lab bench-instructions check-instructions tidy arrows rfc-coverage clean
+.PHONY: demo test test-all report build setup setup-demo lint unit conformance loom miri fuzz soak system vm-lab bench-instructions check-instructions tidy arrows rfc-coverage install install-files package clean
 
 demo: setup-demo
 	$(CARGO) build --release -p ringway-cli -p ringway-preload
 	target/release/ringway demo
 
 # Everything that is checked. The system tests come last, so that cargo's own summary closes the output.
-test: setup lint unit conformance loom miri check-instructions system
+test: setup lint package unit conformance loom miri check-instructions system
 
 # And what takes longer than a submission may: thousands of hostile processes and of kills. Under an hour.
 test-all: test
@@ -20,6 +28,21 @@ test-all: test
 
 build:
 	$(CARGO) build --release --workspace
+
+# Installs programs, libraries, the C header, its pkg-config file and manual below DESTDIR/PREFIX. `install-files` builds nothing.
+install: build install-files
+
+install-files:
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include share/man/man3) $(DESTDIR)$(LIBDIR)/ringway $(DESTDIR)$(LIBDIR)/pkgconfig
+	install -m 755 $(RELEASE)/ringway $(DESTDIR)$(PREFIX)/bin/ringway
+	install -m 755 $(RELEASE)/libringway_preload.so $(DESTDIR)$(LIBDIR)/ringway/libringway_preload.so
+	install -m 755 $(RELEASE)/libringway.so $(DESTDIR)$(LIBDIR)/libringway.so.$(VERSION)
+	ln -sf libringway.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libringway.so.$(SONAME_VERSION)
+	ln -sf libringway.so.$(SONAME_VERSION) $(DESTDIR)$(LIBDIR)/libringway.so
+	install -m 644 capi/include/ringway.h $(DESTDIR)$(PREFIX)/include/ringway.h
+	install -m 644 packaging/ringway.3 $(DESTDIR)$(PREFIX)/share/man/man3/ringway.3
+	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@LIBDIR@,$(LIBDIR),' -e 's,@VERSION@,$(VERSION),' packaging/ringway.pc.in \
+		> $(DESTDIR)$(LIBDIR)/pkgconfig/ringway.pc
 
 setup:
 	.ci/setup test
@@ -32,6 +55,10 @@ lint:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 	$(CARGO) check -p ringway-stack --target x86_64-unknown-none
+
+# That the crates which programs may use can be published: descriptions, versions of dependencies, files. No registry is asked.
+package:
+	$(CARGO) package $(addprefix -p ,$(PUBLISHED)) --no-verify --offline --allow-dirty
 
 # House rules (cli/tests/tidy.rs), every crate's own tests, the simulator.
 unit:

@@ -1,6 +1,6 @@
 /* Sends a megabyte to an echo server without a copy, reads it back and compares it; then provokes the errors.
  *
- *   cc -I capi/include -o ask capi/examples/ask.c -L target/release -lringway
+ *   cc -o ask capi/examples/ask.c $(pkg-config --cflags --libs ringway)
  *   ringway run -- ./ask 10.0.0.1 7
  */
 #include <arpa/inet.h>
@@ -22,7 +22,7 @@ static uint8_t pattern(uint32_t at)
 static void check(int holds, const char *what)
 {
     if (!holds) {
-        fprintf(stderr, "ask: %s: %s\n", what, strerror(errno));
+        fprintf(stderr, "ask: %s: %s\n", what, ringway_strerror(errno));
         exit(1);
     }
 }
@@ -59,6 +59,7 @@ static void fail_as_the_header_says(ringway_session *session, ringway_stream *st
     struct sockaddr_in cut = { .sin_family = AF_INET };
     struct sockaddr family = { .sa_family = AF_UNIX };
     ringway_room room;
+    uint32_t value;
 
     loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     check(ringway_connect(session, (struct sockaddr *)&loopback, sizeof loopback) == NULL && errno == ENETUNREACH, "loopback");
@@ -67,9 +68,28 @@ static void fail_as_the_header_says(ringway_session *session, ringway_stream *st
     check(ringway_read(NULL, NULL, 0) == -1 && errno == EFAULT, "no stream");
     check(ringway_write(stream, NULL, 1) == -1 && errno == EFAULT, "no buffer");
     check(ringway_set_option(stream, 99, 1) == -1 && errno == ENOPROTOOPT, "no option");
+    check(ringway_get_option(stream, 0, &value) == -1 && errno == ENOPROTOOPT, "no option 0");
+    check(ringway_get_option(stream, RINGWAY_NODELAY, NULL) == -1 && errno == EFAULT, "no place for the value");
     check(ringway_reserve(stream, 16, &room) == 0, "reserve");
     check(ringway_commit(stream, &room, room.len + 1) == -1 && errno == EINVAL, "more than was reserved");
     check(ringway_attach("/nonexistent") == NULL, "no service");
+}
+
+static void read_as_it_was_set(ringway_stream *stream)
+{
+    static const struct { int option; uint32_t value; } settings[] = {
+        { RINGWAY_NODELAY, 1 },      { RINGWAY_CORK, 0 },         { RINGWAY_KEEPALIVE, 1 },
+        { RINGWAY_KEEPIDLE, 70 },    { RINGWAY_KEEPINTVL, 7 },    { RINGWAY_KEEPCNT, 3 },
+        { RINGWAY_USER_TIMEOUT, 90001 }, { RINGWAY_QUICKACK, 1 }, { RINGWAY_CONGESTION, 1 },
+        { RINGWAY_TOS, 8 },          { RINGWAY_TTL, 60 },         { RINGWAY_MAX_PACING_RATE, UINT32_MAX },
+    };
+    uint32_t value;
+
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        check(ringway_set_option(stream, settings[i].option, settings[i].value) == 0, "set_option");
+        check(ringway_get_option(stream, settings[i].option, &value) == 0, "get_option");
+        check(value == settings[i].value, "an option reads as it was set");
+    }
 }
 
 int main(int argc, char **argv)
@@ -82,9 +102,12 @@ int main(int argc, char **argv)
 
     check(argc == 3 && inet_pton(AF_INET, argv[1], &remote.sin_addr) == 1, "usage: ask ADDRESS PORT");
     remote.sin_port = htons(atoi(argv[2]));
+    check(ringway_version() == RINGWAY_VERSION, "the header is the library's");
+    check(strcmp(ringway_strerror(-EPIPE), ringway_strerror(EPIPE)) == 0, "strerror of a negative number");
     check((session = ringway_attach(NULL)) != NULL, "attach");
     check((stream = ringway_connect(session, (struct sockaddr *)&remote, sizeof remote)) != NULL, "connect");
     fail_as_the_header_says(session, stream);
+    read_as_it_was_set(stream);
     while (got < BYTES) {
         while (sent < BYTES && sent - got < 32768)
             sent = send_some(stream, sent);

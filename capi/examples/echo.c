@@ -1,6 +1,6 @@
 /* Echoes TCP and UDP on one port: one thread, one poller, received bytes in place.
  *
- *   cc -I capi/include -o echo capi/examples/echo.c -L target/release -lringway
+ *   cc -o echo capi/examples/echo.c $(pkg-config --cflags --libs ringway)
  *   ringway run -- ./echo 7
  */
 #include <arpa/inet.h>

@@ -1,6 +1,6 @@
 /* Answers TCP with what it gets, in a loop of libuv: the poller's descriptor is one of the loop's.
  *
- *   cc -I capi/include -o uv capi/examples/uv.c -L target/release -lringway -luv
+ *   cc -o uv capi/examples/uv.c $(pkg-config --cflags --libs ringway) -luv
  *   ringway run -- ./uv 7
  */
 #include <arpa/inet.h>

@@ -19,6 +19,18 @@
 extern "C" {
 #endif
 
+/* The version of this header. While the major number is 0, a new minor number may change the interface; the library's soname
+ * changes with it. RINGWAY_VERSION is a number to compare: 1.2.3 is 10203. */
+#define RINGWAY_VERSION_MAJOR 0
+#define RINGWAY_VERSION_MINOR 1
+#define RINGWAY_VERSION_PATCH 0
+#define RINGWAY_VERSION (RINGWAY_VERSION_MAJOR * 10000 + RINGWAY_VERSION_MINOR * 100 + RINGWAY_VERSION_PATCH)
+
+/* The version of the library that the program runs with, as RINGWAY_VERSION. */
+unsigned ringway_version(void);
+/* The text of an errno number, or of its negative. It is constant: several threads may call this, and nothing is to be freed. */
+const char *ringway_strerror(int error);
+
 typedef struct ringway_session ringway_session;
 typedef struct ringway_listener ringway_listener;
 typedef struct ringway_stream ringway_stream;
@@ -63,7 +75,7 @@ enum ringway_option {
     RINGWAY_CONGESTION = 12,      /* 0 NewReno, 1 CUBIC, 2 BBR, 3 DCTCP */
     RINGWAY_TOS = 13,             /* the IPv4 byte */
     RINGWAY_TTL = 14,             /* hops */
-    RINGWAY_MAX_PACING_RATE = 23, /* bytes per second */
+    RINGWAY_MAX_PACING_RATE = 15, /* bytes per second; UINT32_MAX: no limit */
 };
 
 /* A session: one attachment to a service. `path` is the service's socket; NULL: the path in RINGWAY_SOCKET. */
@@ -83,6 +95,7 @@ int ringway_local_address(ringway_stream *stream, struct sockaddr *address, sock
 int ringway_peer_address(ringway_stream *stream, struct sockaddr *address, socklen_t *address_len);
 int ringway_set_nonblocking(ringway_stream *stream, int on);
 int ringway_set_option(ringway_stream *stream, int option, uint32_t value);
+int ringway_get_option(ringway_stream *stream, int option, uint32_t *value); /* 0 where none was set and a default holds */
 ssize_t ringway_read(ringway_stream *stream, void *buffer, size_t len); /* 0: end of the stream */
 ssize_t ringway_readv(ringway_stream *stream, const struct iovec *parts, int count);
 ssize_t ringway_write(ringway_stream *stream, const void *buffer, size_t len);

@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::slice;
 
 use libc::{c_int, c_void, iovec, sockaddr, socklen_t, ssize_t};
-use ringway::remote::{Session, SocketOption, Stream};
+use ringway::remote::{Session, Stream};
 
 use crate::address;
 use crate::answer::{Answer, Errno, borrow, count, handle, status, take};
@@ -37,35 +37,6 @@ pub unsafe extern "C" fn ringway_set_nonblocking(stream: *const Stream, on: c_in
     // SAFETY: as the crate says.
     status(unsafe { borrow(stream) }.map(|stream| stream.set_nonblocking(on != 0)))
 }
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ringway_set_option(stream: *const Stream, option: c_int, value: u32) -> c_int {
-    // SAFETY: as the crate says.
-    let answer = unsafe { borrow(stream) }.and_then(|stream| {
-        let known = OPTIONS.into_iter().find(|&known| known as c_int == option).ok_or(Errno(libc::ENOPROTOOPT))?;
-        Ok(stream.set_option(known, value)?)
-    });
-    status(answer)
-}
-
-/// The options of `enum ringway_option`.
-const OPTIONS: [SocketOption; 15] = [
-    SocketOption::NoDelay,
-    SocketOption::Cork,
-    SocketOption::KeepAlive,
-    SocketOption::KeepIdle,
-    SocketOption::KeepInterval,
-    SocketOption::KeepCount,
-    SocketOption::UserTimeout,
-    SocketOption::ReceiveBuffer,
-    SocketOption::SendBuffer,
-    SocketOption::MaxSegment,
-    SocketOption::QuickAck,
-    SocketOption::Congestion,
-    SocketOption::TypeOfService,
-    SocketOption::TimeToLive,
-    SocketOption::PacingRate,
-];
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ringway_read(stream: *const Stream, buffer: *mut c_void, len: usize) -> ssize_t {

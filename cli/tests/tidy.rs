@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 #[path = "tidy/arrows.rs"]
 mod arrows;
+#[path = "tidy/capi.rs"]
+mod capi;
 #[path = "tidy/coverage.rs"]
 mod coverage;
 #[path = "tidy/words.rs"]

@@ -32,7 +32,7 @@ impl Echo {
             match event {
                 Event::Listener(_) => while self.listener.accept(net).is_ok() {},
                 Event::Stream(stream, _) => self.echo(net, stream),
-                Event::Datagram(..) | Event::Timer(_) => {}
+                _ => {}
             }
         }
     }

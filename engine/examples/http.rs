@@ -12,10 +12,11 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 
 use ringway::WorkerConfig;
 use ringway::api::futures::{Runtime, TcpListener, TcpStream};
-use ringway::api::{Content, Duration, Net, TcpOptions};
+use ringway::api::{Content, Net, TcpOptions};
 
 /// Most bytes of a request's head.
 const HEAD_MAX: usize = 8 << 10;

@@ -74,7 +74,7 @@ impl Server {
                     }
                 }
                 Event::Stream(stream, _) => self.converse(net, stream),
-                Event::Datagram(..) | Event::Timer(_) => {}
+                _ => {}
             }
         }
     }

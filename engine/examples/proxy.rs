@@ -55,7 +55,7 @@ impl Proxy {
                     }
                 }
                 Event::Stream(stream, _) => self.pump_both(net, stream),
-                Event::Datagram(..) | Event::Timer(_) => {}
+                _ => {}
             }
         }
     }

@@ -52,7 +52,7 @@ pub use error::{AcceptError, ReadError, Rejected, WriteError};
 pub use net::{Event, Net, Ready};
 pub use nets::{Nets, Seat};
 pub use ringway_device::Device;
-pub use ringway_shm::{Arena, Content, Duration, FlowGroup, Instant};
+pub use ringway_shm::{Arena, Content, FlowGroup, Instant};
 pub use ringway_stack::{
     BindError, Cidr, ConnectError, GroupError, ListenError, MacAddress, Readiness, Route, SocketError, TcpInfo, TcpOptions,
     UdpError, UdpInfo, UdpMessage, UdpOptions, UdpSend, UdpSendError, Urgent,

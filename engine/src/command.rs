@@ -37,6 +37,13 @@ pub struct RegionId(pub u32);
 pub type OpenDevice = Box<dyn FnOnce(&Arena) -> io::Result<Box<dyn Device>> + Send>;
 
 /// An interface to serve.
+///
+/// ```
+/// use ringway::InterfaceInfo;
+///
+/// let interface = InterfaceInfo { name: "ring0".into(), mtu: 1500, owned: true, ..InterfaceInfo::default() };
+/// assert_eq!(interface.vlan, None);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct InterfaceInfo {
     /// The kernel's name, or one that Ringway chose.
@@ -73,6 +80,7 @@ pub struct RegionRequest {
 
 /// Resources that the processes of a group need to reach the worker.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct RegionMemory {
     /// The region's name at the worker.
     pub region: RegionId,

@@ -19,6 +19,7 @@ pub enum Transport {
 
 /// Reason why a port was not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PortError {
     /// Another socket has it, or (port 0) none is free.
     InUse,

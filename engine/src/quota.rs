@@ -39,6 +39,7 @@ pub enum Standard {
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct QuotaInfo {
     /// Which one.
     pub quota: Quota,

@@ -45,6 +45,13 @@ const CAPTURE_BYTES: usize = 8 << 20;
 const CAPTURE_SNAPLEN: usize = 65_535;
 
 /// Settings that are fixed when a worker starts.
+///
+/// ```
+/// use ringway::WorkerConfig;
+///
+/// let mut config = WorkerConfig::default();
+/// config.stack.connections_max = 1_000;
+/// ```
 #[derive(Clone, Debug)]
 pub struct WorkerConfig {
     /// Name of the thread.

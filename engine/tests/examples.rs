@@ -3,9 +3,10 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use ringway::api::futures::{self, Runtime};
-use ringway::api::{Cidr, Content, Duration, Instant, MacAddress, Net, ReadError, TcpListener, TcpStream, WriteError};
+use ringway::api::{Cidr, Content, Instant, MacAddress, Net, ReadError, TcpListener, TcpStream, WriteError};
 use ringway::{InterfaceInfo, WorkerConfig};
 use ringway_device::memory::{self, Memory, MemoryOptions};
 use ringway_shm::ArenaConfig;
@@ -87,7 +88,7 @@ fn converse(client: &mut Net, hosts: &mut [Host<'_>], to: SocketAddr, request: &
             worked |= has_worked;
             due = due.into_iter().chain(next).min();
         }
-        let next = now + Duration::from_micros(20);
+        let next = now + Duration::from_micros(20).into();
         now = if worked { next } else { due.unwrap_or(next).max(next) };
     }
     panic!("{} of {} bytes were sent, {} came back", sent, request.len(), got.len());
@@ -154,12 +155,12 @@ fn the_proxy_passes_a_refusal_on() {
     let stream = TcpStream::connect(&mut client, address(0, 2, 8080)).expect("a route");
     let mut now = START;
     while stream.error(&mut client).is_none() {
-        now += Duration::from_micros(20);
+        now += Duration::from_micros(20).into();
         client.turn_at(now);
         between.turn_at(now);
         proxy.serve(&mut between);
         server.turn_at(now);
-        assert!(now < START + Duration::from_secs(1), "it is reset soon");
+        assert!(now < START + Duration::from_secs(1).into(), "it is reset soon");
     }
 }
 

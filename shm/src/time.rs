@@ -2,11 +2,12 @@
 
 use core::ops::{Add, AddAssign, Sub};
 
-/// Nanoseconds since an arbitrary start that all parties of one worker (or one simulation) share.
+/// Nanoseconds since an arbitrary start that all parties of one worker (or one simulation) share. `std::time::Instant` cannot
+/// stand here: a program can only read it from the machine, not make it, so it cannot carry virtual time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
-/// A span of time in nanoseconds.
+/// A span of time in nanoseconds: one word, where std's has two. Converts from and to std's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration(u64);
 
@@ -94,6 +95,21 @@ impl Duration {
     #[inline]
     pub const fn times(self, factor: u64) -> Duration {
         Duration(self.0.saturating_mul(factor))
+    }
+}
+
+/// Longer spans than the integer holds, some 584 years, are as long as it can be.
+impl From<core::time::Duration> for Duration {
+    #[inline]
+    fn from(span: core::time::Duration) -> Duration {
+        Duration(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Duration> for core::time::Duration {
+    #[inline]
+    fn from(span: Duration) -> core::time::Duration {
+        core::time::Duration::from_nanos(span.0)
     }
 }
 

@@ -22,7 +22,7 @@ const OPENING_MAX: usize = 1024;
 /// Time limit for opening all connections, beyond a millisecond each, and for the last replies.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Interval at which an idle run checks the time.
-const TICK: ringway_shm::Duration = ringway_shm::Duration::from_millis(5);
+const TICK: Duration = Duration::from_millis(5);
 
 /// The client with its connections.
 pub struct EmbeddedClient {

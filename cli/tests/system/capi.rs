@@ -1,16 +1,42 @@
 //! The C API: the examples of `capi`, compiled with the system's compiler, against the kernel's stack and each other.
 
 use crate::harness::*;
-use std::path::Path;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PORT: &str = "5700";
+/// While the major number is 0, each minor number is an interface of its own.
+const SONAME: &str = concat!("libringway.so.", env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
+
+/// The library beside the `ringway` command.
+fn library() -> PathBuf {
+    Path::new(RINGWAY).with_file_name("libringway.so")
+}
+
+fn output(program: &str, arguments: &[&str]) -> String {
+    let done = Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(done.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).expect("plain text")
+}
+
+/// The name by which a program asks for the library.
+fn soname() -> String {
+    let dynamic = output("readelf", &["-d", &text(&library())]);
+    let line = dynamic.lines().find(|line| line.contains("SONAME")).expect("the library has a soname");
+    line.split(['[', ']']).nth(1).expect("readelf puts it in brackets").to_owned()
+}
 
 /// Compiles an example against the library that stands beside the `ringway` command.
 fn compile(net: &Net, name: &str, libraries_beside: &[&str]) -> String {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate stands in the workspace");
-    let libraries = Path::new(RINGWAY).parent().expect("the command stands in a folder");
     let program = net.path(name);
+    let libraries = program.parent().expect("the network has a folder");
+    for link in ["libringway.so", &soname()] {
+        if !libraries.join(link).exists() {
+            symlink(library(), libraries.join(link)).expect("the folder is the network's own");
+        }
+    }
     let compiled = Command::new("cc")
         .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O2"])
         .arg("-I")
@@ -61,4 +87,59 @@ fn a_poller_works_in_a_loop_of_libuv() {
     let answers = net.untouched(Server, || net.run(Client, &["sh", "-c", &command]));
     let expected: String = (1..=50).map(|n| format!("number {n}\n")).collect();
     assert_eq!(answers.stdout, expected, "{}", answers.stderr);
+}
+
+/// The header's functions are those that the library exports, and a C++ compiler takes the header too.
+#[test]
+fn the_library_is_what_the_header_says() {
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate stands in the workspace");
+    let header = header.join("capi/include/ringway.h");
+    let declared = std::fs::read_to_string(&header).expect("the header");
+    let symbols = output("nm", &["-D", "--defined-only", &text(&library())]);
+    let exported: Vec<&str> = symbols.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    assert!(exported.contains(&"ringway_attach"), "{symbols}");
+    for name in &exported {
+        assert!(declared.contains(&format!("{name}(")), "the header lacks {name}");
+    }
+    for word in declared.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '(') {
+        let function = word.strip_suffix("(void").or(word.split_once('(').map(|(name, _)| name));
+        if let Some(name) = function.filter(|name| name.starts_with("ringway_")) {
+            assert!(exported.contains(&name), "the library lacks {name}");
+        }
+    }
+    output("c++", &["-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", &text(&header)]);
+    assert_eq!(soname(), SONAME);
+}
+
+/// `make install` gives a program all that it needs to be compiled with pkg-config and started.
+#[test]
+fn an_installed_library_is_found_by_pkg_config() {
+    let net = Net::new();
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate stands in the workspace");
+    let (root, program) = (net.path("root"), net.path("asks"));
+    let release = Path::new(RINGWAY).parent().expect("the command stands in a folder");
+    let folders = [format!("DESTDIR={}", root.display()), format!("RELEASE={}", release.display())];
+    output("make", &["-s", "-C", &text(top), "install-files", "PREFIX=/usr", &folders[0], &folders[1]]);
+    let library = format!("lib/{SONAME}");
+    for file in ["bin/ringway", "lib/ringway/libringway_preload.so", &library, "share/man/man3/ringway.3"] {
+        assert!(root.join("usr").join(file).exists(), "{file}");
+    }
+    let asked = Command::new("pkg-config")
+        .args(["--cflags", "--libs", "ringway"])
+        .env("PKG_CONFIG_SYSROOT_DIR", &root)
+        .env("PKG_CONFIG_LIBDIR", root.join("usr/lib/pkgconfig"))
+        .env("PKG_CONFIG_ALLOW_SYSTEM_CFLAGS", "1")
+        .env("PKG_CONFIG_ALLOW_SYSTEM_LIBS", "1")
+        .output()
+        .expect("pkg-config");
+    let flags = String::from_utf8(asked.stdout).expect("plain text");
+    let source = top.join("capi/examples/ask.c");
+    let compiled = Command::new("cc")
+        .args(["-D_GNU_SOURCE", "-o", &text(&program), &text(&source)])
+        .args(flags.split_whitespace())
+        .status()
+        .expect("a C compiler");
+    assert!(compiled.success(), "{flags}");
+    let started = Command::new(&program).env("LD_LIBRARY_PATH", root.join("usr/lib")).output().expect("it starts");
+    assert!(String::from_utf8_lossy(&started.stderr).contains("usage: ask"), "{started:?}");
 }

@@ -52,6 +52,18 @@ impl Returns {
 }
 
 /// Received bytes, in the frame in which they arrived. While it is held, the window stays closed by as many.
+///
+/// ```
+/// use ringway::api::{Net, TcpStream};
+///
+/// /// Takes a line from the front, in place.
+/// fn line(net: &mut Net, stream: TcpStream) -> Option<String> {
+///     let mut chunk = stream.read_chunk(net).ok()??;
+///     let end = chunk.iter().position(|&byte| byte == b'\n')?;
+///     let line = chunk.split_to(end + 1);
+///     Some(String::from_utf8_lossy(&line).into_owned())
+/// }
+/// ```
 pub struct Chunk {
     /// `None` only during `into_parts`.
     frame: Option<Frame>,
@@ -136,6 +148,17 @@ impl std::fmt::Debug for Chunk {
 /// Space in a frame that is sent as it is on commit. Dropping it sends nothing.
 ///
 /// Before it is written it shows the frame's earlier content.
+///
+/// ```
+/// use ringway::api::{Net, TcpStream, WriteError};
+///
+/// /// Writes a greeting where it leaves.
+/// fn greet(net: &mut Net, stream: TcpStream) -> Result<(), WriteError> {
+///     let mut reservation = stream.reserve(net, 6)?;
+///     reservation[..6].copy_from_slice(b"hello\n");
+///     stream.commit(net, reservation, 6).map_err(|rejected| rejected.error)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Reservation {
     frame: Frame,

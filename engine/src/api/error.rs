@@ -7,7 +7,15 @@ use std::io;
 use ringway_stack::SocketError;
 
 /// Reason why nothing was read.
+///
+/// ```
+/// use ringway::api::ReadError;
+/// use std::io;
+///
+/// assert_eq!(io::Error::from(ReadError::WouldBlock).kind(), io::ErrorKind::WouldBlock);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReadError {
     /// Nothing has arrived; an event follows when something does.
     WouldBlock,
@@ -20,7 +28,15 @@ pub enum ReadError {
 }
 
 /// Reason why nothing was written.
+///
+/// ```
+/// use ringway::api::WriteError;
+/// use std::io;
+///
+/// assert_eq!(io::Error::from(WriteError::Closed).kind(), io::ErrorKind::BrokenPipe);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WriteError {
     /// There is no space; an event follows when that changes.
     WouldBlock,
@@ -33,7 +49,15 @@ pub enum WriteError {
 }
 
 /// Reason why no connection was accepted.
+///
+/// ```
+/// use ringway::api::AcceptError;
+/// use std::io;
+///
+/// assert_eq!(io::Error::from(AcceptError::WouldBlock).kind(), io::ErrorKind::WouldBlock);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AcceptError {
     /// None is waiting; an event follows when one is.
     WouldBlock,
@@ -42,7 +66,17 @@ pub enum AcceptError {
 }
 
 /// Item that a call refused.
+///
+/// ```
+/// use ringway::api::{Chunk, Net, TcpStream};
+///
+/// /// Passes a chunk on; returns it when there is no space.
+/// fn pass(net: &mut Net, to: TcpStream, chunk: Chunk) -> Option<Chunk> {
+///     to.write_chunk(net, chunk).err().map(|rejected| rejected.item)
+/// }
+/// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Rejected<T> {
     /// The reason.
     pub error: WriteError,

@@ -52,6 +52,18 @@ struct Shared {
 }
 
 /// A [`Net`] that wakes tasks; clones are the same runtime.
+///
+/// ```
+/// use ringway::WorkerConfig;
+/// use ringway::api::Net;
+/// use ringway::api::futures::Runtime;
+/// use std::time::Duration;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let runtime = Runtime::new(Net::new(WorkerConfig::default())?);
+/// runtime.block_on(runtime.sleep(Duration::from_millis(1)))?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Runtime {
     shared: Rc<Shared>,

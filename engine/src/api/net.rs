@@ -6,9 +6,10 @@
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use ringway_device::Device;
-use ringway_shm::{Arena, Duration, Instant};
+use ringway_shm::{Arena, Instant};
 use ringway_stack::{Cidr, Route, Stack};
 
 use super::nets::Member;
@@ -28,7 +29,19 @@ const TURN_BESIDE_SMALL_BYTES: u32 = 320 << 10;
 
 /// Operations that a stream or a datagram socket can do without blocking. Levels, as of the moment when the event was
 /// taken.
+///
+/// ```
+/// use ringway::api::{Net, Ready, TcpStream};
+///
+/// fn on_stream(net: &mut Net, stream: TcpStream, ready: Ready) {
+///     if ready.failed {
+///         eprintln!("{:?}", stream.error(net));
+///         stream.close(net);
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ready {
     /// A read would not block: there are bytes, the end of the stream or an error.
     pub readable: bool,
@@ -48,7 +61,21 @@ pub struct Ready {
 ///
 /// Events report changes: an application that leaves data unread gets another event when more arrives, or calls
 /// [`TcpStream::again`].
+///
+/// ```
+/// use ringway::api::{Event, Net};
+///
+/// fn serve(net: &mut Net, event: Event) {
+///     match event {
+///         Event::Listener(listener) => while listener.accept(net).is_ok() {},
+///         Event::Stream(stream, ready) if ready.peer_closed => stream.close(net),
+///         // Later versions may have other events.
+///         _ => {}
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// Connections can be accepted.
     Listener(TcpListener),
@@ -65,6 +92,21 @@ pub enum Event {
 /// In an event loop of the program's own (epoll, mio, tokio) the descriptor of [`AsFd`] stands for all of it: the program runs
 /// [`turn`](Net::turn) and takes the events until a turn finds nothing to do, calls [`arm`](Net::arm), and waits until the descriptor is
 /// readable. It stays the worker's: it must not be read, written or changed.
+///
+/// ```
+/// use ringway::WorkerConfig;
+/// use ringway::api::{Event, Instant, Net};
+/// use std::time::Duration;
+///
+/// # fn main() -> std::io::Result<()> {
+/// // In virtual time; `Net::new` and `turn` use the machine's clock.
+/// let start = Instant::from_millis(1);
+/// let mut net = Net::new_at(start, WorkerConfig::default())?;
+/// net.after(Duration::from_millis(5), 7);
+/// net.turn_at(start + Duration::from_millis(5).into());
+/// assert_eq!(net.next_event(), Some(Event::Timer(7)));
+/// # Ok(()) }
+/// ```
 pub struct Net {
     pub(super) worker: Worker,
     handle: WorkerHandle,
@@ -210,13 +252,14 @@ impl Net {
 
     /// Starts a timer that fires `token` once, `delay` from now.
     pub fn after(&mut self, delay: Duration, token: u64) -> TimerId {
-        let due = self.now() + delay;
+        let due = self.now() + delay.into();
         self.worker.native.timers.start(due, None, token)
     }
 
     /// Starts a timer that fires `token` every `period`, first one period from now. With a period of zero it fires
     /// once.
     pub fn every(&mut self, period: Duration, token: u64) -> TimerId {
+        let period = period.into();
         let due = self.now() + period;
         self.worker.native.timers.start(due, Some(period), token)
     }

@@ -28,9 +28,33 @@ use crate::command::InterfaceInfo;
 use crate::worker::WorkerConfig;
 
 /// Makes the seats of workers.
+///
+/// ```
+/// use ringway::WorkerConfig;
+/// use ringway::api::{Cidr, Nets};
+///
+/// /// Serves one address with two threads.
+/// fn serve(interface: &str, address: Cidr) -> std::io::Result<()> {
+///     for seat in Nets::packet(&WorkerConfig::default(), 2, interface, address)? {
+///         std::thread::spawn(move || {
+///             let mut net = seat.open()?;
+///             net.run(|_net, event| println!("{event:?}"))
+///         });
+///     }
+///     Ok(())
+/// }
+/// ```
 pub struct Nets;
 
 /// The seat of one worker; it is moved to the worker's thread and opened there.
+///
+/// ```
+/// use ringway::api::Seat;
+///
+/// fn names(seats: &[Seat]) -> Vec<String> {
+///     seats.iter().map(|seat| format!("worker {}", seat.worker())).collect()
+/// }
+/// ```
 pub struct Seat {
     config: WorkerConfig,
     way: Way,

@@ -25,10 +25,36 @@ use crate::core::Core;
 const BACKLOG: u32 = 1024;
 
 /// A listening socket. The value is a copied number: the socket lives in the [`Net`] until it is closed.
+///
+/// ```
+/// use ringway::WorkerConfig;
+/// use ringway::api::{AcceptError, Net, TcpListener};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut net = Net::new(WorkerConfig::default())?;
+/// let listener = TcpListener::bind(&mut net, "0.0.0.0:7".parse()?)?;
+/// assert_eq!(listener.accept(&mut net), Err(AcceptError::WouldBlock));
+/// listener.close(&mut net);
+/// assert_eq!(listener.accept(&mut net), Err(AcceptError::NotOpen));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TcpListener(pub(super) Handle);
 
 /// A connection. The value is a copied number: the socket lives in the [`Net`] until it is closed.
+///
+/// ```
+/// use ringway::api::{Net, TcpStream};
+///
+/// /// Reads what has arrived, without waiting.
+/// fn read_all(net: &mut Net, stream: TcpStream) -> Vec<u8> {
+///     let (mut all, mut buffer) = (Vec::new(), [0; 2048]);
+///     while let Ok(count @ 1..) = stream.read(net, &mut buffer) {
+///         all.extend(&buffer[..count]);
+///     }
+///     all
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TcpStream(pub(super) Handle);
 

@@ -8,6 +8,19 @@ use std::collections::{BTreeSet, VecDeque};
 use ringway_shm::{Duration, Instant};
 
 /// Names a timer until it has fired (if periodic, for ever) or was stopped.
+///
+/// ```
+/// use ringway::WorkerConfig;
+/// use ringway::api::Net;
+/// use std::time::Duration;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let mut net = Net::new(WorkerConfig::default())?;
+/// let timer = net.every(Duration::from_secs(1), 0);
+/// assert!(net.cancel(timer));
+/// assert!(!net.cancel(timer), "it was stopped before");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimerId {
     index: u32,

@@ -22,6 +22,17 @@ use super::sockets::{Handle, Kind, News, Sockets};
 use super::tcp::{from_stack, to_stack};
 
 /// A UDP socket. The value is a copied number: the socket lives in the [`Net`] until it is closed.
+///
+/// ```
+/// use ringway::WorkerConfig;
+/// use ringway::api::{Net, ReadError, UdpSocket};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut net = Net::new(WorkerConfig::default())?;
+/// let socket = UdpSocket::bind(&mut net, "0.0.0.0:53".parse()?)?;
+/// assert_eq!(socket.recv_from(&mut net, &mut [0; 512]), Err(ReadError::WouldBlock));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UdpSocket(pub(super) Handle);
 
@@ -276,6 +287,19 @@ impl UdpSocket {
 
 /// A received datagram (with `coalesce`, several of one flow and size), in the frames in which it arrived. A socket of
 /// which many are held receives no more.
+///
+/// ```
+/// use ringway::api::{Net, UdpSocket};
+///
+/// /// Sends each datagram back.
+/// fn reflect(net: &mut Net, socket: UdpSocket) {
+///     while let Ok(datagram) = socket.recv_chunk(net) {
+///         if socket.send_to(net, &datagram.bytes(), datagram.from()).is_err() {
+///             break;
+///         }
+///     }
+/// }
+/// ```
 pub struct Datagram {
     message: UdpMessage,
     first: Option<Frame>,

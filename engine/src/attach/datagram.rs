@@ -307,6 +307,23 @@ pub(super) fn apply(options: &mut UdpOptions, option: SocketOption, value: u32) 
     true
 }
 
+/// The value that [`apply`] has stored; `None` for options that are not of datagrams.
+pub(super) fn value_of(options: &UdpOptions, option: SocketOption) -> Option<u32> {
+    Some(match option {
+        SocketOption::ReuseAddress => options.reuse_address.into(),
+        SocketOption::ReusePort => options.reuse_port.into(),
+        SocketOption::Broadcast => options.broadcast.into(),
+        SocketOption::NoChecksum => options.no_checksum.into(),
+        SocketOption::Coalesce => options.coalesce.into(),
+        SocketOption::TypeOfService => options.type_of_service.into(),
+        SocketOption::ReceiveBuffer => options.receive_buffer_bytes,
+        SocketOption::SendBuffer => options.send_buffer_bytes,
+        SocketOption::TimeToLive => options.time_to_live.into(),
+        SocketOption::SegmentSize => options.segment_size.into(),
+        _ => return None,
+    })
+}
+
 fn envelope_of(message: &UdpMessage, core: &Core) -> Envelope {
     Envelope {
         len: message.len as usize,

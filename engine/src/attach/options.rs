@@ -1,13 +1,14 @@
 //! Socket options: from the channel's numbers to the stack's types.
 
 use ringway_shm::Duration;
-use ringway_shm::channel::{ControlAnswer, Failure, SlotIndex, SocketOption};
+use ringway_shm::channel::{ControlAnswer, Failure, Request, SlotIndex, SocketOption};
 use ringway_stack::{CongestionControl, FastOpenKeys, PathMtuDiscovery, TcpOptions};
 
 use super::datagram;
 use super::region::Region;
-use super::socket::Kind;
+use super::socket::{Kind, Socket};
 use crate::core::Core;
+use crate::metrics::Work;
 
 impl Region {
     pub(super) fn set_option(&mut self, slot: SlotIndex, option: SocketOption, value: u32, core: &mut Core) -> ControlAnswer {
@@ -41,6 +42,18 @@ impl Region {
             self.open_limits(slot);
         }
         ControlAnswer::Done
+    }
+
+    /// Answers with an option's value; options that cannot be read have none.
+    pub(super) fn option(&mut self, request: &Request, option: SocketOption, core: &mut Core) {
+        match self.sockets.get(request.slot.index).and_then(|socket| value_of(socket, option)) {
+            None => self.channel.answer(request, ControlAnswer::NotOurs),
+            Some(value) => {
+                if !self.channel.answer_with_bytes(request, &value.to_le_bytes()) {
+                    core.metrics.add(Work::RefusedSockets, 1);
+                }
+            }
+        }
     }
 
     /// Sets TCP_FASTOPEN_KEY: one key replaces all earlier ones; a backup is added to it.
@@ -140,4 +153,41 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
         | SocketOption::Coalesce => {}
     }
     true
+}
+
+/// The value that [`apply`] has stored; 0 where none was set and the stack's default holds. `None`: not to be read.
+fn value_of(socket: &Socket, option: SocketOption) -> Option<u32> {
+    if socket.kind == Kind::Datagram
+        && let Some(value) = datagram::value_of(&socket.datagrams.options, option)
+    {
+        return Some(value);
+    }
+    let options = &socket.options;
+    let seconds = |time: Duration| u32::try_from(time.as_millis() / 1_000).unwrap_or(u32::MAX);
+    Some(match option {
+        SocketOption::NoDelay => options.no_delay.into(),
+        SocketOption::Cork => options.cork.into(),
+        SocketOption::KeepAlive => options.keepalive.into(),
+        SocketOption::KeepIdle => seconds(options.keepalive_idle),
+        SocketOption::KeepInterval => seconds(options.keepalive_interval),
+        SocketOption::KeepCount => options.keepalive_probes.into(),
+        SocketOption::UserTimeout => u32::try_from(options.user_timeout.as_millis()).unwrap_or(u32::MAX),
+        SocketOption::ReceiveBuffer => options.receive_buffer_bytes,
+        SocketOption::SendBuffer => options.send_buffer_bytes,
+        SocketOption::MaxSegment => options.maximum_segment_size.into(),
+        SocketOption::QuickAck => options.quick_ack.unwrap_or(false).into(),
+        SocketOption::Congestion => {
+            let position = CongestionControl::ALL.iter().position(|&algorithm| algorithm == options.congestion_control);
+            position? as u32
+        }
+        SocketOption::PacingRate if options.pacing_rate_max == 0 => u32::MAX,
+        SocketOption::PacingRate => u32::try_from(options.pacing_rate_max).unwrap_or(u32::MAX),
+        SocketOption::TypeOfService => options.type_of_service.into(),
+        SocketOption::TimeToLive => options.time_to_live.into(),
+        SocketOption::NotSentLowWater => options.not_sent_low_water,
+        SocketOption::SynCount => options.syn_retries.into(),
+        SocketOption::WindowClamp => options.window_clamp,
+        SocketOption::ReusePort => options.reuse_port.into(),
+        _ => return None,
+    })
 }

@@ -67,6 +67,7 @@ impl Region {
                 let answer = self.set_option(slot, option, value, core);
                 self.channel.answer(request, answer);
             }
+            Operation::Option { option } => self.option(request, option, core),
             Operation::FastOpenKey { key, backup } => self.set_fast_open_key(slot, key, backup, core),
             Operation::Info => self.info(request, core),
             Operation::Urgent { position } => self.send_urgent(slot, position, core),

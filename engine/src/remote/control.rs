@@ -32,6 +32,17 @@ impl Session {
         self.command(slot, Operation::SetOption { option, value }, Errno::NOPROTOOPT)
     }
 
+    /// Reads an option.
+    pub(super) fn option(&self, slot: SlotRef, option: SocketOption) -> io::Result<u32> {
+        let mut bytes = [0; 4];
+        match self.request(slot, Operation::Option { option }, &mut bytes)? {
+            ControlResult::Bytes(4) => Ok(u32::from_le_bytes(bytes)),
+            ControlResult::Bytes(_) => Err(Errno::PROTO.into()),
+            ControlResult::Answer(ControlAnswer::Failed(failure)) => Err(error_of(failure)),
+            ControlResult::Answer(_) => Err(Errno::NOPROTOOPT.into()),
+        }
+    }
+
     /// The worker's information on a connection.
     pub(super) fn info(&self, slot: SlotRef) -> io::Result<InfoRecord> {
         let mut bytes = [0; InfoRecord::BYTES];

@@ -15,6 +15,20 @@ use super::session::Session;
 use super::stream::{receive_error, send_error};
 
 /// A UDP socket. Datagrams that arrive over interfaces of the kernel are dropped.
+///
+/// ```
+/// use ringway::remote::Session;
+///
+/// fn reflect(session: &Session) -> std::io::Result<()> {
+///     let socket = session.bind_udp("0.0.0.0:7".parse().expect("an address"))?;
+///     let mut buffer = [0; 2048];
+///     loop {
+///         if let (count, Some(peer)) = socket.recv_from(&mut buffer)? {
+///             socket.send_to(&buffer[..count], peer)?;
+///         }
+///     }
+/// }
+/// ```
 pub struct UdpSocket {
     pub(super) session: Session,
     pub(super) slot: SlotRef,
@@ -66,6 +80,14 @@ impl UdpSocket {
     /// EINVAL, ENOPROTOOPT.
     pub fn set_option(&self, option: SocketOption, value: u32) -> io::Result<()> {
         self.session.set_option(self.slot, option, value)
+    }
+
+    /// Reads an option; 0 where none was set and the stack's default holds.
+    ///
+    /// # Errors
+    /// ENOPROTOOPT if it can only be set.
+    pub fn option(&self, option: SocketOption) -> io::Result<u32> {
+        self.session.option(self.slot, option)
     }
 
     /// Sends one datagram.

@@ -137,6 +137,18 @@ impl Shared {
 }
 
 /// Future that ends at its time; see [`Session::sleep`].
+///
+/// ```
+/// use ringway::remote::Session;
+/// use std::time::Duration;
+///
+/// async fn beat(session: Session) {
+///     loop {
+///         session.sleep(Duration::from_secs(1)).await;
+///         println!("a second has passed");
+///     }
+/// }
+/// ```
 pub struct Sleep {
     session: Session,
     at: Instant,

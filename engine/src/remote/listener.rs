@@ -14,6 +14,19 @@ use super::session::{Session, error_of, gone};
 use super::stream::Stream;
 
 /// A served port. Dropping it resets the connections that were not accepted.
+///
+/// ```
+/// use ringway::remote::Session;
+/// use std::io::Write;
+///
+/// fn greet(session: &Session) -> std::io::Result<()> {
+///     let listener = session.listen("[::]:7".parse().expect("an address"), 128)?;
+///     loop {
+///         let (stream, _peer) = listener.accept()?;
+///         (&stream).write_all(b"hello\n")?;
+///     }
+/// }
+/// ```
 pub struct Listener {
     pub(super) session: Session,
     pub(super) slot: SlotRef,

@@ -18,6 +18,13 @@ use super::{Listener, UdpSocket};
 use crate::clock;
 
 /// Conditions to wait for. Errors and hang-ups are always reported.
+///
+/// ```
+/// use ringway::remote::Interest;
+///
+/// let to_read = Interest { readable: true, writable: false };
+/// assert!(!to_read.writable);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
     /// Bytes, connections, datagrams, or the end of the stream.
@@ -40,7 +47,17 @@ impl Interest {
 }
 
 /// A source that is ready.
+///
+/// ```
+/// use ringway::remote::Event;
+///
+/// /// The tokens of sources that can be read.
+/// fn readable(events: &[Event]) -> Vec<u64> {
+///     events.iter().filter(|event| event.readiness.readable).map(|event| event.token).collect()
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Event {
     /// Token under which the source was added.
     pub token: u64,
@@ -49,6 +66,14 @@ pub struct Event {
 }
 
 /// An object that can be waited for.
+///
+/// ```
+/// use ringway::remote::{Interest, Poller, Source};
+///
+/// fn watch(poller: &Poller, source: &impl Source, token: u64) {
+///     poller.add(source, token, Interest { readable: true, writable: true });
+/// }
+/// ```
 pub trait Source {
     #[doc(hidden)]
     fn parts(&self) -> Parts;
@@ -85,6 +110,24 @@ impl Source for UdpSocket {
 /// In an event loop of the program's own (epoll, mio, tokio) the descriptor of [`AsFd`] stands for all sources: it is readable until
 /// [`try_wait`](Poller::try_wait) has returned no event, and may be so once more without one. It stays the poller's: it must not
 /// be read, written or changed.
+///
+/// ```
+/// use ringway::remote::{Interest, Poller, Session, Stream};
+/// use std::time::Duration;
+///
+/// fn wait_for_two(session: &Session, streams: [&Stream; 2]) -> std::io::Result<()> {
+///     let poller = Poller::new(session)?;
+///     for (token, stream) in streams.into_iter().enumerate() {
+///         poller.add(stream, token as u64, Interest { readable: true, writable: false });
+///     }
+///     let mut events = Vec::new();
+///     poller.wait(&mut events, Some(Duration::from_secs(1)))?;
+///     for event in &events {
+///         println!("{}: {:?}", event.token, event.readiness);
+///     }
+///     Ok(())
+/// }
+/// ```
 pub struct Poller {
     session: Session,
     waiter: Waiter,

@@ -16,6 +16,16 @@ use super::{Listener, Stream, UdpSocket};
 
 /// An attachment to a service, which makes sockets. Clones are cheap and share the attachment, which ends with the last
 /// clone and the last of their sockets.
+///
+/// ```no_run
+/// use ringway::remote::Session;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let session = Session::attach("/run/ringway/ringway.sock".as_ref())?;
+/// let stream = session.connect("10.0.0.1:7".parse().expect("an address"))?;
+/// println!("from {}", stream.local_addr());
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Session(pub(super) Arc<Shared>);
 

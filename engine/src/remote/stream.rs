@@ -19,6 +19,19 @@ use super::wait::{deadline, lock};
 
 /// A TCP connection. Dropping it closes it: written data is still sent, unless received bytes are unread, which resets
 /// it as in the kernel.
+///
+/// ```
+/// use ringway::remote::{SocketOption, Stream};
+/// use std::io::{Read, Write};
+///
+/// fn ask(stream: &mut Stream, question: &[u8]) -> std::io::Result<String> {
+///     stream.set_option(SocketOption::NoDelay, 1)?;
+///     stream.write_all(question)?;
+///     let mut answer = String::new();
+///     stream.read_to_string(&mut answer)?;
+///     Ok(answer)
+/// }
+/// ```
 pub struct Stream {
     pub(super) session: Session,
     pub(super) slot: SlotRef,
@@ -35,18 +48,64 @@ struct Timeouts {
 }
 
 /// Received bytes, in place. Dropping it gives them back, and only then the window opens by as many.
+///
+/// ```
+/// use ringway::remote::Stream;
+///
+/// /// Counts the bytes up to the end of the stream, without a copy.
+/// fn count(stream: &Stream) -> std::io::Result<usize> {
+///     let mut total = 0;
+///     while let Some(chunk) = stream.read_chunk()? {
+///         total += chunk.len();
+///     }
+///     Ok(total)
+/// }
+/// ```
 pub struct Chunk<'a> {
     lent: Lent<'a>,
     account: Account<'a>,
 }
 
 /// A chunk without its borrow ([`Chunk::hold`]); its stream takes it back.
+///
+/// ```
+/// use ringway::remote::{Held, Stream};
+///
+/// /// Keeps a chunk beside its stream.
+/// fn keep(stream: &Stream) -> std::io::Result<Option<Held>> {
+///     Ok(stream.read_chunk()?.map(|chunk| chunk.hold()))
+/// }
+///
+/// fn print(stream: &Stream, held: Held) {
+///     println!("{:?}", stream.bytes(&held));
+///     stream.give_back(held);
+/// }
+/// ```
 pub struct Held(Loan);
 
 /// Space for bytes to send, in place. [`commit`](Room::commit) sends the written bytes; dropping it sends nothing.
+///
+/// ```
+/// use ringway::remote::Stream;
+///
+/// fn greet(stream: &Stream) -> std::io::Result<()> {
+///     let mut room = stream.reserve(6)?;
+///     room[..6].copy_from_slice(b"hello\n");
+///     room.commit(6)
+/// }
+/// ```
 pub struct Room<'a>(Reserved<'a>);
 
 /// A [`Room`] without its borrow ([`Room::hold`]); its stream sends it or takes it back.
+///
+/// ```
+/// use ringway::remote::{HeldRoom, Stream};
+///
+/// fn send(stream: &Stream, mut held: HeldRoom, byte: u8) -> std::io::Result<()> {
+///     stream.room_bytes(&mut held)[0] = byte;
+///     stream.commit(held, 1)
+/// }
+/// ```
 pub struct HeldRoom(Reservation);
 
 /// Counts the bytes of a chunk as lent while it lives.
@@ -132,6 +191,14 @@ impl Stream {
     /// EINVAL, ENOPROTOOPT.
     pub fn set_option(&self, option: SocketOption, value: u32) -> io::Result<()> {
         self.session.set_option(self.slot, option, value)
+    }
+
+    /// Reads an option; 0 where none was set and the stack's default holds.
+    ///
+    /// # Errors
+    /// ENOPROTOOPT if it can only be set.
+    pub fn option(&self, option: SocketOption) -> io::Result<u32> {
+        self.session.option(self.slot, option)
     }
 
     /// The stack's information on the connection, as by TCP_INFO.

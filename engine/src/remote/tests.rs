@@ -94,6 +94,33 @@ fn chunks_and_rooms_carry_every_byte_without_a_buffer_of_the_program() {
 }
 
 #[test]
+fn an_option_reads_as_it_was_set() {
+    let house = House::new();
+    let (near, _far) = pair(&house);
+    assert_eq!(near.option(SocketOption::NoDelay).expect("it is connected"), 0);
+    let settings = [
+        (SocketOption::NoDelay, 1),
+        (SocketOption::KeepIdle, 77),
+        (SocketOption::UserTimeout, 90_001),
+        (SocketOption::ReceiveBuffer, 30_000),
+        (SocketOption::Congestion, 2),
+        (SocketOption::PacingRate, 5_000_000),
+        (SocketOption::TimeToLive, 9),
+    ];
+    for (option, value) in settings {
+        near.set_option(option, value).expect("it is connected");
+    }
+    for (option, value) in settings {
+        assert_eq!(near.option(option).expect("it is connected"), value, "{option:?}");
+    }
+    let refused = near.option(SocketOption::ReadShut).expect_err("it can only be set");
+    assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::NOPROTOOPT.raw_os_error()));
+    let datagrams = house.session().bind_udp("0.0.0.0:0".parse().expect("an address")).expect("a port is free");
+    datagrams.set_option(SocketOption::SegmentSize, 1_200).expect("it is open");
+    assert_eq!(datagrams.option(SocketOption::SegmentSize).expect("it is open"), 1_200);
+}
+
+#[test]
 fn a_program_that_keeps_its_chunks_stops_its_own_peer_only() {
     let house = House::new();
     let ((near, far), (other, beside)) = (pair(&house), pair(&house));

@@ -192,6 +192,11 @@ pub enum Operation {
         /// To what.
         value: u32,
     },
+    /// Read an option; the answer carries the four bytes of its value, little-endian.
+    Option {
+        /// Which.
+        option: SocketOption,
+    },
     /// What is written to the slot up to here is urgent (MSG_OOB).
     Urgent {
         /// Bytes ever written, up to and with the urgent one, modulo 2^32.
@@ -252,6 +257,7 @@ impl Request {
             Operation::Urgent { position } => (16, 0, position, NO_ADDRESS),
             Operation::Owns { local } => (17, local.port(), 0, local),
             Operation::FastOpenKey { key, backup } => (18, 0, backup.into(), SocketAddr::new(IpAddr::V6(key.into()), 0)),
+            Operation::Option { option } => (19, option as u16, 0, NO_ADDRESS),
         };
         let ip = wide(address.ip());
         [
@@ -287,6 +293,7 @@ impl Request {
             16 => Operation::Urgent { position: argument },
             17 => Operation::Owns { local: address },
             18 => Operation::FastOpenKey { key: wide(ip).to_be_bytes(), backup: argument != 0 },
+            19 => Operation::Option { option: SocketOption::from_number(port)? },
             _ => return None,
         };
         let slot = SlotRef { index: (words[0] >> 32) as u32, generation: words[1] as u32 };

@@ -84,7 +84,7 @@ fn address(round: &mut Round) -> SocketAddr {
 fn operation(round: &mut Round) -> Operation {
     let (place, word) = (address(round), round.word() as u32);
     let chance = round.random.number();
-    match chance % 18 {
+    match chance % 19 {
         0 => Operation::Listen { local: place, backlog: word, dual_stack: word.is_multiple_of(2) },
         1 | 2 => Operation::Connect { remote: place },
         3 => Operation::Datagram { local: place, dual_stack: word.is_multiple_of(2) },
@@ -101,6 +101,7 @@ fn operation(round: &mut Round) -> Operation {
         14 => Operation::Info,
         15 => Operation::Forked { process: word % 512, pid: (chance >> 32) as u32 },
         16 => Operation::FastOpenKey { key: [word as u8; 16], backup: word.is_multiple_of(2) },
+        17 => Operation::Option { option: OPTIONS[(chance >> 8) as usize % OPTIONS.len()] },
         _ => Operation::Reclaim,
     }
 }

@@ -18,6 +18,7 @@ use crate::timer;
 
 /// Contents of `TCP_INFO`, in Linux's terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TcpInfo {
     /// State.
     pub state: State,

@@ -22,6 +22,7 @@ use super::socket::Socket;
 
 /// A received message: one datagram, or (when the socket coalesces) several of one flow and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UdpMessage {
     /// The sender.
     pub from: SocketAddress,

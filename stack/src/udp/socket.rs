@@ -54,6 +54,7 @@ pub(crate) struct Socket {
 
 /// Information on a UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UdpInfo {
     /// Address given to `udp_bind`, with the chosen port.
     pub bound: SocketAddress,

@@ -132,6 +132,18 @@ impl Tasks {
 }
 
 /// The result of a spawned task. Dropping it does not stop the task.
+///
+/// ```
+/// use ringway::WorkerConfig;
+/// use ringway::api::Net;
+/// use ringway::api::futures::Runtime;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let runtime = Runtime::new(Net::new(WorkerConfig::default())?);
+/// let task = runtime.spawn_local(async { 6 * 7 });
+/// assert_eq!(runtime.block_on(task)?, 42);
+/// # Ok(()) }
+/// ```
 pub struct JoinHandle<T> {
     state: Rc<RefCell<Joined<T>>>,
 }

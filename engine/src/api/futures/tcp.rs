@@ -15,12 +15,36 @@ use crate::api::{
 };
 
 /// A listening socket; dropping it closes it.
+///
+/// ```
+/// use ringway::api::futures::{Runtime, TcpListener};
+///
+/// async fn serve(runtime: Runtime) -> Result<(), Box<dyn std::error::Error>> {
+///     let listener = TcpListener::bind(&runtime, "0.0.0.0:7".parse()?)?;
+///     loop {
+///         let stream = listener.accept().await?;
+///         runtime.spawn_local(async move { stream.write_all(b"hello\n").await });
+///     }
+/// }
+/// ```
 pub struct TcpListener {
     runtime: Runtime,
     listener: api::TcpListener,
 }
 
 /// A connection; dropping it closes it: written data is still sent.
+///
+/// ```
+/// use ringway::api::futures::TcpStream;
+///
+/// /// Sends everything back, without a copy.
+/// async fn echo(stream: TcpStream) -> Result<(), Box<dyn std::error::Error>> {
+///     while let Some(chunk) = stream.read_chunk().await? {
+///         stream.write_chunk(chunk).await?;
+///     }
+///     Ok(())
+/// }
+/// ```
 pub struct TcpStream {
     runtime: Runtime,
     stream: api::TcpStream,

@@ -4,8 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-
-use ringway_shm::Duration;
+use std::time::Duration;
 
 use super::Runtime;
 use crate::api::TimerId;
@@ -56,6 +55,18 @@ impl Sleepers {
 }
 
 /// A future that ends after a duration. Dropping it stops its timer.
+///
+/// ```
+/// use ringway::api::futures::Runtime;
+/// use std::time::Duration;
+///
+/// async fn beat(runtime: Runtime) {
+///     loop {
+///         runtime.sleep(Duration::from_secs(1)).await;
+///         println!("a second has passed");
+///     }
+/// }
+/// ```
 pub struct Sleep {
     runtime: Runtime,
     duration: Duration,
@@ -105,12 +116,28 @@ impl Drop for Sleep {
 }
 
 /// A future with a limit; see [`Runtime::timeout`].
+///
+/// ```
+/// use ringway::api::futures::{Runtime, TcpStream};
+/// use std::time::Duration;
+///
+/// async fn read(runtime: &Runtime, stream: &TcpStream, buffer: &mut [u8]) -> std::io::Result<usize> {
+///     let limited = runtime.timeout(Duration::from_secs(5), stream.read(buffer));
+///     Ok(limited.await.map_err(|_| std::io::ErrorKind::TimedOut)??)
+/// }
+/// ```
 pub struct Timeout<F> {
     future: Pin<Box<F>>,
     sleep: Sleep,
 }
 
 /// The limit has passed first.
+///
+/// ```
+/// use ringway::api::futures::Elapsed;
+///
+/// assert_eq!(Elapsed.to_string(), "the time limit has passed");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 

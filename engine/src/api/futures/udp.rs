@@ -6,6 +6,18 @@ use super::{Direction, Runtime};
 use crate::api::{self, BindError, Datagram, Net, ReadError, UdpOptions, UdpSendError};
 
 /// A UDP socket; dropping it closes it.
+///
+/// ```
+/// use ringway::api::futures::{Runtime, UdpSocket};
+///
+/// async fn reflect(runtime: Runtime) -> Result<(), Box<dyn std::error::Error>> {
+///     let socket = UdpSocket::bind(&runtime, "0.0.0.0:7".parse()?)?;
+///     loop {
+///         let datagram = socket.recv_chunk().await?;
+///         socket.send_to(&datagram.bytes(), datagram.from()).await?;
+///     }
+/// }
+/// ```
 pub struct UdpSocket {
     runtime: Runtime,
     socket: api::UdpSocket,

@@ -138,7 +138,7 @@ fn futures_that_are_dropped_lose_nothing() {
     let listener = TcpListener::bind(&server, address(SERVER, 7)).expect("free");
     let runtime = server.clone();
     let got = server.spawn_local(async move {
-        let ms = Duration::from_millis;
+        let ms = std::time::Duration::from_millis;
         assert!(matches!(runtime.timeout(ms(5), listener.accept()).await, Err(Elapsed)));
         let stream = listener.accept().await.expect("one comes");
         let (mut tries, mut got, mut buffer) = (0, Vec::new(), [0; 3]);
@@ -154,10 +154,10 @@ fn futures_that_are_dropped_lose_nothing() {
     });
     let runtime = client.clone();
     client.spawn_local(async move {
-        runtime.sleep(Duration::from_millis(10)).await;
+        runtime.sleep(std::time::Duration::from_millis(10)).await;
         let stream = TcpStream::connect(&runtime, address(SERVER, 7)).await.expect("it listens");
         for part in [b"abc", b"def"] {
-            runtime.sleep(Duration::from_millis(10)).await;
+            runtime.sleep(std::time::Duration::from_millis(10)).await;
             stream.write_all(part).await.expect("it is open");
         }
         stream.read(&mut [0; 1]).await.ok();

@@ -86,7 +86,7 @@ fn due_statistics_do_not_keep_a_program_awake() {
     TcpStream::connect(&mut nets[1], address(0, 80)).expect("a route");
     nets[0].turn();
     // Longer than the statistics' interval.
-    nets[0].after(ringway_shm::Duration::from_millis(400), 7);
+    nets[0].after(std::time::Duration::from_millis(400), 7);
     let passes = run(&mut nets, |host, net, event| {
         if event == Event::Listener(listener) {
             listener.accept(net).expect("the event says so");
@@ -103,7 +103,7 @@ fn timers_and_other_threads_wake() {
     let (left, right) = wire::wire(CAPACITY).expect("memory");
     let mut nets = [open(1, 0, left), open(2, 1, right)];
     nets[0].turn();
-    nets[0].after(ringway_shm::Duration::from_millis(30), 7);
+    nets[0].after(std::time::Duration::from_millis(30), 7);
     run(&mut nets, |host, _, event| host == 0 && event == Event::Timer(7));
     while nets[0].turn() {}
     while nets[0].arm().expect("epoll works") {

@@ -195,7 +195,7 @@ fn queues_and_urgent_data_can_be_asked_for() {
 fn a_run_ends_when_it_is_stopped() {
     let [mut net, mut other] = Pair::new().nets;
     let mut heard = Vec::new();
-    net.after(Duration::ZERO, 5);
+    net.after(std::time::Duration::ZERO, 5);
     net.run(|net, event| {
         heard.push(event);
         net.stop();

@@ -12,10 +12,10 @@ fn timers_fire_in_order_and_keep_their_beat() {
     let start = pair.now;
     pair.nets[0].turn_at(start);
     let net = &mut pair.nets[0];
-    net.after(Duration::from_millis(3), 3);
-    net.after(Duration::from_millis(1), 1);
-    let stopped = net.after(Duration::from_millis(2), 2);
-    let beat = net.every(Duration::from_millis(10), 10);
+    net.after(std::time::Duration::from_millis(3), 3);
+    net.after(std::time::Duration::from_millis(1), 1);
+    let stopped = net.after(std::time::Duration::from_millis(2), 2);
+    let beat = net.every(std::time::Duration::from_millis(10), 10);
     assert!(net.cancel(stopped));
     assert!(!net.cancel(stopped), "it is stopped already");
     assert_eq!(net.poll_timeout(), Some(start + Duration::from_millis(1)));

@@ -31,7 +31,8 @@ fn what_is_written_is_read() {
         Operation::Owns { local: address },
     ];
     let options = SocketOption::ALL.map(|option| Operation::SetOption { option, value: u32::MAX });
-    for operation in operations.into_iter().chain(options) {
+    let read = SocketOption::ALL.map(|option| Operation::Option { option });
+    for operation in operations.into_iter().chain(options).chain(read) {
         let request = Request { slot: SlotRef { index: 65_535, generation: 7 }, sequence: 200, operation };
         assert_eq!(Request::decode(request.encode()), Some(request));
     }
@@ -42,4 +43,5 @@ fn unknown_operations_and_options_are_nothing() {
     assert_eq!(Request::decode([0; 4]), None);
     assert_eq!(Request::decode([99, 0, 0, 0]), None);
     assert_eq!(Request::decode([8 | 999 << 16, 0, 0, 0]), None);
+    assert_eq!(Request::decode([19 | 999 << 16, 0, 0, 0]), None);
 }
