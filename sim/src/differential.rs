@@ -50,14 +50,16 @@ pub struct Compared {
 }
 
 /// Address family of the calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Family {
     /// The family that the seed draws.
     #[default]
     Drawn,
     /// IPv4.
+    #[value(name = "4")]
     Ipv4,
     /// IPv6.
+    #[value(name = "6")]
     Ipv6,
 }
 

@@ -8,56 +8,41 @@
 
 use std::process::ExitCode;
 
+use clap::{Parser, value_parser};
 use ringway_shm::Duration;
 use ringway_sim::faults::Faults;
 use ringway_sim::scenario::Scenario;
 use ringway_sim::soak::{Soak, parse_span};
 
-const USAGE: &str =
-    "usage: [--seed N] [--count N] [--transfer BYTES] [--capture FILE] [--traced], or --soak TIME [--threads N] [--seed N]";
-
-#[derive(Default)]
+/// Runs scenarios of the simulation from seeds.
+#[derive(Parser)]
 struct Arguments {
+    /// First seed; by default 1, and for a soak the time.
+    #[arg(long)]
     seed: Option<u64>,
+    /// Number of seeds; by default 1 if a seed is given, else 100, and for a soak as many as its time allows.
+    #[arg(long)]
     count: Option<u64>,
+    /// One transfer of that many bytes over a bad wire, instead of a random scenario.
+    #[arg(long, value_name = "BYTES")]
     transfer: Option<u64>,
+    /// Writes the packets of the last run's hosts into a file.
+    #[arg(long, value_name = "FILE")]
     capture: Option<String>,
+    /// Also runs the checker of captures.
+    #[arg(long)]
     traced: bool,
+    /// Runs random scenarios for a time such as 60s or 10m.
+    #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with_all = ["transfer", "capture", "traced"])]
     soak: Option<Duration>,
+    /// Number of threads of a soak.
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u64).range(1..))]
     threads: u64,
 }
 
-fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mut arguments = Arguments { threads: 1, ..Arguments::default() };
-    while let Some(word) = words.next() {
-        let mut text = || words.next().ok_or(format!("{word} needs a value; {USAGE}"));
-        let number = |text: String| text.parse::<u64>().map_err(|error| format!("{text}: {error}"));
-        match word.as_str() {
-            "--seed" => arguments.seed = Some(number(text()?)?),
-            "--count" => arguments.count = Some(number(text()?)?),
-            "--transfer" => arguments.transfer = Some(number(text()?)?),
-            "--capture" => arguments.capture = Some(text()?),
-            "--traced" => arguments.traced = true,
-            "--soak" => arguments.soak = Some(parse_span(&text()?)?),
-            "--threads" => arguments.threads = number(text()?)?.max(1),
-            _ => return Err(format!("{word}: unknown; {USAGE}")),
-        }
-    }
-    if arguments.soak.is_some() && (arguments.transfer.is_some() || arguments.capture.is_some() || arguments.traced) {
-        return Err(format!("a soak takes no --transfer, --capture or --traced; {USAGE}"));
-    }
-    Ok(arguments)
-}
-
 fn main() -> ExitCode {
-    match parse(std::env::args().skip(1)) {
-        Ok(arguments) if arguments.soak.is_some() => soak(&arguments),
-        Ok(arguments) => replay(&arguments),
-        Err(text) => {
-            eprintln!("{text}");
-            ExitCode::from(2)
-        }
-    }
+    let arguments = Arguments::parse();
+    if arguments.soak.is_some() { soak(&arguments) } else { replay(&arguments) }
 }
 
 /// Runs seeds for a time. The first seed defaults to the machine's time, so that no two soaks are the same.

@@ -7,14 +7,31 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::Parser;
 use ringway_sim::script::{Family, run_as};
 
+/// Runs packetdrill scripts on the stack and prints a table by mechanism.
+#[derive(Parser)]
+struct Arguments {
+    /// Runs scripts over IPv4; without an option, scripts run over each family.
+    #[arg(long)]
+    ipv4: bool,
+    /// Runs scripts over IPv4 with sockets of AF_INET6.
+    #[arg(long)]
+    mapped: bool,
+    /// Runs scripts over IPv6.
+    #[arg(long)]
+    ipv6: bool,
+    /// Scripts, or folders of scripts.
+    #[arg(default_value = "conformance")]
+    roots: Vec<PathBuf>,
+}
+
 fn main() -> ExitCode {
-    let mut named: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    let families = families(&mut named);
-    let roots = if named.is_empty() { vec![PathBuf::from("conformance")] } else { named };
+    let arguments = Arguments::parse();
+    let families = families(&arguments);
     let mut scripts = Vec::new();
-    for root in &roots {
+    for root in &arguments.roots {
         if let Err(error) = collect(root, &mut scripts) {
             eprintln!("{}: {error}", root.display());
             return ExitCode::FAILURE;
@@ -47,20 +64,11 @@ fn main() -> ExitCode {
     print_table(&table)
 }
 
-/// Removes the options from the arguments and returns the families to run scripts over.
-fn families(named: &mut Vec<PathBuf>) -> Vec<Family> {
-    let mut families = Vec::new();
-    named.retain(|path| {
-        let family = match path.to_str() {
-            Some("--ipv4") => Family::Ipv4,
-            Some("--mapped") => Family::Mapped,
-            Some("--ipv6") => Family::Ipv6,
-            _ => return true,
-        };
-        families.push(family);
-        false
-    });
-    if families.is_empty() { vec![Family::Ipv4, Family::Mapped, Family::Ipv6] } else { families }
+/// Returns the families to run scripts over.
+fn families(arguments: &Arguments) -> Vec<Family> {
+    let asked = [(arguments.ipv4, Family::Ipv4), (arguments.mapped, Family::Mapped), (arguments.ipv6, Family::Ipv6)];
+    let all = asked.iter().all(|(asked, _)| !asked);
+    asked.into_iter().filter(|(asked, _)| *asked || all).map(|(_, family)| family).collect()
 }
 
 fn print_table(table: &BTreeMap<String, (u32, u32)>) -> ExitCode {

@@ -5,65 +5,35 @@
 //! reproduces it, then `N seeds, N calls, N differ`; the exit status says whether none did.
 #![forbid(unsafe_code)]
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::Parser;
 use ringway_sim::check::Failure;
 use ringway_sim::differential::{Family, Link, Step, World, compare};
 
+/// Makes the same socket calls on Ringway and on this machine's kernel, and prints where the answers differ. Needs root.
+#[derive(Parser)]
 struct Arguments {
+    /// First seed.
+    #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Number of seeds.
+    #[arg(long, default_value_t = 1)]
     count: u64,
+    /// Wire between the two hosts.
+    #[arg(long, value_enum, default_value_t = Link::Veth)]
     link: Link,
+    /// Family of the sockets; `drawn`: the seed decides.
+    #[arg(long, value_enum, default_value_t = Family::Drawn)]
     family: Family,
-    ringway: String,
-}
-
-const USAGE: &str = "usage: [--seed N] [--count N] [--link veth|tap] [--family drawn|4|6] [--ringway PATH]";
-
-fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let beside = std::env::current_exe().ok().map(|path| path.with_file_name("ringway").display().to_string());
-    let ringway = beside.unwrap_or_else(|| "ringway".into());
-    let mut arguments = Arguments { seed: 1, count: 1, link: Link::Veth, family: Family::Drawn, ringway };
-    while let Some(word) = words.next() {
-        let text = words.next().ok_or(format!("{word} needs a value"))?;
-        let number = || text.parse::<u64>().map_err(|error| format!("{word} {text}: {error}"));
-        match word.as_str() {
-            "--seed" => arguments.seed = number()?,
-            "--count" => arguments.count = number()?,
-            "--link" => arguments.link = link(&text)?,
-            "--family" => arguments.family = family(&text)?,
-            "--ringway" => arguments.ringway = text,
-            _ => return Err(format!("{word}: unknown; {USAGE}")),
-        }
-    }
-    Ok(arguments)
-}
-
-fn link(text: &str) -> Result<Link, String> {
-    match text {
-        "veth" => Ok(Link::Veth),
-        "tap" => Ok(Link::Tap),
-        _ => Err(format!("--link: expected veth or tap, got {text}")),
-    }
-}
-
-fn family(text: &str) -> Result<Family, String> {
-    match text {
-        "drawn" => Ok(Family::Drawn),
-        "4" => Ok(Family::Ipv4),
-        "6" => Ok(Family::Ipv6),
-        _ => Err(format!("--family {text}: drawn, 4 or 6")),
-    }
+    /// The `ringway` program; by default the one beside this program.
+    #[arg(long, value_name = "PATH")]
+    ringway: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    let arguments = match parse(std::env::args().skip(1)) {
-        Ok(arguments) => arguments,
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(2);
-        }
-    };
+    let arguments = Arguments::parse();
     match run(&arguments) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
@@ -76,7 +46,9 @@ fn main() -> ExitCode {
 
 /// Runs all seeds; returns the number of seeds that differ.
 fn run(arguments: &Arguments) -> Result<u64, Failure> {
-    let mut world = World::new(&arguments.ringway, arguments.link)?;
+    let beside = || std::env::current_exe().map_or("ringway".into(), |path| path.with_file_name("ringway"));
+    let ringway = arguments.ringway.clone().unwrap_or_else(beside);
+    let mut world = World::new(&ringway.display().to_string(), arguments.link)?;
     let (mut calls, mut differ) = (0, 0);
     for seed in arguments.seed..arguments.seed.saturating_add(arguments.count) {
         let compared = compare(&mut world, seed, arguments.family)?;

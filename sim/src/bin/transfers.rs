@@ -8,14 +8,14 @@
 
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Parser, value_parser};
 use ringway_shm::Duration;
 use ringway_sim::check::Failure;
 use ringway_sim::faults::Faults;
 use ringway_sim::scenario::Scenario;
 use ringway_stack::CongestionControl;
 
-const USAGE: &str = "usage: [--seed N] [--count N] [--bytes N] [--mbit N] [--rtt-ms N] [--loss-ppm N] [--queue-packets N] \
-                     [--control cubic|newreno|bbr|dctcp] [--send-buffer N]";
 /// Bytes of a packet with its link header.
 const PACKET_BYTES: u64 = 1514;
 /// Enough frames not to limit the receiver's window.
@@ -25,17 +25,43 @@ const PATIENCE_MS: u64 = 600_000;
 /// Milliseconds without progress that count as a stall.
 const STALL_MS: u64 = 150;
 
+/// Runs one transfer for each seed over a long path in virtual time, and prints rates and stalls.
+#[derive(Parser)]
 struct Arguments {
+    /// First seed.
+    #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Number of seeds.
+    #[arg(long, default_value_t = 10, value_parser = value_parser!(u64).range(..=1_000_000))]
     count: u64,
+    /// Bytes of one transfer.
+    #[arg(long, default_value_t = 256 << 20, value_parser = value_parser!(u64).range(1..=1 << 40))]
     bytes: u64,
+    /// Rate of the path, Mbit/s.
+    #[arg(long, default_value_t = 1_000, value_parser = value_parser!(u64).range(1..=100_000))]
     mbit: u64,
+    /// Round-trip time, milliseconds.
+    #[arg(long, default_value_t = 20, value_parser = value_parser!(u64).range(..=10_000))]
     rtt_ms: u64,
+    /// Lost packets of a million.
+    #[arg(long, default_value_t = 10_000, value_parser = value_parser!(u32).range(..=500_000))]
     loss_ppm: u32,
+    /// Packets that the path's queue holds; by default its bandwidth-delay product.
+    #[arg(long, value_parser = value_parser!(u64).range(..=1_000_000))]
     queue_packets: Option<u64>,
+    /// Congestion control.
+    #[arg(long, default_value = "bbr", value_parser = controls())]
     control: CongestionControl,
-    /// Largest send buffer; `None`: the default.
+    /// Largest send buffer, bytes; by default the stack's.
+    #[arg(long, value_parser = value_parser!(u32).range(..=1 << 30))]
     send_buffer: Option<u32>,
+}
+
+/// Returns the parser of a congestion control's name.
+fn controls() -> impl TypedValueParser<Value = CongestionControl> {
+    PossibleValuesParser::new(CongestionControl::ALL.map(CongestionControl::name)).try_map(|text| {
+        CongestionControl::ALL.into_iter().find(|control| control.name() == text).ok_or("unknown congestion control")
+    })
 }
 
 /// Result of one transfer.
@@ -43,36 +69,6 @@ struct Outcome {
     mbit: u64,
     longest_ms: u64,
     longest_at_ms: u64,
-}
-
-fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let (seed, count, bytes, mbit, rtt_ms, loss_ppm) = (1, 10, 256 << 20, 1_000, 20, 10_000);
-    let control = CongestionControl::Bbr;
-    let mut arguments = Arguments { seed, count, bytes, mbit, rtt_ms, loss_ppm, queue_packets: None, control, send_buffer: None };
-    while let Some(word) = words.next() {
-        let text = words.next().ok_or(format!("{word} needs a value; {USAGE}"))?;
-        let number = |most: u64| match text.parse::<u64>() {
-            Ok(number) if number <= most => Ok(number),
-            _ => Err(format!("{word}: expected a number up to {most}, got {text}")),
-        };
-        match word.as_str() {
-            "--seed" => arguments.seed = number(u64::MAX)?,
-            "--count" => arguments.count = number(1_000_000)?,
-            "--bytes" => arguments.bytes = number(1 << 40)?.max(1),
-            "--mbit" => arguments.mbit = number(100_000)?.max(1),
-            "--rtt-ms" => arguments.rtt_ms = number(10_000)?,
-            "--loss-ppm" => arguments.loss_ppm = number(500_000)? as u32,
-            "--queue-packets" => arguments.queue_packets = Some(number(1_000_000)?),
-            "--control" => arguments.control = control_named(&text)?,
-            "--send-buffer" => arguments.send_buffer = Some(number(1 << 30)? as u32),
-            _ => return Err(format!("{word}: unknown; {USAGE}")),
-        }
-    }
-    Ok(arguments)
-}
-
-fn control_named(text: &str) -> Result<CongestionControl, String> {
-    CongestionControl::ALL.into_iter().find(|control| control.name() == text).ok_or(format!("{text}: unknown; {USAGE}"))
 }
 
 /// Makes the transfer of `seed`.
@@ -115,13 +111,7 @@ fn run(arguments: &Arguments, seed: u64) -> Result<Outcome, Failure> {
 }
 
 fn main() -> ExitCode {
-    let arguments = match parse(std::env::args().skip(1)) {
-        Ok(arguments) => arguments,
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(2);
-        }
-    };
+    let arguments = Arguments::parse();
     let (mut rates, mut stalls) = (Vec::new(), 0);
     for seed in arguments.seed..arguments.seed.saturating_add(arguments.count) {
         match run(&arguments, seed) {

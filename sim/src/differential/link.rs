@@ -21,7 +21,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::check::{Failure, failure};
 
 /// The kind of wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Link {
     /// A veth pair that our stack shares with the kernel's, over packet sockets.
     Veth,
