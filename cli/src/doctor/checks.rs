@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ringway_service::{RunDirectory, kernel};
 use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
 
 use super::report::Report;
 
@@ -34,14 +35,19 @@ pub(super) fn machine(report: &mut Report) {
 fn memlock(report: &mut Report) {
     match getrlimit(Resource::Memlock).current {
         None => report.ok("memlock", "unlimited".to_owned()),
-        Some(bytes) if rustix::process::geteuid().is_root() => {
-            report.ok("memlock", format!("{} KiB, not enforced for root (CAP_IPC_LOCK)", bytes >> 10));
+        Some(bytes) if may_lock_all() => {
+            report.ok("memlock", format!("{} KiB, not enforced with CAP_IPC_LOCK", bytes >> 10));
         }
         Some(bytes) => {
             let text = format!("{} KiB: AF_XDP must lock its packet memory", bytes >> 10);
             report.warn("memlock", text, "ulimit -l unlimited");
         }
     }
+}
+
+/// Returns true when CAP_IPC_LOCK is effective; root may lack it, others may have it.
+fn may_lock_all() -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK))
 }
 
 /// Checks the preload library, running services and files of dead ones.

@@ -26,8 +26,9 @@ impl Told {
         Told { service: service.name.clone(), worker: service.worker, keys, holders }
     }
 
-    fn rows<'a>(&'a self, record: &'a HolderRecord) -> impl Iterator<Item = (&'a str, &'a QuotaRecord)> {
-        self.keys.iter().zip(&record.quotas).filter_map(|(key, quota)| Some((key.as_str(), quota.as_ref()?)))
+    /// Keys with their quotas, in the unit of the key.
+    fn rows<'a>(&'a self, record: &'a HolderRecord) -> impl Iterator<Item = (&'a str, QuotaRecord)> {
+        self.keys.iter().zip(&record.quotas).filter_map(|(key, quota)| Some((key.as_str(), in_unit_of(key, quota.as_ref()?))))
     }
 
     fn title(&self, holder: &Holder) -> String {
@@ -37,6 +38,15 @@ impl Told {
             Holder::User(uid) => format!("user {uid}"),
             Holder::Group { uid, pid, program, .. } => format!("group {pid} {} of user {uid}", printable(program)),
         }
+    }
+}
+
+/// Workers tell bytes; a key that ends in `_mib` counts MiB. What is used is rounded up, the limit down.
+fn in_unit_of(key: &str, quota: &QuotaRecord) -> QuotaRecord {
+    let QuotaRecord { used, limit, hits } = *quota;
+    match key.ends_with("_mib") {
+        true => QuotaRecord { used: used.map(|bytes| bytes.div_ceil(1 << 20)), limit: limit.map(|bytes| bytes >> 20), hits },
+        false => QuotaRecord { used, limit, hits },
     }
 }
 
@@ -61,7 +71,7 @@ pub(super) fn text(out: &mut impl Write, told: &[Told]) -> io::Result<()> {
 /// The same as JSON.
 pub(super) fn json(told: &[Told]) -> Vec<Value> {
     let records = told.iter().flat_map(|told| told.holders.iter().map(move |record| (told, record)));
-    let quota = |(key, quota): (&str, &QuotaRecord)| json!({ "key": format!("limits.{key}"), "used": quota.used, "limit": quota.limit, "hits": quota.hits });
+    let quota = |(key, quota): (&str, QuotaRecord)| json!({ "key": format!("limits.{key}"), "used": quota.used, "limit": quota.limit, "hits": quota.hits });
     records
         .map(|(told, record)| {
             let holder = match &record.holder {

@@ -38,3 +38,18 @@ fn json_has_every_holder_with_its_quotas() {
     assert_eq!((&all[2]["worker"], &all[2]["holder"]["pid"]), (&json!(1), &json!(4_194_304)));
     assert_eq!(all[0]["quotas"][0]["limit"], Value::Null);
 }
+
+/// The key names MiB, the worker tells bytes.
+#[test]
+fn memory_is_shown_in_the_unit_of_its_key() {
+    let memory = QuotaRecord { used: Some((5 << 20) + 1), limit: Some(256 << 20), hits: 7 };
+    let holders = vec![HolderRecord { holder: Holder::User(1), quotas: vec![Some(memory)] }];
+    let told = [Told { service: "web".into(), worker: 0, keys: vec!["memory_per_group_mib".into()], holders }];
+    let mut out = Vec::new();
+    text(&mut out, &told).expect("a vector takes all");
+    let out = String::from_utf8(out).expect("text");
+    let last: Vec<&str> = out.lines().last().expect("a row").split_whitespace().collect();
+    assert_eq!(last, ["memory_per_group_mib", "6", "256", "7"]);
+    let quota = json!({ "key": "limits.memory_per_group_mib", "used": 6, "limit": 256, "hits": 7 });
+    assert_eq!(json(&told)[0]["quotas"], json!([quota]));
+}
