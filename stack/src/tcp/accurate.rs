@@ -298,7 +298,7 @@ impl Connection<'_, '_> {
 
     /// Notes that a segment of the peer carries the option.
     pub(crate) fn note_option(&mut self, segment: &Segment) {
-        if segment.header.options.counters().is_some_and(|counters| counters.len() > 0)
+        if segment.header.options.counters().is_some_and(|counters| !counters.is_empty())
             && let Some(accurate) = self.accurate()
         {
             accurate.options_seen = true;
