@@ -67,10 +67,11 @@ fn serve(arguments: &Arguments) -> Result<(), String> {
     let ended = until_told(&service, &mut signals);
     tell_supervisor("STOPPING=1").map_err(|error| format!("NOTIFY_SOCKET: {error}"))?;
     let stopped = service.stop();
-    ended.and(stopped).map_err(|error| error.to_string())
+    // A worker's own error says more than that it has ended.
+    stopped.and(ended).map_err(|error| error.to_string())
 }
 
-/// Waits for a signal, or for the end of the worker, which is an error.
+/// Waits for a signal, or for the end of a worker, which is an error.
 fn until_told(service: &Service, signals: &mut Signals) -> io::Result<()> {
     while !service.has_failed() {
         if signals.wait_for(service.idle_fd())? {
@@ -78,7 +79,7 @@ fn until_told(service: &Service, signals: &mut Signals) -> io::Result<()> {
         }
         service.hush();
     }
-    Ok(())
+    Err(io::Error::other("a worker has ended"))
 }
 
 /// Half the supervisor's watchdog time (sd_watchdog_enabled(3)); `None` when it does not watch this process.

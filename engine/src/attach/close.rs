@@ -134,16 +134,19 @@ impl Region {
         }
     }
 
-    /// Gives up the unsent data of a detached group. Returns the number of its sockets.
+    /// Gives up the unsent data of a detached group. Returns the number of connections that were reset.
     pub(super) fn abandon(&mut self, core: &mut Core) -> u64 {
-        let slots = self.sockets.slots();
-        for &slot in &slots {
+        let mut connections = 0;
+        for slot in self.sockets.slots() {
             match self.sockets.get(slot).map(|socket| socket.kind) {
-                Some(Kind::Connection) => self.abort(slot, core),
+                Some(Kind::Connection) => {
+                    self.abort(slot, core);
+                    connections += 1;
+                }
                 _ => self.close(slot, true, core),
             }
         }
-        slots.len() as u64
+        connections
     }
 
     /// Returns true if nothing is left to be done for a detached group.

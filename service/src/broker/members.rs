@@ -316,5 +316,10 @@ fn parent_of(pid: u32) -> Option<u32> {
 }
 
 fn program_name(pid: u32) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/comm")).map(|name| name.trim_end().to_owned()).unwrap_or_default()
+    std::fs::read(format!("/proc/{pid}/comm")).map(|name| printable(&name)).unwrap_or_default()
+}
+
+/// The name that a program has given itself (PR_SET_NAME), without what a terminal would obey.
+pub(super) fn printable(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).trim_end().chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
