@@ -5,7 +5,8 @@ use ringway::remote::{SocketOption, Stream};
 
 use crate::answer::{Answer, Errno, borrow, status};
 
-/// The options of `enum ringway_option`, from number 1 on, without gaps.
+/// The options of `enum ringway_option`, from number 1 on, without gaps. The numbers are part of the C interface: they stay
+/// when those of the channel change.
 const OPTIONS: [SocketOption; 15] = [
     SocketOption::NoDelay,
     SocketOption::Cork,

@@ -4,7 +4,7 @@
 //! of ours watches sockets of the stack. The list's wake descriptor (which the service rings), a nudge (an eventfd of this
 //! process) and the control connection are in the kernel instance too, edge-triggered, so that ONE kernel wait covers
 //! both worlds. Every event has one route, so none is reported twice; only a listener is in both lists, because
-//! connections may arrive on both ways.
+//! connections may arrive on both ways. [`ends`] has the exception for an instance that fork shares.
 //!
 //! A wait harvests the interest list (no system call), asks the kernel only if it watches something there, and sleeps
 //! only after { arm, harvest again }.
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use crate::Posix;
-use crate::channel::{Channel, Context, Sleepers, State as SocketState};
+use crate::channel::{Channel, Context, State as SocketState};
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
@@ -54,6 +54,8 @@ struct Instance {
     nested: bool,
     /// Waits with ready stack sockets since the kernel was asked last.
     unasked: u32,
+    /// Another process has the kernel instance too (fork).
+    is_shared: bool,
 }
 
 impl Epolls {
@@ -250,7 +252,7 @@ impl Posix {
         if events.is_empty() {
             return Some(Err(Errno::INVAL));
         }
-        if let Some(answer) = self.epoll_without_stack(number, epoll, events, timeout, mask) {
+        if let Some(answer) = self.epoll_without_stack(number, epoll, events, (timeout, deadline), mask) {
             return Some(answer);
         }
         Some(loop {
@@ -267,17 +269,22 @@ impl Posix {
         number: u32,
         epoll: Fd,
         events: &mut [epoll_event],
-        timeout: Option<Duration>,
+        (mut left, deadline): (Option<Duration>, Option<Instant>),
         mask: Option<SignalMask>,
     ) -> Option<Answer<usize>> {
-        match self.epolls.lock(number).as_mut() {
-            Some(instance) if instance.wake_fd.is_none() && instance.list.is_empty() => instance.sleepers += 1,
-            _ => return None,
+        loop {
+            match self.epolls.lock(number).as_mut() {
+                Some(instance) if instance.wake_fd.is_none() && instance.list.is_empty() => instance.sleepers += 1,
+                _ => return None,
+            }
+            let answer = self.epoll_kernel(number, epoll, events, left, mask);
+            self.epoll_woken(number);
+            left = deadline.map(|deadline| deadline.since(self.kernel.now()));
+            // `Ok(0)` before its time: a first socket of the stack, or what ends the wait of another process.
+            if answer != Ok(0) || left == Some(Duration::ZERO) {
+                return Some(answer);
+            }
         }
-        let answer = self.epoll_kernel(number, epoll, events, timeout, mask);
-        self.epoll_woken(number);
-        let begun = self.epolls.lock(number).as_ref().is_some_and(|instance| instance.wake_fd.is_some());
-        if answer == Ok(0) && begun { None } else { Some(answer) }
     }
 
     /// Checks everything once, and sleeps once if there is nothing. `Ok(0)`: spurious wake-up or timeout.
@@ -404,53 +411,6 @@ impl Posix {
         Ok(ready)
     }
 
-    /// Waits in the kernel; drops the entries that are our own.
-    fn epoll_kernel(
-        &self,
-        number: u32,
-        epoll: Fd,
-        events: &mut [epoll_event],
-        timeout: Option<Duration>,
-        mask: Option<SignalMask>,
-    ) -> Answer<usize> {
-        let count = self.kernel.epoll_wait(epoll, events, timeout, mask)?;
-        let mut kept = 0;
-        for index in 0..count {
-            let (bits, data) = (events[index].events, events[index].u64);
-            match data {
-                BELL => {}
-                CONTROL => self.control_hung_up(number, epoll),
-                _ => {
-                    events[kept] = epoll_event { events: bits, u64: data };
-                    kept += 1;
-                }
-            }
-        }
-        Ok(kept)
-    }
-
-    /// Handles a hang-up of the control connection: the service is dead, and every socket with it; or this is a forked
-    /// child with a new control connection, which this instance must watch.
-    fn control_hung_up(&self, number: u32, epoll: Fd) {
-        self.note_service_death();
-        if let Some(instance) = self.epolls.lock(number).as_mut() {
-            instance.list.mark_all();
-        }
-        if let (false, Some(channel)) = (self.service_is_dead(), self.attached())
-            && self.watch_control(epoll, channel).is_err()
-        {
-            self.counters.count(crate::Fallback::WatchLost);
-        }
-    }
-
-    fn watch_control(&self, epoll: Fd, channel: &dyn Channel) -> Answer<()> {
-        let hang_up = epoll_event { events: EDGE_HANG_UP, u64: CONTROL };
-        match self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, channel.control_descriptor(), Some(hang_up)) {
-            Err(Errno::EXIST) => Ok(()),
-            answer => answer,
-        }
-    }
-
     /// Ends this thread's sleep; the wake descriptor stays armed for other sleepers.
     fn epoll_woken(&self, number: u32) {
         let mut cell = self.epolls.lock(number);
@@ -479,54 +439,6 @@ impl Posix {
             instance.list.mark(socket.index);
         }
         instance.list.is_ready(|socket| self.state_of(socket))
-    }
-
-    /// In a forked child: drops the parent's contexts and wake descriptors; the next use makes new ones.
-    pub(crate) fn epoll_after_fork_in_child(&self) {
-        for number in self.epolls.used() {
-            if let Some(instance) = self.epolls.lock(number).as_mut() {
-                instance.sleepers = 0;
-                instance.list.mark_all();
-                if let Some((_, ends)) = instance.wake_fd.take() {
-                    self.discard_ends(ends);
-                }
-            }
-        }
-    }
-
-    /// The instance's wait context; claimed, and put into the kernel instance with the control connection, at the first
-    /// use in this process. `None`: the service is dead, so every socket is ready and no wake descriptor is needed.
-    fn epoll_context(&self, instance: &mut Instance, epoll: Fd, channel: &dyn Channel) -> Answer<Option<Context>> {
-        if let Some((context, _)) = instance.wake_fd {
-            return Ok(Some(context));
-        }
-        let Some((context, wake_fd)) = self.new_context(channel, Sleepers::One) else {
-            channel.confirm_death();
-            return if self.service_is_dead() { Ok(None) } else { Err(Errno::NOSPC) };
-        };
-        let ends = self.add_ends(epoll, wake_fd).and_then(|ends| self.watch_control(epoll, channel).map(|()| ends));
-        match ends {
-            Ok(ends) => instance.wake_fd = Some((context, ends)),
-            Err(error) => {
-                channel.release_context(context);
-                self.discard_internal(wake_fd);
-                return Err(error);
-            }
-        }
-        // Threads that already wait in the kernel do not know the wake descriptor: this ends their wait.
-        self.wake_sleepers(instance);
-        for socket in instance.list.sockets() {
-            channel.watch(socket, context);
-        }
-        Ok(Some(context))
-    }
-
-    fn note_nesting(&self, inner: u32, operation: i32) {
-        if let (libc::EPOLL_CTL_ADD, Some(instance)) = (operation, self.epolls.lock(inner).as_mut()) {
-            instance.nested = true;
-            // The woken thread looks, finds nothing, and arms the wake descriptor for later events.
-            self.wake_sleepers(instance);
-        }
     }
 
     /// Wakes the sleepers of a changed list, which may hold something ready.
@@ -581,11 +493,6 @@ const INSTANCES: usize = 4096;
 const BLOCK: usize = 64;
 /// With stack sockets always ready, every so many waits check the kernel's descriptors.
 const ASK_KERNEL_EVERY: u32 = 4;
-/// Data words of our own entries: unlike any pointer of a user program or small number.
-const BELL: u64 = 0xf5a1_7269_6e67_0001;
-const CONTROL: u64 = 0xf5a1_7269_6e67_0002;
-const EDGE_IN: u32 = (libc::EPOLLIN | libc::EPOLLET) as u32;
-const EDGE_HANG_UP: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLET) as u32;
 
 #[cfg(test)]
 mod tests;

@@ -51,6 +51,9 @@ impl Posix {
         if let Some(channel) = self.attached() {
             channel.after_fork_in_parent(child);
         }
+        if child.is_some() {
+            self.epoll_after_fork_in_parent();
+        }
     }
 
     /// pthread_atfork, child.
@@ -135,8 +138,8 @@ impl Posix {
 
     /// After posix_spawn; `child` is the new process, if there is one.
     pub fn after_spawn(&self, departure: &Departure, child: Option<u32>) {
-        if departure.reserved {
-            self.after_fork_in_parent(child);
+        if let (true, Some(channel)) = (departure.reserved, self.attached()) {
+            channel.after_fork_in_parent(child);
         }
     }
 

@@ -129,6 +129,7 @@ impl Posix {
             Watched::Socket(socket) => {
                 pollfd { fd: entry.fd, events: self.shadow_events(*socket, entry.events as u32) as i16, revents: 0 }
             }
+            Watched::Epoll(number) => pollfd { fd: self.epoll_polled(*number, entry.fd), events: entry.events, revents: 0 },
             _ => pollfd { fd: entry.fd, events: entry.events, revents: 0 },
         });
         std::iter::repeat_n(unused, leading).chain(own).collect()

@@ -64,7 +64,7 @@ macro_rules! scripts {
 scripts! {
     Net::address;
     corners, descriptors, endings, epoll, exec, files, flags, fork, forms, half_close, identity, inherited_epoll, lesser, many, messages, misuse, mixed_wait, names, nested_epoll,
-    old_kernel, options, raw, passing, rights, shared_port, standard, streams, unshared, urgent, congestion,
+    old_kernel, options, raw, passing, rights, shared_epoll, shared_port, standard, streams, unshared, urgent, congestion,
 }
 
 /// Its requests would go past the sockets of the stack; a program that hears of none waits in another way.

@@ -1,38 +1,228 @@
-//! The two descriptors in a kernel epoll instance that end a wait there for sockets of the stack.
+//! The descriptors in a kernel epoll instance that end a wait there for sockets of the stack, and that wait.
+//!
+//! They are in the program's own kernel instance, so that one wait covers both worlds. An instance that fork shares is
+//! different: the kernel reports an edge to one of all waiters, so another process could take the edge that was to wake
+//! this one. From the fork on, each process waits in a kernel instance of its own, the *own set*, which holds its ends and
+//! watches the program's instance.
 
 use libc::epoll_event;
 
-use super::{BELL, EDGE_IN};
+use super::Instance;
 use crate::Posix;
-use crate::errno::Answer;
-use crate::fallback::Fd;
+use crate::channel::{Channel, Context, Sleepers};
+use crate::errno::{Answer, Errno};
+use crate::fallback::{Fd, SignalMask};
+use crate::fd_table::Entry;
+use ringway_shm::Duration;
 
 /// Descriptors that end a wait in the kernel, besides the program's own.
 #[derive(Clone, Copy)]
 pub(super) struct Ends {
     /// The service rings it.
-    pub(super) wake_fd: Fd,
+    wake_fd: Fd,
     /// An eventfd of this process, since only the service can ring the wake descriptor.
     pub(super) nudge: Fd,
+    /// The own set of a shared instance.
+    own_set: Option<Fd>,
 }
 
 impl Posix {
-    /// Puts the wake descriptor and a nudge of its own into the kernel instance.
-    pub(super) fn add_ends(&self, epoll: Fd, wake_fd: Fd) -> Answer<Ends> {
-        let nudge = self.park(self.kernel.event_counter()?);
-        let ring = epoll_event { events: EDGE_IN, u64: BELL };
-        let add = |fd| self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, fd, Some(ring));
-        match add(wake_fd).and_then(|()| add(nudge)) {
-            Ok(()) => Ok(Ends { wake_fd, nudge }),
+    /// The instance's wait context; claimed, and put into the kernel instance with the control connection, at the first
+    /// use in this process. `None`: the service is dead, so every socket is ready and no wake descriptor is needed.
+    pub(super) fn epoll_context(&self, instance: &mut Instance, epoll: Fd, channel: &dyn Channel) -> Answer<Option<Context>> {
+        if let Some((context, _)) = instance.wake_fd {
+            return Ok(Some(context));
+        }
+        let Some((context, wake_fd)) = self.new_context(channel, Sleepers::One) else {
+            channel.confirm_death();
+            return if self.service_is_dead() { Ok(None) } else { Err(Errno::NOSPC) };
+        };
+        match self.place_ends(instance, epoll, wake_fd, channel) {
+            Ok(ends) => instance.wake_fd = Some((context, ends)),
             Err(error) => {
-                self.discard_internal(nudge);
-                Err(error)
+                channel.release_context(context);
+                self.discard_internal(wake_fd);
+                return Err(error);
             }
         }
+        // Threads that already wait in the kernel do not know the wake descriptor: this ends their wait.
+        self.wake_sleepers(instance);
+        for socket in instance.list.sockets() {
+            channel.watch(socket, context);
+        }
+        Ok(Some(context))
+    }
+
+    /// Puts a wake descriptor, a nudge of its own and the control connection where this process waits.
+    fn place_ends(&self, instance: &Instance, epoll: Fd, wake_fd: Fd, channel: &dyn Channel) -> Answer<Ends> {
+        let nudge = self.park(self.kernel.event_counter()?);
+        let mut ends = Ends { wake_fd, nudge, own_set: None };
+        let placed = match instance.is_shared {
+            true => self.make_own_set(&mut ends, epoll, channel),
+            false => self.add_ends(epoll, ends).and_then(|()| self.watch_control(epoll, channel)),
+        };
+        // Threads that wait already do so in the program's instance, and so does an outer instance.
+        let placed = placed.and_then(|()| match instance.is_shared && (instance.sleepers > 0 || instance.nested) {
+            true => self.add_ends(epoll, ends),
+            false => Ok(()),
+        });
+        if placed.is_err() {
+            self.discard_internal(nudge);
+            ends.own_set.into_iter().for_each(|set| self.discard_internal(set));
+        }
+        placed.map(|()| ends)
+    }
+
+    fn add_ends(&self, set: Fd, ends: Ends) -> Answer<()> {
+        let ring = epoll_event { events: EDGE_IN, u64: BELL };
+        let add = |fd| self.kernel.epoll_control(set, libc::EPOLL_CTL_ADD, fd, Some(ring));
+        add(ends.wake_fd).and_then(|()| add(ends.nudge))
+    }
+
+    fn watch_control(&self, set: Fd, channel: &dyn Channel) -> Answer<()> {
+        let hang_up = epoll_event { events: EDGE_HANG_UP, u64: CONTROL };
+        match self.kernel.epoll_control(set, libc::EPOLL_CTL_ADD, channel.control_descriptor(), Some(hang_up)) {
+            Err(Errno::EXIST) => Ok(()),
+            answer => answer,
+        }
+    }
+
+    fn make_own_set(&self, ends: &mut Ends, epoll: Fd, channel: &dyn Channel) -> Answer<()> {
+        let set = self.park(self.kernel.epoll_create(libc::EPOLL_CLOEXEC)?);
+        ends.own_set = Some(set);
+        let program = epoll_event { events: libc::EPOLLIN as u32, u64: PROGRAM };
+        self.kernel.epoll_control(set, libc::EPOLL_CTL_ADD, epoll, Some(program))?;
+        self.add_ends(set, *ends)?;
+        self.watch_control(set, channel)
     }
 
     pub(super) fn discard_ends(&self, ends: Ends) {
         self.discard_internal(ends.wake_fd);
         self.discard_internal(ends.nudge);
+        ends.own_set.into_iter().for_each(|set| self.discard_internal(set));
+    }
+
+    /// In a forked child: drops the parent's contexts and wake descriptors; the next use makes new ones.
+    pub(crate) fn epoll_after_fork_in_child(&self) {
+        for number in self.epolls.used() {
+            if let Some(instance) = self.epolls.lock(number).as_mut() {
+                instance.sleepers = 0;
+                instance.is_shared = true;
+                instance.list.mark_all();
+                if let Some((_, ends)) = instance.wake_fd.take() {
+                    self.discard_ends(ends);
+                }
+            }
+        }
+    }
+
+    /// After fork in the parent: its ends go where no child takes their edges. Those in the program's instance stay, for
+    /// threads that wait there now.
+    pub(crate) fn epoll_after_fork_in_parent(&self) {
+        for number in self.epolls.used() {
+            let mut cell = self.epolls.lock(number);
+            let Some(instance) = cell.as_mut().filter(|instance| !instance.is_shared) else { continue };
+            instance.is_shared = true;
+            // The number that it was created under may be another file's by now.
+            let mut fd = None;
+            self.table.for_each_in(0, Fd::MAX, |known, entry| fd = if entry == Entry::Epoll(number) { Some(known) } else { fd });
+            let (Some((_, ends)), Some(channel), Some(fd)) = (&mut instance.wake_fd, self.attached(), fd) else { continue };
+            if self.make_own_set(ends, fd, channel).is_err() {
+                // The process goes on waiting in the program's instance.
+                ends.own_set.take().into_iter().for_each(|set| self.discard_internal(set));
+                self.counters.count(crate::Fallback::WatchLost);
+            }
+            self.wake_sleepers(instance);
+        }
+    }
+
+    /// Notes that another instance watches instance `inner`.
+    pub(super) fn note_nesting(&self, inner: u32, operation: i32) {
+        if let (libc::EPOLL_CTL_ADD, Some(instance)) = (operation, self.epolls.lock(inner).as_mut()) {
+            if let (Some((_, ends)), false) = (instance.wake_fd, instance.nested)
+                && ends.own_set.is_some()
+                && !matches!(self.add_ends(instance.fd, ends), Ok(()) | Err(Errno::EXIST))
+            {
+                self.counters.count(crate::Fallback::WatchLost);
+            }
+            instance.nested = true;
+            // The woken thread looks, finds nothing, and arms the wake descriptor for later events.
+            self.wake_sleepers(instance);
+        }
+    }
+
+    /// The descriptor that is readable when a wait in the instance would end; `epoll` is the program's.
+    pub(crate) fn epoll_polled(&self, number: u32, epoll: Fd) -> Fd {
+        self.own_set(number).unwrap_or(epoll)
+    }
+
+    fn own_set(&self, number: u32) -> Option<Fd> {
+        self.epolls.lock(number).as_ref().and_then(|instance| instance.wake_fd)?.1.own_set
+    }
+
+    /// Waits in the kernel; drops the entries that are our own.
+    pub(super) fn epoll_kernel(
+        &self,
+        number: u32,
+        epoll: Fd,
+        events: &mut [epoll_event],
+        timeout: Option<Duration>,
+        mask: Option<SignalMask>,
+    ) -> Answer<usize> {
+        let Some(set) = self.own_set(number) else {
+            let count = self.kernel.epoll_wait(epoll, events, timeout, mask)?;
+            return Ok(self.without_ours(number, &mut events[..count]));
+        };
+        let mut news = [epoll_event { events: 0, u64: 0 }; OWN_ENTRIES];
+        let count = self.kernel.epoll_wait(set, &mut news, timeout, mask)?;
+        match self.without_ours(number, &mut news[..count]) {
+            0 => Ok(0),
+            // Another process may have taken it meanwhile.
+            _ => {
+                let count = self.kernel.epoll_wait(epoll, events, Some(Duration::ZERO), mask)?;
+                Ok(self.without_ours(number, &mut events[..count]))
+            }
+        }
+    }
+
+    /// Handles entries of ours, and moves the others to the front; returns their number.
+    fn without_ours(&self, number: u32, events: &mut [epoll_event]) -> usize {
+        let mut kept = 0;
+        for index in 0..events.len() {
+            match events[index].u64 {
+                BELL => {}
+                CONTROL => self.control_hung_up(number),
+                _ => {
+                    events[kept] = events[index];
+                    kept += 1;
+                }
+            }
+        }
+        kept
+    }
+
+    /// Handles a hang-up of the control connection: the service is dead, and every socket with it; or this is a forked
+    /// child with a new control connection, which this instance must watch.
+    fn control_hung_up(&self, number: u32) {
+        self.note_service_death();
+        let mut cell = self.epolls.lock(number);
+        let Some(instance) = cell.as_mut() else { return };
+        instance.list.mark_all();
+        let set = instance.wake_fd.and_then(|(_, ends)| ends.own_set).unwrap_or(instance.fd);
+        if let (false, Some(channel)) = (self.service_is_dead(), self.attached())
+            && self.watch_control(set, channel).is_err()
+        {
+            self.counters.count(crate::Fallback::WatchLost);
+        }
     }
 }
+
+/// Data words of our own entries: unlike any pointer of a user program or small number.
+const BELL: u64 = 0xf5a1_7269_6e67_0001;
+const CONTROL: u64 = 0xf5a1_7269_6e67_0002;
+/// The program's instance, in the own set.
+const PROGRAM: u64 = 0xf5a1_7269_6e67_0003;
+/// Entries of an own set: the program's instance, two ends, and the control connections of this process and of its parent.
+const OWN_ENTRIES: usize = 5;
+const EDGE_IN: u32 = (libc::EPOLLIN | libc::EPOLLET) as u32;
+const EDGE_HANG_UP: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLET) as u32;

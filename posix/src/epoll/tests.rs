@@ -370,6 +370,47 @@ fn a_storm_of_events_loses_none() {
     });
 }
 
+/// Another process that waits in the same kernel instance takes edges there. It takes none that is to wake this one.
+#[test]
+fn a_shared_instance_wakes_the_process_that_an_event_is_for() {
+    let bench = Bench::new();
+    let (fd, socket) = bench.socket(State::Connected);
+    let (epoll, (read, write)) = (bench.epoll(), bench.pipe());
+    bench.add(epoll, fd, IN | ET);
+    bench.add(epoll, read, IN);
+    assert_eq!(bench.now_ready(epoll), []);
+    bench.posix.after_fork_in_parent(Some(7));
+    let (over, waits) = (AtomicBool::new(false), AtomicU32::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // The kernel wakes the latest waiter first: the other process waits again and again.
+            while !over.load(Ordering::Acquire) {
+                waits.fetch_add(1, Ordering::AcqRel);
+                let mut events = [epoll_event { events: 0, u64: 0 }; 8];
+                bench.kernel.epoll_wait(epoll, &mut events, Some(Duration::from_millis(1)), None).expect("no error");
+            }
+        });
+        let mut rounds = (0..20).map(|_| {
+            let waiter = scope.spawn(|| bench.wait(epoll, 8, LONG));
+            while bench.posix.epolls.lock(0).as_ref().is_none_or(|instance| instance.sleepers == 0) {
+                thread::yield_now();
+            }
+            let before = waits.load(Ordering::Acquire);
+            while waits.load(Ordering::Acquire) < before + 2 {
+                thread::yield_now();
+            }
+            bench.arrive(socket, b"x");
+            waiter.join().is_ok_and(|told| told == Ok(vec![(fd, IN)]))
+        });
+        let all = rounds.all(|woken| woken);
+        over.store(true, Ordering::Release);
+        assert!(all, "an event was lost");
+    });
+    bench.write_to(write);
+    assert_eq!(bench.now_ready(epoll), [(read, IN)], "descriptors of the kernel are reported too");
+    assert_eq!(bench.wait(epoll, 8, LONG), Ok(vec![(read, IN)]));
+}
+
 /// A writer far ahead of the stack yields to the worker, unless another socket has an event for the program.
 #[test]
 fn who_writes_much_gives_way_unless_others_have_news() {
