@@ -70,3 +70,31 @@ fn small_messages_take_no_page_of_the_first_slow_start() {
     assert!(rig.stack.tcp().shared.slow_starts.memory() > 0);
     assert_eq!(rig.info().cwnd_bytes, initial + initial / 2 + 100);
 }
+
+/// Number of frames that can be read; their memory is what the connection is charged for.
+fn readable_frames(rig: &Rig) -> usize {
+    let tcp = rig.stack.tcp();
+    let tcb = tcp.tcbs.iter().find(|tcb| tcb.unread > 0).expect("there is something to read");
+    assert_eq!(tcb.receive_memory, crate::tcp::segment::memory(&rig.arena, &tcb.receive_queue), "the charge");
+    let (mut count, mut slot) = (0, tcb.receive_queue.front());
+    while slot.is_some() {
+        (count, slot) = (count + 1, rig.arena.next(slot));
+    }
+    count
+}
+
+/// A packet of full frames is queued as it is, and one of small frames is copied together. The connection is charged for the
+/// frames that are left, also when a part of the packet was there before.
+#[test]
+fn the_charge_for_received_data_is_the_memory_of_its_frames() {
+    // (first byte, length, length of each frame, frames in the queue afterwards)
+    let packets = [(1, 4_344, 1_448, 3), (2_897, 2_896, 1_448, 4), (5_793, 100, 10, 4), (5_843, 1_498, 1_448, 6)];
+    let mut rig = Rig::accepted(Rig::config(), TcpOptions::default());
+    for (start, len, piece, frames) in packets {
+        rig.receive_in_pieces(seg(ACK, start, 1).data(len), piece);
+        assert_eq!(readable_frames(&rig), frames, "after the bytes from {start} on");
+    }
+    assert_eq!(rig.read(1), Ok(7_340));
+    rig.sent();
+    rig.assert_no_leak();
+}
