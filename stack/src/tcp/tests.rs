@@ -9,6 +9,7 @@ mod data;
 mod dctcp;
 mod defence;
 mod ecn;
+mod ethernet;
 mod fast_open;
 mod fast_path;
 mod flood;

@@ -1,5 +1,6 @@
-//! The fast paths (`predict`, `small`, `ip::plain`) do the same as the slow path: two stacks get the same input, one takes
-//! the slow path only, and their output is equal.
+//! The fast paths (`fast_path`, `fast_send`, `ip::fast_path`) do the same as the slow path: two stacks get the same input, one
+//! takes the slow path only, and their output is equal: in both families, over links with and without neighbors and
+//! checksums, with every option of the handshake and of the application that changes the path.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,13 +9,14 @@ use alloc::vec::Vec;
 
 use ringway_shm::Duration;
 
+use super::ethernet::ethernet;
 use super::rig::*;
-use crate::config::{CongestionControl, TcpOptions};
+use crate::config::{CongestionControl, Ecn, PathMtuDiscovery, TcpOptions};
 use crate::family::{Family, in_both_families};
 use crate::ip::Interface;
 use crate::stats::Counter;
 use crate::tcp::isn::mix;
-use crate::wire::tcp::{ACK, FIN, PSH, SYN};
+use crate::wire::tcp::{ACK, CWR, ECE, FIN, PSH, SYN};
 
 /// The stack with the fast paths, the one without, and their peer.
 struct Twins {
@@ -29,28 +31,72 @@ struct Twins {
     echo: u32,
     window: u16,
     queued: u32,
+    /// The peer's flags carry ACE, which stays at its initial value.
+    is_accurate: bool,
+}
+
+/// The link, and what the handshake agrees on.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    timestamps: bool,
+    sack: bool,
+    ecn: Ecn,
+    /// The stack computes checksums.
+    sums: bool,
+    /// The stack finds the peer's link address.
+    has_neighbors: bool,
+}
+
+/// A server's usual connection.
+const USUAL: Shape = Shape { timestamps: true, sack: true, ecn: Ecn::Off, sums: true, has_neighbors: false };
+
+impl Shape {
+    fn drawn(seed: u64) -> Shape {
+        let draw = mix(seed ^ 0xd1ce);
+        Shape {
+            timestamps: !seed.is_multiple_of(4),
+            sack: draw & 7 != 0,
+            ecn: [Ecn::Off, Ecn::Off, Ecn::Passive, Ecn::AccuratePassive][(draw >> 3) as usize & 3],
+            sums: !seed.is_multiple_of(3),
+            has_neighbors: draw >> 5 & 1 != 0,
+        }
+    }
+
+    fn syn(&self, clock: u32) -> Seg {
+        let asks = match self.ecn {
+            Ecn::Off => 0,
+            _ => ECE | CWR,
+        };
+        let mut syn = seg(SYN | asks, 0, 0).mss(MSS as u16).scale(3);
+        syn.ae = self.ecn == Ecn::AccuratePassive;
+        syn = if self.sack { syn.sack_permitted() } else { syn };
+        if self.timestamps { syn.time(clock, 0) } else { syn }
+    }
 }
 
 impl Twins {
-    fn new(family: Family, seed: u64, timestamps: bool, sums: bool) -> Twins {
+    fn new(family: Family, seed: u64, shape: Shape) -> Twins {
         let mut random = mix(seed);
         let (no_delay, has_timeouts) = (random.is_multiple_of(3), random.is_multiple_of(5));
         let rigs = [false, true].map(|long| {
-            let link = Interface { sends_partial_checksums: !sums, ..link(family.mtu()) };
-            let mut rig = Rig::over(family, crate::StackConfig { seed: 7, ..crate::StackConfig::default() }, link);
-            rig.unsummed = !sums;
+            let link = if shape.has_neighbors { ethernet(family.mtu()) } else { link(family.mtu()) };
+            let link = Interface { sends_partial_checksums: !shape.sums, ..link };
+            let mut config = crate::StackConfig { seed: 7, ..crate::StackConfig::default() };
+            config.tcp.ecn = shape.ecn;
+            let mut rig = Rig::over(family, config, link);
+            rig.unsummed = !shape.sums;
             if long {
                 rig.stack.take_the_long_way();
             }
-            let syn = seg(SYN, 0, 0).mss(MSS as u16).scale(3).sack_permitted();
-            let syn = if timestamps { syn.time(rig.now.as_millis() as u32, 0) } else { syn };
+            let syn = shape.syn(rig.now.as_millis() as u32);
             let user_timeout = if has_timeouts { Duration::from_secs(30) } else { Duration::ZERO };
             let options = TcpOptions { no_delay, keepalive: has_timeouts, user_timeout, ..TcpOptions::default() };
             rig.accept_with(options, syn);
             rig
         });
         random = mix(random);
-        Twins { rigs, random, next: 1, sent: 1, acknowledged: 1, echo: u32::from(timestamps), window: 8_000, queued: 1 }
+        let (echo, is_accurate) = (u32::from(shape.timestamps), shape.ecn == Ecn::AccuratePassive);
+        Twins { rigs, random, next: 1, sent: 1, acknowledged: 1, echo, window: 8_000, queued: 1, is_accurate }
     }
 
     fn below(&mut self, limit: u32) -> u32 {
@@ -59,7 +105,9 @@ impl Twins {
     }
 
     fn segment(&mut self, flags: u8, sequence: u32, len: u32) -> Seg {
-        let segment = seg(flags, sequence, self.acknowledged).window(self.window);
+        let ace = if self.is_accurate { ECE } else { 0 };
+        let mut segment = seg(flags | ace, sequence, self.acknowledged).window(self.window);
+        segment.ae = self.is_accurate;
         let segment = if len > 0 { segment.data(len) } else { segment };
         if self.echo == 0 { segment } else { segment.time(self.rigs[0].now.as_millis() as u32, self.echo) }
     }
@@ -140,9 +188,34 @@ impl Twins {
                 let millis = [0u32, 1, 2, 30, 300][self.below(5) as usize];
                 self.rigs.iter_mut().for_each(|rig| rig.wait_ms(u64::from(millis)));
             }
+            _ if self.below(6) == 0 => {
+                let options = self.options();
+                self.set_options(options);
+            }
             _ => {}
         }
         self.compare();
+    }
+
+    /// What the application may set while the connection is open; most of the time nothing unusual.
+    fn options(&mut self) -> TcpOptions {
+        let no_delay = self.below(2) == 0;
+        let usual = TcpOptions { no_delay, ..TcpOptions::default() };
+        match self.below(16) {
+            0 => TcpOptions { cork: true, ..usual },
+            1 => TcpOptions { quick_ack: Some(self.below(2) == 0), ..usual },
+            2 => TcpOptions { pacing_rate_max: 100_000, ..usual },
+            3 => TcpOptions { congestion_control: CongestionControl::Bbr, ..usual },
+            4 => TcpOptions { congestion_control: CongestionControl::NewReno, ..usual },
+            5 => TcpOptions { window_clamp: 3_000, ..usual },
+            6 => TcpOptions { receive_buffer_bytes: 4_096, ..usual },
+            7 => TcpOptions { send_buffer_bytes: 4_096, ..usual },
+            8 => TcpOptions { not_sent_low_water: 100, ..usual },
+            9 => TcpOptions { type_of_service: 0x20, time_to_live: 9, ..usual },
+            10 => TcpOptions { path_mtu_discovery: PathMtuDiscovery::Dont, ..usual },
+            11 => TcpOptions { keepalive: true, user_timeout: Duration::from_secs(30), ..usual },
+            _ => usual,
+        }
     }
 
     fn set_options(&mut self, options: TcpOptions) {
@@ -172,10 +245,10 @@ fn visible(rig: &Rig) -> String {
 }
 
 /// Random conversations, with every case that a fast path must leave to the slow path.
-fn nobody_can_tell(family: Family) {
+fn random_conversations_are_equal(family: Family) {
     let mut hits = 0;
-    for seed in 0..120 {
-        let mut twins = Twins::new(family, seed, seed % 4 != 0, seed % 3 != 0);
+    for seed in 0..240 {
+        let mut twins = Twins::new(family, seed, Shape::drawn(seed));
         for _ in 0..150 {
             twins.step();
         }
@@ -192,8 +265,8 @@ fn nobody_can_tell(family: Family) {
 /// Requests and responses, a server's usual traffic: everything takes the fast paths, in and out, and soon again after a
 /// loss, though CUBIC and RACK keep its state for long.
 fn requests_and_responses(family: Family) {
-    for seed in [1, 5] {
-        let mut twins = Twins::new(family, seed, true, true);
+    for (seed, shape) in [(1, USUAL), (5, USUAL), (1, Shape { has_neighbors: true, ..USUAL })] {
+        let mut twins = Twins::new(family, seed, shape);
         exchange(&mut twins, 50);
         assert_eq!(twins.rigs[0].count(Counter::TcpHpHits), 50);
         twins.rigs.iter_mut().for_each(|rig| assert_eq!(rig.send(twins.queued, 3_000), 3_000));
@@ -220,7 +293,7 @@ fn options_that_need_the_long_way(family: Family) {
     let plain = TcpOptions { no_delay: true, ..TcpOptions::default() };
     let modelled = TcpOptions { congestion_control: CongestionControl::Bbr, ..plain };
     let paced = TcpOptions { pacing_rate_max: 1 << 30, ..plain };
-    let mut twins = Twins::new(family, 1, true, true);
+    let mut twins = Twins::new(family, 1, USUAL);
     exchange(&mut twins, 20);
     for unusual in [modelled, paced] {
         twins.set_options(unusual);
@@ -256,7 +329,7 @@ fn exchange(twins: &mut Twins, count: u32) {
 }
 
 in_both_families! {
-    nobody_can_tell
+    random_conversations_are_equal
     requests_and_responses
     options_that_need_the_long_way
 }

@@ -6,6 +6,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::ethernet::{Peer, wrap};
 use ringway_shm::{Arena, ArenaConfig, Burst, Class};
 
 use crate::address::SocketAddress;
@@ -19,7 +20,7 @@ use crate::stats::Counter;
 use crate::tcp::sequence::SeqNum;
 use crate::tcp::{State, TcpInfo};
 use crate::wire::checksum;
-use crate::wire::tcp::{ACK, Header, Options, SYN, SackBlock, Timestamps, URG};
+use crate::wire::tcp::{ACK, CWR, ECE, Header, Options, SYN, SackBlock, Timestamps, URG};
 use crate::{Instant, MacAddress};
 
 pub(super) const LOCAL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -164,6 +165,10 @@ pub(super) struct Rig {
     pub(super) small: bool,
     pub(super) id: SocketId,
     pub(super) family: Family,
+    /// The other side of an Ethernet link.
+    pub(super) peer: Option<Peer>,
+    /// The timestamp of the latest segment sent.
+    pub(super) echo: u32,
 }
 
 impl Rig {
@@ -185,6 +190,7 @@ impl Rig {
     pub(super) fn over(family: Family, config: StackConfig, link: Interface) -> Rig {
         let arena = Arena::new(ArenaConfig { large: 4_096, small: 4_096 });
         let mut stack = Stack::new(config, arena.clone(), Instant::ZERO);
+        let peer = (link.medium == Medium::Ethernet).then(Peer::default);
         let interface = stack.add_interface(link);
         let destination = family.network();
         stack.set_addresses(interface, vec![destination]);
@@ -201,6 +207,8 @@ impl Rig {
             small: false,
             id: SocketId { index: 0, generation: 0 },
             family,
+            peer,
+            echo: 0,
         }
     }
 
@@ -232,7 +240,8 @@ impl Rig {
         self.receive(syn);
         let answer = self.sent();
         assert_eq!(answer.len(), 1);
-        assert_eq!(answer[0].brief(), (SYN | ACK, 0, 1, 0));
+        let (flags, seq, acked, len) = answer[0].brief();
+        assert_eq!((flags & !(ECE | CWR), seq, acked, len), (SYN | ACK, 0, 1, 0));
         let mut ack = seg(ACK, 1, 1);
         if let (Some(time), Some(ours)) = (time, answer[0].options.timestamps) {
             ack = ack.time(time.value, ours.value);
@@ -359,6 +368,9 @@ impl Rig {
         let sum = !checksum::add(pseudo, checksum::sum(frame.bytes()));
         frame.bytes_mut()[16..18].copy_from_slice(&sum.to_be_bytes());
         self.family.write_header((remote, local), 6, segment.ecn, len, frame.push(self.family.header_len()));
+        if self.peer.is_some() {
+            wrap(self.family, &mut frame);
+        }
         burst.push(frame);
     }
 
@@ -369,14 +381,19 @@ impl Rig {
 
     /// Segments that the stack transmits now.
     pub(super) fn sent(&mut self) -> Vec<Seg> {
-        while self.stack.transmit(self.now, &mut self.out) {}
         let mut segments = Vec::new();
-        while !self.out[0].is_empty() {
-            let bytes: Vec<u8> = self.out[0].front_packet().flat_map(|frame| frame.bytes().to_vec()).collect();
-            self.out[0].drop_packet();
-            segments.push(self.parse(&bytes));
+        loop {
+            while self.stack.transmit(self.now, &mut self.out) {}
+            if self.out[0].is_empty() {
+                return segments;
+            }
+            while !self.out[0].is_empty() {
+                let bytes: Vec<u8> = self.out[0].front_packet().flat_map(|frame| frame.bytes().to_vec()).collect();
+                self.out[0].drop_packet();
+                let packet = if self.peer.is_some() { self.unwrap(&bytes) } else { Some(bytes) };
+                segments.extend(packet.map(|packet| self.parse(&packet)));
+            }
         }
-        segments
     }
 
     /// Like `sent`, flags, seq, ack and length only.
@@ -399,6 +416,7 @@ impl Rig {
         let iss = self.iss.unwrap_or(SeqNum(0));
         let relative = |b: &SackBlock| SackBlock { left: SeqNum(b.left - PEER_ISS), right: SeqNum(b.right - PEER_ISS) };
         let options = header.options.with_sack(header.options.sack().iter().map(relative));
+        self.echo = options.timestamps.map_or(0, |time| time.value);
         Seg {
             flags: header.flags,
             seq: header.sequence - iss,
