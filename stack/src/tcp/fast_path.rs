@@ -12,24 +12,18 @@
 use ringway_shm::{Frame, Note};
 
 use crate::stats::Counter;
-use crate::wire::tcp::{ACK, PSH, Timestamps};
+use crate::wire::tcp::timestamped::{self, Received};
+use crate::wire::tcp::{ACK, PSH, TIMESTAMPS_BYTES};
 
 use super::cold::{self, Cold};
 use super::connection::Connection;
 use super::ecn::EcnMode;
 use super::segment::frame_memory;
-use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::{Recovery, flag};
 
-/// Size of a header with timestamps and no other option, bytes.
-pub(crate) const FAST_BYTES: usize = 32;
-/// Size of its options, bytes.
-const FAST_OPTIONS: u32 = 12;
-/// The data offset of such a header.
-pub(crate) const FAST_WORDS: u32 = 8;
-/// RFC 7323 appendix A: padding of the timestamps in such a header.
-pub(crate) const TIMESTAMPS_LAYOUT: u32 = 0x0101_080a;
+/// Size of the options, bytes.
+const FAST_OPTIONS: u32 = TIMESTAMPS_BYTES as u32;
 
 /// Bit of the predicted word, in the place of the window: timestamps are on, ECN is off, nothing paces, and there is no cold
 /// object. Code that changes one of these clears the mark; [`Connection::may_become_fast`] sets it again.
@@ -38,59 +32,15 @@ pub(crate) const FAST_PATH: u32 = 1;
 /// PSH in the word.
 const PUSHED: u32 = (PSH as u32) << 16;
 
-/// The header of a segment with timestamps and no other option, read in place when needed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FastHeader<'a> {
-    bytes: &'a [u8; FAST_BYTES],
-    /// Same as [`Segment::word`](super::segment::Segment), with PSH.
-    word: u32,
-}
-
-impl FastHeader<'_> {
-    /// The header at the start of `bytes`, if it has this layout.
-    #[inline(always)]
-    pub(crate) fn parse(bytes: &[u8]) -> Option<FastHeader<'_>> {
-        let bytes: &[u8; FAST_BYTES] = bytes.first_chunk()?;
-        let plain = FastHeader { bytes, word: read(bytes, 12) & 0xffff_0000 };
-        (read(bytes, 20) == TIMESTAMPS_LAYOUT && plain.word >> 28 == FAST_WORDS).then_some(plain)
-    }
-
-    /// The word that a connection in the plain state expects of such a header.
-    #[inline(always)]
-    fn kind(&self) -> u32 {
-        self.word & !PUSHED | FAST_PATH
-    }
-
-    #[inline(always)]
-    fn is_pushed(&self) -> bool {
-        self.word & PUSHED != 0
-    }
-
-    #[inline(always)]
-    fn sequence(&self) -> SeqNum {
-        SeqNum(read(self.bytes, 4))
-    }
-
-    #[inline(always)]
-    fn acknowledgment(&self) -> SeqNum {
-        SeqNum(read(self.bytes, 8))
-    }
-
-    #[inline(always)]
-    fn window(&self) -> u16 {
-        read(self.bytes, 12) as u16
-    }
-
-    #[inline(always)]
-    fn time(&self) -> Timestamps {
-        Timestamps { value: read(self.bytes, 24), echo: read(self.bytes, 28) }
-    }
-}
-
-/// The word at byte `at`.
 #[inline(always)]
-fn read(bytes: &[u8; FAST_BYTES], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+fn is_pushed(header: &Received) -> bool {
+    header.word & PUSHED != 0
+}
+
+/// The word that a connection in the usual state expects of such a header.
+#[inline(always)]
+fn expected_word(header: &Received) -> u32 {
+    header.word & !PUSHED | FAST_PATH
 }
 
 impl Connection<'_, '_> {
@@ -105,14 +55,14 @@ impl Connection<'_, '_> {
             self.tcb.pred_word = 0;
             return;
         }
-        let header_words = if self.tcb.has(flag::TIMESTAMPS) { FAST_WORDS } else { 5 };
+        let header_words = if self.tcb.has(flag::TIMESTAMPS) { timestamped::WORDS } else { 5 };
         self.tcb.pred_word = (header_words << 28) | ((ACK as u32) << 16);
         self.mark_fast();
     }
 
     /// Sets the mark in the predicted word if nothing else needs a check.
     fn mark_fast(&mut self) {
-        if self.tcb.pred_word >> 28 == FAST_WORDS && self.is_fast() {
+        if self.tcb.pred_word >> 28 == timestamped::WORDS && self.is_fast() {
             self.tcb.pred_word |= FAST_PATH;
         }
     }
@@ -147,21 +97,21 @@ impl Connection<'_, '_> {
         if self.shared.long_way_only {
             return Err(frame);
         }
-        let Some(header) = FastHeader::parse(frame.bytes()) else { return Err(frame) };
-        let expected = self.tcb.pred_word;
-        if header.kind() != expected && (header.kind() != expected | FAST_PATH || !self.reborrow().may_become_fast()) {
+        let Some(header) = Received::parse(frame.bytes()) else { return Err(frame) };
+        let (word, expected) = (expected_word(&header), self.tcb.pred_word);
+        if word != expected && (word != expected | FAST_PATH || !self.reborrow().may_become_fast()) {
             return Err(frame);
         }
         debug_assert!(
             self.tcb.pred_word & FAST_PATH == 0 || self.is_fast(),
             "code that changes a condition of the mark clears it"
         );
-        let (len, memory) = ((frame.len() - FAST_BYTES) as u32, frame_memory(&frame));
+        let (len, memory) = ((frame.len() - timestamped::BYTES) as u32, frame_memory(&frame));
         let acked = header.acknowledgment() - self.tcb.snd_una;
         if !self.is_expected(&header, acked, len, memory) {
             return Err(frame);
         }
-        self.note_fast(len, header.is_pushed());
+        self.note_fast(len, is_pushed(&header));
         self.tcb.remember_time(header.sequence(), header.time().value);
         if acked == 0 {
             self.update_window(header.window(), header.sequence(), false);
@@ -172,8 +122,8 @@ impl Connection<'_, '_> {
         if len == 0 {
             self.env.counters.count(Counter::TcpPureAcks);
         } else {
-            let (echo, pushed, sequence) = (header.time().echo, header.is_pushed(), header.sequence());
-            frame.pull(FAST_BYTES);
+            let (echo, pushed, sequence) = (header.time().echo, is_pushed(&header), header.sequence());
+            frame.pull(timestamped::BYTES);
             self.append_frame(frame, memory, Note { sequence: sequence.0, ..Note::default() });
             self.received_in_order(len);
             self.deliver(len, Some(echo), pushed);
@@ -191,7 +141,7 @@ impl Connection<'_, '_> {
     /// passes all checks of the slow path: it is the next in order, its ACK is valid and its timestamp current, and it brings
     /// data that fits or a new ACK.
     #[inline(always)]
-    fn is_expected(&self, header: &FastHeader, acked: u32, len: u32, memory: u32) -> bool {
+    fn is_expected(&self, header: &Received, acked: u32, len: u32, memory: u32) -> bool {
         let tcb = &*self.tcb;
         header.sequence() == tcb.rcv_nxt
             && acked <= tcb.flight()

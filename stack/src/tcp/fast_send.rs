@@ -11,11 +11,13 @@ use ringway_shm::{Burst, Checksum, Note, Slot};
 use crate::source::Source;
 use crate::stats::Counter;
 use crate::wire::checksum;
-use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, PSH};
+use crate::wire::tcp::timestamped::{self, Sent};
+use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, PSH, Timestamps};
 
 use super::connection::Connection;
 use super::ecn::EcnMode;
-use super::fast_path::{FAST_BYTES, FAST_PATH, FAST_WORDS, TIMESTAMPS_LAYOUT};
+use super::fast_path::FAST_PATH;
+use super::output::checksum_field;
 use super::send_queue::{PUSHED, SMALL_PAYLOAD, SUM_VALID};
 use super::tcb::flag;
 
@@ -38,15 +40,15 @@ impl Connection<'_, '_> {
         };
         let (arena, slot) = (self.env.arena, self.tcb.next_unsent);
         let sum = if sums { Some(arena.note(slot)) } else { None };
-        let mut frame = arena.packet_of(slot, below + FAST_BYTES, judge, |headers, payload| {
+        let mut frame = arena.packet_of(slot, below + timestamped::BYTES, judge, |headers, payload| {
             let (network, transport) = headers.split_at_mut(below);
-            self.tcb.template.fill(network, FAST_BYTES + payload.len());
+            self.tcb.template.fill(network, timestamped::BYTES + payload.len());
             let payload_sum = sum.map(|note| match note.flags & SUM_VALID {
                 0 => checksum::sum(payload),
                 _ => note.sum,
             });
             let window = self.advertise_window();
-            self.write_fast(transport, window, (FAST_BYTES + payload.len()) as u16, payload_sum);
+            self.write_fast(transport, window, (timestamped::BYTES + payload.len()) as u16, payload_sum);
         })?;
         if !sums {
             frame.set_checksum(Checksum::Partial { start: below as u16, offset: CHECKSUM_OFFSET as u16 });
@@ -54,9 +56,8 @@ impl Connection<'_, '_> {
         out[self.tcb.template.interface as usize].push(frame);
         // All that was queued is sent: nothing is behind it.
         self.tcb.next_unsent = Slot::NONE;
-        self.tcb.snd_nxt = start + len;
-        self.tcb.snd_sml = self.tcb.snd_nxt;
         self.tcb.clear(flag::CWND_LIMITED);
+        self.tcb.advance_next(start + len, Some(start + len));
         self.env.counters.count(Counter::TcpOutSegs);
         let tick = self.tick();
         let stats = self.known_stats();
@@ -126,8 +127,7 @@ impl Connection<'_, '_> {
         if flight == 0 {
             return (!self.was_idle()).then_some(len);
         }
-        // Nagle as in `output`.
-        (tcb.has(flag::NO_DELAY) || tcb.snd_sml.at_or_before(tcb.snd_una)).then_some(len)
+        tcb.nagle_allows().then_some(len)
     }
 
     /// Returns true when the fast path may be taken though the mark in the predicted word is missing: the cold object has
@@ -136,7 +136,7 @@ impl Connection<'_, '_> {
     fn may_send_fast(&self) -> bool {
         let tcb = &*self.tcb;
         tcb.has_stats()
-            && tcb.pred_word >> 28 == FAST_WORDS
+            && tcb.pred_word >> 28 == timestamped::WORDS
             && tcb.ecn_mode() == EcnMode::Off
             && self.shared.cold.is_settled(tcb.cold)
             && self.pacing_rate().is_none()
@@ -146,32 +146,9 @@ impl Connection<'_, '_> {
     #[inline]
     fn write_fast(&self, bytes: &mut [u8], window: u16, transport_len: u16, payload_sum: Option<u16>) {
         let tcb = &*self.tcb;
-        let ports = u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port);
-        let flags = u32::from(ACK | PSH);
-        let word = FAST_WORDS << 28 | flags << 16 | u32::from(window);
-        let now = self.timestamp();
-        let words = [ports, tcb.snd_nxt.0, tcb.rcv_nxt.0, word, TIMESTAMPS_LAYOUT, now, tcb.ts_recent];
+        let time = Timestamps { value: self.timestamp(), echo: tcb.ts_recent };
+        let header = Sent::new((tcb.local_port, tcb.remote_port), tcb.snd_nxt, tcb.rcv_nxt, ACK | PSH, window, time);
         let pseudo = checksum::add(tcb.template.pseudo_sum, transport_len);
-        let field = match payload_sum {
-            None => pseudo,
-            Some(payload_sum) => {
-                let sum = words.iter().map(|&word| u64::from(word)).sum::<u64>();
-                // Three folds: to 35 bits, to 20, to 17; the last carry goes around in `add`.
-                let sum = (sum >> 32) + (sum & 0xffff_ffff);
-                let sum = (sum >> 16) + (sum & 0xffff);
-                let sum = checksum::add((sum >> 16) as u16, sum as u16);
-                !checksum::add(checksum::add(pseudo, payload_sum), sum)
-            }
-        };
-        let header: &mut [u8; FAST_BYTES] = bytes.first_chunk_mut().expect("space for exactly the header");
-        let mut write = |at: usize, word: u32| header[at..at + 4].copy_from_slice(&word.to_be_bytes());
-        write(0, words[0]);
-        write(4, words[1]);
-        write(8, words[2]);
-        write(12, words[3]);
-        write(16, u32::from(field) << 16);
-        write(20, words[4]);
-        write(24, words[5]);
-        write(28, words[6]);
+        header.emit(checksum_field(pseudo, payload_sum.map(|payload| (header.sum(), payload))), bytes);
     }
 }

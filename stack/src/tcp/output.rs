@@ -283,8 +283,7 @@ impl Connection<'_, '_> {
             // Linux: with a full buffer, the application has written all that it can.
             return tcb.send_space() == 0 || tcb.has(flag::PROBE);
         }
-        // Nagle with Minshall's change: wait only while a small segment is in flight.
-        tcb.has(flag::NO_DELAY) || tcb.flight() == 0 || tcb.snd_sml.at_or_before(tcb.snd_una)
+        tcb.nagle_allows()
     }
 
     /// Estimate of the bytes in flight.
@@ -338,11 +337,7 @@ impl Connection<'_, '_> {
         if plan.again {
             self.retransmitted(plan, sequence_end);
         } else {
-            self.tcb.snd_nxt = sequence_end;
-            self.tcb.clear(flag::PROBE);
-            if !plan.len.is_multiple_of(plan.segment) {
-                self.tcb.snd_sml = end;
-            }
+            self.tcb.advance_next(sequence_end, (!plan.len.is_multiple_of(plan.segment)).then_some(end));
         }
         if self.tcb.has(flag::QUICK_ACK) && !plan.again {
             self.end_quick_acks();
@@ -512,14 +507,13 @@ impl Connection<'_, '_> {
 
     /// Fills in the checksum, or leaves it to the link together with segmentation.
     fn finish_checksum(&self, first: &mut Frame, header_len: usize, len: usize, payload_sum: u16, link: &LinkInfo) {
-        let pseudo = self.pseudo_sum((header_len + len) as u16);
-        let field = if link.sends_partial_checksums {
+        let sums = if link.sends_partial_checksums {
             first.set_checksum(Checksum::Partial { start: 0, offset: CHECKSUM_OFFSET as u16 });
-            pseudo
+            None
         } else {
-            let header_sum = checksum::sum(&first.bytes()[..header_len]);
-            !checksum::add(checksum::add(pseudo, header_sum), payload_sum)
+            Some((checksum::sum(&first.bytes()[..header_len]), payload_sum))
         };
+        let field = checksum_field(self.pseudo_sum((header_len + len) as u16), sums);
         first.bytes_mut()[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&field.to_be_bytes());
     }
 
@@ -547,6 +541,35 @@ impl Connection<'_, '_> {
         let exists = self.next_transmission(Sizes { segment, packet: segment }).is_some();
         self.tcb.set(retransmit);
         exists
+    }
+}
+
+/// The checksum field of a segment, from the sums of its pseudo-header and of header and payload; without these two, the
+/// link completes it (RFC 9293 §3.1).
+#[inline(always)]
+pub(crate) fn checksum_field(pseudo: u16, sums: Option<(u16, u16)>) -> u16 {
+    match sums {
+        Some((header, payload)) => !checksum::add(checksum::add(pseudo, payload), header),
+        None => pseudo,
+    }
+}
+
+impl Tcb {
+    /// RFC 9293 §3.7.4 (Nagle) with Minshall's change: a segment that is not full waits only while another such one is in
+    /// flight.
+    #[inline(always)]
+    pub(crate) fn nagle_allows(&self) -> bool {
+        self.has(flag::NO_DELAY) || self.flight() == 0 || self.snd_sml.at_or_before(self.snd_una)
+    }
+
+    /// Moves SND.NXT to `end`, behind new data that was sent. `partial`: the end of a last segment that is not full.
+    #[inline(always)]
+    pub(crate) fn advance_next(&mut self, end: SeqNum, partial: Option<SeqNum>) {
+        self.snd_nxt = end;
+        self.clear(flag::PROBE);
+        if let Some(partial) = partial {
+            self.snd_sml = partial;
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 //! bytes are; unknown options are skipped, a malformed option ends the list. The checksum is not
 //! looked at here.
 
+pub(crate) mod timestamped;
+
 use crate::tcp::sequence::SeqNum;
 
 /// Bytes of a header without options.
