@@ -12,6 +12,7 @@ extern crate alloc;
 pub mod address;
 pub mod config;
 mod destination;
+mod env;
 pub mod error;
 pub mod event;
 #[cfg(test)]

@@ -12,6 +12,7 @@ use ringway_shm::{Arena, Burst, Class, Fifo, Flow, Frame, GroupSet, Instant};
 use crate::address::{Cidr, MacAddress, SocketAddress};
 use crate::config::{FastOpenKeys, StackConfig, TcpConfig, TcpOptions};
 use crate::destination::{Destination, flow_of};
+use crate::env::{Env, IpEnv};
 use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
 use crate::event::{Event, Readiness, SocketId, Urgent};
 use crate::ip::{Datagrams, Interface, Ip, Route};
@@ -21,14 +22,6 @@ use crate::tcp::{OwnerUse, SocketSummary, State, Tcp, TcpInfo};
 use crate::timer;
 use crate::udp::Udp;
 use crate::wire::ipv4::PROTOCOL_UDP;
-
-/// Environment that the façade lends to a protocol for one call.
-pub(crate) struct Env<'a> {
-    pub(crate) ip: &'a mut Ip,
-    pub(crate) arena: &'a Arena,
-    pub(crate) counters: &'a mut Counters,
-    pub(crate) events: &'a mut Fifo<Event>,
-}
 
 /// One stack: interfaces, addresses, routes, neighbors and sockets of one worker.
 pub struct Stack {
@@ -46,6 +39,9 @@ pub struct Stack {
 macro_rules! env {
     ($stack:ident) => {
         env!($stack, tcp)
+    };
+    ($stack:ident, ip, $now:expr) => {
+        (&mut $stack.ip, &mut IpEnv { now: $now, arena: &$stack.arena, counters: &mut $stack.counters })
     };
     ($stack:ident, $protocol:ident) => {
         (
@@ -183,7 +179,8 @@ impl Stack {
     /// Receives all packets of `burst`, which arrived on `interface`. Changes state and marks; answers leave with the next
     /// `transmit`.
     pub fn receive(&mut self, now: Instant, interface: u32, burst: &mut Burst) {
-        self.ip.receive(now, &self.arena, &mut self.counters, interface, burst, &mut self.datagrams);
+        let (ip, env) = env!(self, ip, now);
+        ip.receive(env, interface, burst, &mut self.datagrams);
         self.deliver(now);
     }
 
@@ -211,13 +208,15 @@ impl Stack {
         }
         let packets = |out: &[Burst]| out.iter().map(Burst::packets).sum::<usize>();
         let before = packets(out);
-        let mut arp_packets = self.ip.transmit(now, &self.arena, &mut self.counters, out);
+        let (ip, env) = env!(self, ip, now);
+        let mut arp_packets = ip.transmit(env, out);
         let (tcp, env) = env!(self);
         let mut more = tcp.transmit(now, env, out);
         let (udp, env) = env!(self, udp);
         more |= udp.transmit(now, env, out);
         // The protocols may have requested a neighbor.
-        arp_packets += self.ip.transmit(now, &self.arena, &mut self.counters, out);
+        let (ip, env) = env!(self, ip, now);
+        arp_packets += ip.transmit(env, out);
         self.counters.add(Counter::IpOutRequests, (packets(out) - before - arp_packets) as u64);
         more
     }
@@ -238,7 +237,8 @@ impl Stack {
     /// Handles what is due at `now`; a bounded amount, so `poll_timeout` may still return a time in the past afterwards.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.ip.has_looped() {
-            self.ip.receive_looped(now, &self.arena, &mut self.counters, &mut self.datagrams);
+            let (ip, env) = env!(self, ip, now);
+            ip.receive_looped(env, &mut self.datagrams);
             self.deliver(now);
         }
         self.ip.handle_timeout(now);

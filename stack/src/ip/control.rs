@@ -3,12 +3,13 @@
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use ringway_shm::{Arena, Burst, Class, Frame};
+use ringway_shm::{Burst, Class, Frame};
 
 use super::{CONTROL_MAX, Ip};
 use crate::address::MacAddress;
+use crate::env::IpEnv;
 use crate::link::ethernet;
-use crate::stats::{Counter, Counters};
+use crate::stats::Counter;
 use crate::wire::ethernet::{TYPE_ARP, TYPE_IPV4, TYPE_IPV6};
 use crate::wire::igmp::{self, Record};
 use crate::wire::ndp::{self, Message};
@@ -45,18 +46,18 @@ impl Ip {
     }
 
     /// Writes the queued messages. Returns the number of packets that are not IP.
-    pub(super) fn write_control(&mut self, arena: &Arena, counters: &mut Counters, out: &mut [Burst]) -> usize {
+    pub(super) fn write_control(&mut self, env: &mut IpEnv, out: &mut [Burst]) -> usize {
         let mut other_than_ip = 0;
         while let Some(ControlOut { interface, destination, message }) = self.control.pop_front() {
             let class = if message.len() > SMALL_BYTES { Class::Large } else { Class::Small };
-            let Some(mut frame) = arena.alloc(class) else {
-                counters.count(Counter::DropNoFrame);
+            let Some(mut frame) = env.arena.alloc(class) else {
+                env.counters.count(Counter::DropNoFrame);
                 continue;
             };
             let ether_type = message.write(&mut frame);
             match ether_type {
                 TYPE_ARP => other_than_ip += 1,
-                TYPE_IPV6 => counters.count(Counter::IcmpOutMsgs),
+                TYPE_IPV6 => env.counters.count(Counter::IcmpOutMsgs),
                 _ => {}
             }
             let own = &self.interfaces[interface as usize].interface;

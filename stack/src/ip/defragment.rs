@@ -7,12 +7,13 @@
 
 use core::net::IpAddr;
 
-use ringway_shm::{Arena, Frame, Instant};
+use ringway_shm::Frame;
 
-use super::Ip;
 use super::icmp_error::ErrorCause;
 use super::reassembly::{Fragment, Key, Outcome};
-use crate::stats::{Counter, Counters};
+use super::{Arrival, Ip};
+use crate::env::IpEnv;
+use crate::stats::Counter;
 use crate::wire::icmpv6::problem;
 use crate::wire::{ipv4, ipv6};
 
@@ -21,15 +22,11 @@ type Whole<H> = Result<Option<(H, Frame)>, Counter>;
 
 impl Ip {
     /// Takes a fragment: `first` starts at the IPv4 header, `self.rest` follows. The result has the same form.
-    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
     pub(super) fn reassemble_ipv4(
         &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
-        interface: u32,
+        env: &mut IpEnv,
+        arrival: Arrival,
         header: &ipv4::Header,
-        multicast: bool,
         mut first: Frame,
     ) -> Whole<ipv4::Header> {
         first.pull(header.header_len.into());
@@ -40,7 +37,7 @@ impl Ip {
                 identification: header.identification.into(),
                 protocol: header.protocol,
             },
-            interface,
+            interface: arrival.interface,
             offset: header.fragment_offset.into(),
             more: header.more_fragments,
             next_header: header.protocol,
@@ -48,9 +45,9 @@ impl Ip {
             header_len: header.header_len.into(),
             tos: header.tos,
             ttl: header.ttl,
-            multicast,
+            multicast: arrival.multicast,
         };
-        let Some((fragment, mut first, len)) = self.reassemble(now, arena, counters, &fragment, first)? else { return Ok(None) };
+        let Some((fragment, mut first, len)) = self.reassemble(env, &fragment, first)? else { return Ok(None) };
         first.push(fragment.header_len.into());
         let whole = ipv4::Header {
             header_len: fragment.header_len as u8,
@@ -66,16 +63,12 @@ impl Ip {
 
     /// Takes a fragment: `first` starts at the IPv6 header; the fragment header is at byte `at`, and the field at byte
     /// `named_at` names it; `self.rest` follows. The result has no fragment header.
-    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
     pub(super) fn reassemble_ipv6(
         &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
-        interface: u32,
+        env: &mut IpEnv,
+        arrival: Arrival,
         header: &ipv6::Header,
         (piece, at, named_at): (ipv6::Fragment, usize, usize),
-        multicast: bool,
         mut first: Frame,
     ) -> Whole<ipv6::Header> {
         let header_len = at + ipv6::FRAGMENT_LEN;
@@ -90,8 +83,8 @@ impl Ip {
         };
         if let Some(pointer) = pointer {
             let cause = ErrorCause::Problem { code: problem::FIELD, pointer: pointer as u32, even_multicast: false };
-            self.send_icmp_error(now, arena, counters, interface, &first, cause);
-            counters.count(Counter::IpReasmReqds);
+            self.send_icmp_error(env, arrival.interface, &first, cause);
+            env.counters.count(Counter::IpReasmReqds);
             return Err(Counter::IpReasmFails);
         }
         first.pull(header_len);
@@ -102,7 +95,7 @@ impl Ip {
                 identification: piece.identification,
                 protocol: 0,
             },
-            interface,
+            interface: arrival.interface,
             offset: piece.offset.into(),
             more: piece.more,
             next_header: piece.next_header,
@@ -110,9 +103,9 @@ impl Ip {
             header_len: header_len as u16,
             tos: header.traffic_class,
             ttl: header.hop_limit,
-            multicast,
+            multicast: arrival.multicast,
         };
-        let Some((fragment, mut first, len)) = self.reassemble(now, arena, counters, &fragment, first)? else { return Ok(None) };
+        let Some((fragment, mut first, len)) = self.reassemble(env, &fragment, first)? else { return Ok(None) };
         // Moves the first fragment's headers eight bytes later, over its fragment header.
         let at = usize::from(fragment.header_len) - ipv6::FRAGMENT_LEN;
         first.push(fragment.header_len.into());
@@ -135,17 +128,15 @@ impl Ip {
     /// headers, `self.rest` follows.
     fn reassemble(
         &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
+        env: &mut IpEnv,
         fragment: &Fragment,
         first: Frame,
     ) -> Result<Option<(Fragment, Frame, u32)>, Counter> {
-        counters.count(Counter::IpReasmReqds);
-        match self.reassembly.insert(now, arena, fragment, first, &mut self.rest) {
+        env.counters.count(Counter::IpReasmReqds);
+        match self.reassembly.insert(env.now, env.arena, fragment, first, &mut self.rest) {
             Outcome::Kept => Ok(None),
             Outcome::Whole(fragment, first, len) => {
-                counters.count(Counter::IpReasmOks);
+                env.counters.count(Counter::IpReasmOks);
                 Ok(Some((fragment, first, len)))
             }
             Outcome::Failed => Err(Counter::IpReasmFails),
@@ -153,13 +144,13 @@ impl Ip {
     }
 
     /// Sends ICMP errors about datagrams that were not complete in time.
-    pub(super) fn tell_expired(&mut self, now: Instant, arena: &Arena, counters: &mut Counters) {
+    pub(super) fn tell_expired(&mut self, env: &mut IpEnv) {
         let timeouts = core::mem::take(&mut self.reassembly_timeouts);
-        counters.add(Counter::IpReasmTimeout, timeouts);
-        counters.add(Counter::IpReasmFails, timeouts);
+        env.counters.add(Counter::IpReasmTimeout, timeouts);
+        env.counters.add(Counter::IpReasmFails, timeouts);
         let mut expired = core::mem::take(&mut self.expired);
         for (interface, first) in expired.drain(..) {
-            self.send_icmp_error(now, arena, counters, interface, &first, ErrorCause::Reassembly);
+            self.send_icmp_error(env, interface, &first, ErrorCause::Reassembly);
         }
         self.expired = expired;
     }

@@ -9,11 +9,12 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use ringway_shm::arena::LARGE_BYTES;
-use ringway_shm::{Arena, Burst, Class, Frame, Instant};
+use ringway_shm::{Arena, Burst, Class, Frame};
 
 use super::output::DEFAULT_TTL;
 use super::{Flow, Ip, Path, network_header_len};
-use crate::stats::{Counter, Counters};
+use crate::env::IpEnv;
+use crate::stats::Counter;
 use crate::tcp::demux::FlowKey;
 use crate::tcp::isn::Secrets;
 use crate::wire::{ipv4, ipv6};
@@ -58,35 +59,15 @@ impl Ip {
 
     /// Sends the datagram of `packet`, which starts at the transport header and has its checksum. `whole`: it fits and has
     /// "don't fragment" set; otherwise it may be fragmented, here and (IPv4) by routers.
-    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
-    pub(crate) fn send_datagram(
-        &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
-        flow: &Flow,
-        whole: bool,
-        packet: &mut Burst,
-        out: &mut [Burst],
-    ) {
+    pub(crate) fn send_datagram(&mut self, env: &mut IpEnv, flow: &Flow, whole: bool, packet: &mut Burst, out: &mut [Burst]) {
         let Some(path) = self.route(flow.remote, Some(flow.local)).filter(|_| !whole) else {
-            return self.send(now, counters, flow, packet, out);
+            return self.send(env, flow, packet, out);
         };
-        self.send_along(now, arena, counters, flow, &path, packet, out);
+        self.send_along(env, flow, &path, packet, out);
     }
 
     /// Sends a datagram that may be fragmented, on a known path.
-    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
-    pub(super) fn send_along(
-        &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
-        flow: &Flow,
-        path: &Path,
-        packet: &mut Burst,
-        out: &mut [Burst],
-    ) {
+    pub(super) fn send_along(&mut self, env: &mut IpEnv, flow: &Flow, path: &Path, packet: &mut Burst, out: &mut [Burst]) {
         let len = packet.front_len();
         let gathers = self.link(path.interface).gathers;
         let one_frame = packet.iter().next().is_some_and(|first| !first.continues());
@@ -95,33 +76,33 @@ impl Ip {
             let Some(mut first) = packet.pop() else { return };
             let written = self.write_network_header(flow, path, Some(len), first.push(ipv6::HEADER_LEN));
             debug_assert!(written.is_some(), "a path has one family at both ends");
-            return self.place(now, path, first, packet, out);
+            return self.place(env.now, path, first, packet, out);
         }
         let identification = self.identifications.next(flow.local, flow.remote, flow.protocol);
         if fits {
             let Some(mut first) = packet.pop() else { return };
             self.push_fragment_header(flow, path, identification, (0, len, false), &mut first);
-            return self.place(now, path, first, packet, out);
+            return self.place(env.now, path, first, packet, out);
         }
         let packet_max = if gathers { path.mtu.into() } else { (LARGE_BYTES - HEADROOM).min(path.mtu.into()) };
         let piece_max = (packet_max - headers_len(flow.remote)) / FRAGMENT_UNIT * FRAGMENT_UNIT;
         let class = if gathers { Class::Small } else { Class::Large };
-        if (arena.free(class) as usize) < len.div_ceil(piece_max) || len > usize::from(u16::MAX) {
+        if (env.arena.free(class) as usize) < len.div_ceil(piece_max) || len > usize::from(u16::MAX) {
             packet.drop_packet();
-            counters.count(Counter::IpFragFails);
+            env.counters.count(Counter::IpFragFails);
             return;
         }
         let mut cursor = Cursor { packet, left: None };
         for offset in (0..len).step_by(piece_max) {
             let count = piece_max.min(len - offset);
             let mut piece = Burst::default();
-            cursor.cut(arena, class, count, &mut piece);
+            cursor.cut(env.arena, class, count, &mut piece);
             let Some(mut first) = piece.pop() else { break };
             self.push_fragment_header(flow, path, identification, (offset, count, offset + count < len), &mut first);
-            self.place(now, path, first, &mut piece, out);
-            counters.count(Counter::IpFragCreates);
+            self.place(env.now, path, first, &mut piece, out);
+            env.counters.count(Counter::IpFragCreates);
         }
-        counters.count(Counter::IpFragOks);
+        env.counters.count(Counter::IpFragOks);
     }
 
     /// Writes the IP header of a fragment: `count` bytes at `offset`, with more fragments after it or not.

@@ -9,6 +9,7 @@ use ringway_shm::{Burst, Checksum, Frame, Instant, Segmentation};
 
 use super::icmpv6;
 use super::{Flow, IcmpError, IcmpErrorKind, Ip, REPLIES_MAX, Role};
+use crate::env::IpEnv;
 use crate::stats::{Counter, Counters};
 use crate::wire::icmpv4::{self, Header, code};
 use crate::wire::{checksum, ipv4};
@@ -17,13 +18,12 @@ impl Ip {
     /// Takes the packet of `first` and `self.rest`, which starts at the IPv4 header.
     pub(super) fn receive_icmp(
         &mut self,
-        now: Instant,
-        counters: &mut Counters,
+        env: &mut IpEnv,
         interface: u32,
         header: &ipv4::Header,
         mut first: Frame,
     ) -> Result<(), Counter> {
-        counters.count(Counter::IcmpInMsgs);
+        env.counters.count(Counter::IcmpInMsgs);
         first.pull(header.header_len.into());
         let message = Header::parse(first.bytes()).ok_or(Counter::IcmpInErrors)?;
         let true_sum = match first.checksum() {
@@ -35,12 +35,12 @@ impl Ip {
             return Err(Counter::IcmpInErrors);
         }
         if message.kind == icmpv4::ECHO_REQUEST {
-            counters.count(Counter::IcmpInEchos);
+            env.counters.count(Counter::IcmpInEchos);
             if self.role(interface) == Role::Owned {
-                self.answer_echo(header, first, counters)?;
+                self.answer_echo(header, first, env.counters)?;
             }
         } else if message.kind == icmpv4::REDIRECT {
-            self.hears_redirect(now, interface, header, first.bytes());
+            self.hears_redirect(env.now, interface, header, first.bytes());
         } else if let Some(error) = quoted_error(&message, &first.bytes()[icmpv4::HEADER_LEN..], header) {
             self.keep_error(error)?;
         }

@@ -5,11 +5,12 @@
 
 use core::net::{IpAddr, Ipv6Addr};
 
-use ringway_shm::{Arena, Class, Frame, Instant};
+use ringway_shm::{Class, Frame};
 
 use super::control::finish_icmpv6;
 use super::{Datagram, Flow, Ip, REPLIES_MAX, Role, icmpv6, is_host};
-use crate::stats::{Counter, Counters};
+use crate::env::IpEnv;
+use crate::stats::Counter;
 use crate::wire::{checksum, icmpv4, icmpv6 as wire_icmpv6, ipv4, ipv6};
 
 /// Error in a received packet.
@@ -37,44 +38,29 @@ struct Draft {
 
 impl Ip {
     /// Sends "port unreachable" to the sender of a UDP datagram. `first` starts at the UDP header.
-    pub(crate) fn refuse_port(
-        &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
-        datagram: &Datagram,
-        mut first: Frame,
-    ) {
+    pub(crate) fn refuse_port(&mut self, env: &mut IpEnv, datagram: &Datagram, mut first: Frame) {
         let header_len = usize::from(datagram.header_len);
         if datagram.multicast || !first.is_exclusive() || first.headroom() < header_len {
             return;
         }
         first.push(header_len);
-        self.send_icmp_error(now, arena, counters, datagram.interface, &first, ErrorCause::Port);
+        self.send_icmp_error(env, datagram.interface, &first, ErrorCause::Port);
     }
 
     /// Sends an ICMP error to the sender of a packet, which starts at its IP header in `first`.
-    pub(crate) fn send_icmp_error(
-        &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
-        interface: u32,
-        first: &Frame,
-        cause: ErrorCause,
-    ) {
+    pub(crate) fn send_icmp_error(&mut self, env: &mut IpEnv, interface: u32, first: &Frame, cause: ErrorCause) {
         if self.role(interface) == Role::Shared {
             return;
         }
         let Some(draft) = self.draft(interface, first.bytes(), cause) else { return };
-        if self.reply_flows.len() >= REPLIES_MAX || !self.limit.allow(now) {
-            counters.count(Counter::DropRateLimited);
+        if self.reply_flows.len() >= REPLIES_MAX || !self.limit.allow(env.now) {
+            env.counters.count(Counter::DropRateLimited);
             return;
         }
         let quoted = &first.bytes()[..first.len().min(draft.quoted)];
         let class = if quoted.len() > SMALL_QUOTE { Class::Large } else { Class::Small };
-        let Some(mut frame) = arena.alloc(class) else {
-            counters.count(Counter::DropNoFrame);
+        let Some(mut frame) = env.arena.alloc(class) else {
+            env.counters.count(Counter::DropNoFrame);
             return;
         };
         let message = frame.extend(icmpv4::HEADER_LEN + quoted.len());

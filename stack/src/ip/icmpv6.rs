@@ -6,10 +6,11 @@
 
 use core::net::Ipv6Addr;
 
-use ringway_shm::{Checksum, Frame, Instant, Segmentation};
+use ringway_shm::{Checksum, Frame, Segmentation};
 
 use super::icmp::{HEADERS_MAX, Said};
 use super::{Datagram, Flow, IcmpError, IcmpErrorKind, Ip, REPLIES_MAX, Role};
+use crate::env::IpEnv;
 use crate::stats::{Counter, Counters};
 use crate::wire::icmpv6::{self, Header, problem, unreachable};
 use crate::wire::{checksum, igmp, ipv6};
@@ -18,13 +19,12 @@ impl Ip {
     /// Takes the message of `first`, which starts at the ICMPv6 header, and of the frames in `self.rest`.
     pub(super) fn receive_icmpv6(
         &mut self,
-        now: Instant,
-        counters: &mut Counters,
+        env: &mut IpEnv,
         outer: &ipv6::Header,
         datagram: &Datagram,
         first: Frame,
     ) -> Result<(), Counter> {
-        counters.count(Counter::IcmpInMsgs);
+        env.counters.count(Counter::IcmpInMsgs);
         let message = Header::parse(first.bytes()).ok_or(Counter::IcmpInErrors)?;
         let pseudo = checksum::pseudo_header(datagram.remote(), datagram.local(), ipv6::PROTOCOL_ICMP, datagram.len);
         let true_sum = match first.checksum() {
@@ -37,19 +37,19 @@ impl Ip {
         }
         match message.kind {
             icmpv6::ECHO_REQUEST => {
-                counters.count(Counter::IcmpInEchos);
+                env.counters.count(Counter::IcmpInEchos);
                 if self.role(datagram.interface) == Role::Owned {
-                    self.answer_echo_ipv6(datagram, first, counters)?;
+                    self.answer_echo_ipv6(datagram, first, env.counters)?;
                 }
             }
             // RFC 3810 §5.1.14, §6.2: only from a router of this link.
             icmpv6::MLD_QUERY if outer.hop_limit == 1 && outer.source.is_unicast_link_local() => {
                 if let Some(query) = igmp::parse_mld_query(first.bytes()) {
-                    self.hears_query(now, datagram.interface, query, false);
+                    self.hears_query(env.now, datagram.interface, query, false);
                 }
             }
             icmpv6::ROUTER_SOLICITATION..=icmpv6::REDIRECT => {
-                self.receive_discovery(now, datagram.interface, outer, first.bytes())?;
+                self.receive_discovery(env.now, datagram.interface, outer, first.bytes())?;
             }
             _ => {
                 let quoted = &first.bytes()[icmpv6::HEADER_LEN..];

@@ -7,12 +7,13 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use ringway_shm::{Arena, Burst, Checksum, Frame, Instant};
+use ringway_shm::{Burst, Checksum, Frame, Instant};
 
 use super::control::Control;
 use super::fast_path::Ends;
 use super::icmp_error::ErrorCause;
-use super::{Datagram, Datagrams, Ip, Medium, Pair, Role, Route, is_host};
+use super::{Arrival, Datagram, Datagrams, Ip, Medium, Pair, Role, Route, is_host};
+use crate::env::IpEnv;
 use crate::link::{arp, ethernet};
 use crate::stats::{Counter, Counters};
 use crate::wire::igmp::{self, PROTOCOL_IGMP};
@@ -30,20 +31,12 @@ enum Link {
 
 impl Ip {
     /// Receives all packets of `burst`; appends TCP datagrams to `datagrams`, in order.
-    pub(crate) fn receive(
-        &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
-        interface: u32,
-        burst: &mut Burst,
-        datagrams: &mut Datagrams,
-    ) {
+    pub(crate) fn receive(&mut self, env: &mut IpEnv, interface: u32, burst: &mut Burst, datagrams: &mut Datagrams) {
         while let Some(first) = burst.pop() {
             let mut more = first.continues();
             let first = match more {
                 true => first,
-                false => match self.receive_fast(counters, interface, first, datagrams) {
+                false => match self.receive_fast(env.counters, interface, first, datagrams) {
                     Ok(()) => continue,
                     Err(first) => first,
                 },
@@ -52,8 +45,8 @@ impl Ip {
                 more = frame.continues();
                 self.rest.push(frame);
             }
-            if let Err(reason) = self.receive_packet(now, arena, counters, interface, first, datagrams) {
-                counters.count(reason);
+            if let Err(reason) = self.receive_packet(env, interface, first, datagrams) {
+                env.counters.count(reason);
             }
             self.rest.clear();
         }
@@ -63,32 +56,30 @@ impl Ip {
     /// Receives the packet of `first` and the frames in `self.rest`.
     fn receive_packet(
         &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
+        env: &mut IpEnv,
         interface: u32,
         mut first: Frame,
         datagrams: &mut Datagrams,
     ) -> Result<(), Counter> {
-        let multicast = match self.receive_link(now, interface, &mut first)? {
+        let multicast = match self.receive_link(env.now, interface, &mut first)? {
             Link::Ipv4 { multicast } => multicast,
             Link::Ipv6 { multicast } => {
-                let result = self.receive_ipv6(now, arena, counters, interface, first, multicast, datagrams);
+                let result = self.receive_ipv6(env, interface, first, multicast, datagrams);
                 if result.is_ok() {
-                    counters.count(Counter::IpInDelivers);
+                    env.counters.count(Counter::IpInDelivers);
                 }
                 return result;
             }
             Link::Done => return Ok(()),
         };
-        counters.count(Counter::IpInReceives);
+        env.counters.count(Counter::IpInReceives);
         let header = check_header(first.bytes())?;
-        counters.count(ECN_COUNTERS[usize::from(header.tos & 3)]);
+        env.counters.count(ECN_COUNTERS[usize::from(header.tos & 3)]);
         let multicast = self.check_addresses(interface, &header, multicast)?;
         trim(&mut first, &mut self.rest, header.total_len.into()).ok_or(Counter::IpInHdrErrors)?;
         let (header, mut first) = match header.is_fragment() {
             false => (header, first),
-            true => match self.reassemble_ipv4(now, arena, counters, interface, &header, multicast, first)? {
+            true => match self.reassemble_ipv4(env, Arrival { interface, multicast }, &header, first)? {
                 Some(whole) => whole,
                 None => return Ok(()),
             },
@@ -100,10 +91,10 @@ impl Ip {
                 let len = u32::from(header.total_len) - u32::from(header.header_len);
                 let (tos, ttl, header_len) = (header.tos, header.ttl, header.header_len.into());
                 let datagram = Datagram { pair, interface, tos, ttl, len, header_len, ports: 0, multicast: false };
-                self.deliver_tcp(counters, datagram, first, datagrams)
+                self.deliver_tcp(env.counters, datagram, first, datagrams)
             }
-            ipv4::PROTOCOL_ICMP => self.receive_icmp(now, counters, interface, &header, first),
-            PROTOCOL_IGMP => self.receive_igmp(now, interface, &header, first),
+            ipv4::PROTOCOL_ICMP => self.receive_icmp(env, interface, &header, first),
+            PROTOCOL_IGMP => self.receive_igmp(env.now, interface, &header, first),
             ipv4::PROTOCOL_UDP => {
                 first.pull(header.header_len.into());
                 let pair = Pair::ipv4(header.destination, header.source);
@@ -114,12 +105,12 @@ impl Ip {
                 Ok(())
             }
             _ => {
-                self.send_icmp_error(now, arena, counters, interface, &first, ErrorCause::Protocol { named_at: PROTOCOL_AT });
+                self.send_icmp_error(env, interface, &first, ErrorCause::Protocol { named_at: PROTOCOL_AT });
                 Err(Counter::IpInUnknownProtos)
             }
         };
         if result.is_ok() {
-            counters.count(Counter::IpInDelivers);
+            env.counters.count(Counter::IpInDelivers);
         }
         result
     }

@@ -3,13 +3,14 @@
 //! Makes the same promises about a datagram as `input` for IPv4. Extension headers are skipped (`extension`); fragments have
 //! been reassembled (`defragment`).
 
-use ringway_shm::{Arena, Frame, Instant};
+use ringway_shm::Frame;
 
 use super::extension::{Found, Refused, walk};
 use super::icmp_error::ErrorCause;
 use super::input::trim;
-use super::{Datagram, Datagrams, Ip, Pair, is_host};
-use crate::stats::{Counter, Counters};
+use super::{Arrival, Datagram, Datagrams, Ip, Pair, is_host};
+use crate::env::IpEnv;
+use crate::stats::Counter;
 use crate::wire::ipv6::{self, Header, PROTOCOL_ICMP, PROTOCOL_TCP, PROTOCOL_UDP};
 
 /// Destination of a packet.
@@ -21,18 +22,15 @@ pub(super) enum Audience {
 
 impl Ip {
     /// Receives the packet of `first`, which starts at the IPv6 header, and of the frames in `self.rest`.
-    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
     pub(super) fn receive_ipv6(
         &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
+        env: &mut IpEnv,
         interface: u32,
         mut first: Frame,
         link_to_many: bool,
         datagrams: &mut Datagrams,
     ) -> Result<(), Counter> {
-        counters.count(Counter::IpInReceives);
+        env.counters.count(Counter::IpInReceives);
         let header = match first.bytes().first().map(|first| first >> 4) {
             Some(6) => Header::parse(first.bytes()).ok_or(Counter::IpInHdrErrors)?,
             _ => return Err(Counter::DropMalformed),
@@ -42,28 +40,26 @@ impl Ip {
             return Err(Counter::IpInAddrErrors);
         }
         trim(&mut first, &mut self.rest, packet_len(&header)).ok_or(Counter::IpInHdrErrors)?;
-        self.receive_ipv6_packet(now, arena, counters, interface, &header, audience == Audience::Many, first, datagrams)
+        let arrival = Arrival { interface, multicast: audience == Audience::Many };
+        self.receive_ipv6_packet(env, arrival, &header, first, datagrams)
     }
 
     /// Receives a packet that is for us, or for one of our groups, and has the length of its header.
-    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
     pub(super) fn receive_ipv6_packet(
         &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
-        interface: u32,
+        env: &mut IpEnv,
+        arrival: Arrival,
         header: &Header,
-        multicast: bool,
         first: Frame,
         datagrams: &mut Datagrams,
     ) -> Result<(), Counter> {
-        let (header, mut first, found) = match self.find_transport(now, arena, counters, interface, header, &first)? {
+        let Arrival { interface, multicast } = arrival;
+        let (header, mut first, found) = match self.find_transport(env, interface, header, &first)? {
             Found::Fragment { header: piece, at, named_at } => {
                 let piece = (piece, at, named_at);
-                let whole = self.reassemble_ipv6(now, arena, counters, interface, header, piece, multicast, first)?;
+                let whole = self.reassemble_ipv6(env, arrival, header, piece, first)?;
                 let Some((header, first)) = whole else { return Ok(()) };
-                let found = self.find_transport(now, arena, counters, interface, &header, &first)?;
+                let found = self.find_transport(env, interface, &header, &first)?;
                 (header, first, found)
             }
             found => (*header, first, found),
@@ -87,11 +83,11 @@ impl Ip {
         match protocol {
             PROTOCOL_TCP if !multicast && is_host(header.source.into()) => {
                 first.pull(at);
-                self.deliver_tcp(counters, datagram, first, datagrams)
+                self.deliver_tcp(env.counters, datagram, first, datagrams)
             }
             PROTOCOL_ICMP => {
                 first.pull(at);
-                self.receive_icmpv6(now, counters, &header, &datagram, first)
+                self.receive_icmpv6(env, &header, &datagram, first)
             }
             _ if !is_host(header.source.into()) => Err(Counter::IpInAddrErrors),
             PROTOCOL_TCP => Err(Counter::IpInAddrErrors),
@@ -101,22 +97,14 @@ impl Ip {
                 Ok(())
             }
             _ => {
-                self.send_icmp_error(now, arena, counters, interface, &first, ErrorCause::Protocol { named_at });
+                self.send_icmp_error(env, interface, &first, ErrorCause::Protocol { named_at });
                 Err(Counter::IpInUnknownProtos)
             }
         }
     }
 
     #[inline]
-    fn find_transport(
-        &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
-        interface: u32,
-        header: &Header,
-        first: &Frame,
-    ) -> Result<Found, Counter> {
+    fn find_transport(&mut self, env: &mut IpEnv, interface: u32, header: &Header, first: &Frame) -> Result<Found, Counter> {
         if matches!(header.next_header, PROTOCOL_TCP | PROTOCOL_UDP | PROTOCOL_ICMP) {
             let (at, named_at) = (ipv6::HEADER_LEN, NEXT_HEADER_AT);
             return Ok(Found::Transport { protocol: header.next_header, at, named_at });
@@ -125,7 +113,7 @@ impl Ip {
             Refused::Silently(counter) => counter,
             Refused::Problem { code, pointer, even_multicast } => {
                 let cause = ErrorCause::Problem { code, pointer, even_multicast };
-                self.send_icmp_error(now, arena, counters, interface, first, cause);
+                self.send_icmp_error(env, interface, first, cause);
                 Counter::IpInHdrErrors
             }
         })

@@ -9,14 +9,17 @@
 
 use core::net::IpAddr;
 
-use ringway_shm::{Arena, Frame, Instant};
+use ringway_shm::Frame;
 
-use super::{Datagram, Datagrams, Ip, LinkInfo, Medium, Pair, Path, Role};
-use crate::stats::{Counter, Counters};
+use super::{Arrival, Datagram, Datagrams, Ip, LinkInfo, Medium, Pair, Path, Role};
+use crate::env::IpEnv;
+use crate::stats::Counter;
 use crate::wire::{ipv4, ipv6};
 
 /// Number of the loopback interface, which has no entry.
 pub(crate) const LOOPBACK: u32 = u32::MAX - 1;
+/// How looped packets arrive: none is for a group.
+const ARRIVAL: Arrival = Arrival { interface: LOOPBACK, multicast: false };
 
 /// Maximum length of an IP packet, as on Linux.
 const MTU: u16 = u16::MAX;
@@ -56,7 +59,7 @@ impl Ip {
     }
 
     /// Receives the waiting packets; those that arrive meanwhile wait for the next iteration.
-    pub(crate) fn receive_looped(&mut self, now: Instant, arena: &Arena, counters: &mut Counters, datagrams: &mut Datagrams) {
+    pub(crate) fn receive_looped(&mut self, env: &mut IpEnv, datagrams: &mut Datagrams) {
         let mut looped = core::mem::take(&mut self.looped);
         while let Some(first) = looped.pop() {
             let mut more = first.continues();
@@ -64,35 +67,28 @@ impl Ip {
                 more = frame.continues();
                 self.rest.push(frame);
             }
-            counters.count(Counter::IpInReceives);
-            match self.receive_looped_packet(now, arena, counters, first, datagrams) {
-                Ok(()) => counters.count(Counter::IpInDelivers),
-                Err(reason) => counters.count(reason),
+            env.counters.count(Counter::IpInReceives);
+            match self.receive_looped_packet(env, first, datagrams) {
+                Ok(()) => env.counters.count(Counter::IpInDelivers),
+                Err(reason) => env.counters.count(reason),
             }
             self.rest.clear();
         }
         self.run_tasks();
     }
 
-    fn receive_looped_packet(
-        &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
-        first: Frame,
-        datagrams: &mut Datagrams,
-    ) -> Result<(), Counter> {
+    fn receive_looped_packet(&mut self, env: &mut IpEnv, first: Frame, datagrams: &mut Datagrams) -> Result<(), Counter> {
         let ours = |ip: &Ip, destination: IpAddr| ip.owns(destination).then_some(()).ok_or(Counter::IpInAddrErrors);
         if first.bytes().first().is_some_and(|first| first >> 4 == 6) {
             let header = ipv6::Header::parse(first.bytes()).ok_or(Counter::IpInHdrErrors)?;
             ours(self, header.destination.into())?;
-            return self.receive_ipv6_packet(now, arena, counters, LOOPBACK, &header, false, first, datagrams);
+            return self.receive_ipv6_packet(env, ARRIVAL, &header, first, datagrams);
         }
         let header = ipv4::Header::parse(first.bytes()).ok_or(Counter::IpInHdrErrors)?;
         ours(self, header.destination.into())?;
         let (header, mut first) = match header.is_fragment() {
             false => (header, first),
-            true => match self.reassemble_ipv4(now, arena, counters, LOOPBACK, &header, false, first)? {
+            true => match self.reassemble_ipv4(env, ARRIVAL, &header, first)? {
                 Some(whole) => whole,
                 None => return Ok(()),
             },
@@ -110,14 +106,14 @@ impl Ip {
         match header.protocol {
             ipv4::PROTOCOL_TCP => {
                 first.pull(header.header_len.into());
-                self.deliver_tcp(counters, datagram, first, datagrams)
+                self.deliver_tcp(env.counters, datagram, first, datagrams)
             }
             ipv4::PROTOCOL_UDP => {
                 first.pull(header.header_len.into());
                 self.deliver_udp(datagram, first);
                 Ok(())
             }
-            ipv4::PROTOCOL_ICMP => self.receive_icmp(now, counters, LOOPBACK, &header, first),
+            ipv4::PROTOCOL_ICMP => self.receive_icmp(env, LOOPBACK, &header, first),
             _ => Err(Counter::IpInUnknownProtos),
         }
     }

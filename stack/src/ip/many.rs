@@ -5,10 +5,11 @@
 
 use core::net::IpAddr;
 
-use ringway_shm::{Arena, Burst, Instant};
+use ringway_shm::Burst;
 
 use super::{Flow, Ip, Path};
-use crate::stats::{Counter, Counters};
+use crate::env::IpEnv;
+use crate::stats::Counter;
 
 impl Ip {
     /// Returns true for a multicast or broadcast address.
@@ -40,22 +41,12 @@ impl Ip {
     }
 
     /// Sends the multicast or broadcast datagram of `packet` through `interface`, like `send_datagram`.
-    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
-    pub(crate) fn send_to_many(
-        &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
-        flow: &Flow,
-        interface: u32,
-        packet: &mut Burst,
-        out: &mut [Burst],
-    ) {
+    pub(crate) fn send_to_many(&mut self, env: &mut IpEnv, flow: &Flow, interface: u32, packet: &mut Burst, out: &mut [Burst]) {
         match self.route_to_many(flow.remote, Some(flow.local), Some(interface)) {
-            Some(path) => self.send_along(now, arena, counters, flow, &path, packet, out),
+            Some(path) => self.send_along(env, flow, &path, packet, out),
             None => {
                 packet.drop_packet();
-                counters.count(Counter::IpOutNoRoutes);
+                env.counters.count(Counter::IpOutNoRoutes);
             }
         }
     }

@@ -178,6 +178,14 @@ pub(crate) struct IcmpError {
     pub(crate) icmp_code: u8,
 }
 
+/// How a packet has arrived.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    interface: u32,
+    /// It is for a group, or for all hosts of a network.
+    multicast: bool,
+}
+
 /// The Internet layer of one stack.
 pub(crate) struct Ip {
     interfaces: Vec<InterfaceState>,

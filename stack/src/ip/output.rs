@@ -4,14 +4,15 @@
 use core::net::IpAddr;
 
 use ringway_shm::arena::LARGE_BYTES;
-use ringway_shm::{Arena, Burst, Frame, Instant};
+use ringway_shm::{Burst, Frame, Instant};
 
 use super::loopback::LOOPBACK;
 use super::{Ip, LinkInfo, Medium, Pair, Path, network_header_len};
 use crate::address::MacAddress;
+use crate::env::IpEnv;
 use crate::link::ethernet;
 use crate::link::neighbor::{Key, move_packet};
-use crate::stats::{Counter, Counters};
+use crate::stats::Counter;
 use crate::tcp::demux::FlowKey;
 use crate::wire::ethernet::{HEADER_LEN as ETHERNET_LEN, TAG_LEN, TYPE_AT, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
 use crate::wire::tcp::HEADER_BYTES_MAX;
@@ -352,8 +353,8 @@ impl Ip {
     /// Sends the first packet of `packets`, which starts at the transport header (checksum done or `Partial`); its first
     /// frame must be exclusive and have at least 64 bytes of headroom. Adds headers, or holds the packet while the neighbor
     /// is being resolved. Without a route it is dropped.
-    pub(crate) fn send(&mut self, now: Instant, counters: &mut Counters, flow: &Flow, packets: &mut Burst, out: &mut [Burst]) {
-        if self.send_like_others(now, flow, packets, out) {
+    pub(crate) fn send(&mut self, env: &mut IpEnv, flow: &Flow, packets: &mut Burst, out: &mut [Burst]) {
+        if self.send_like_others(env.now, flow, packets, out) {
             return;
         }
         let len = packets.front_len();
@@ -363,12 +364,12 @@ impl Ip {
         let written = routed.and_then(|path| self.write_network_header(flow, &path, Some(len), header));
         let (Some(path), Some(())) = (routed, written) else {
             packets.drop_packet();
-            counters.count(Counter::IpOutNoRoutes);
+            env.counters.count(Counter::IpOutNoRoutes);
             return;
         };
         let Some(mut first) = packets.pop() else { return };
         first.push(header.len()).copy_from_slice(header);
-        self.place(now, &path, first, packets, out);
+        self.place(env.now, &path, first, packets, out);
     }
 
     /// Sends the packet like [`send`](Ip::send) if it has one frame and the header cache has its headers.
@@ -414,8 +415,8 @@ impl Ip {
     /// Writes what waits: ARP, neighbor discovery, ICMP, and packets whose neighbor has answered. Returns the number of ARP
     /// packets.
     #[inline]
-    pub(crate) fn transmit(&mut self, now: Instant, arena: &Arena, counters: &mut Counters, out: &mut [Burst]) -> usize {
-        if self.has_to_write() { self.write_waiting(now, arena, counters, out) } else { 0 }
+    pub(crate) fn transmit(&mut self, env: &mut IpEnv, out: &mut [Burst]) -> usize {
+        if self.has_to_write() { self.write_waiting(env, out) } else { 0 }
     }
 
     /// Returns true when packets wait that are not a transport protocol's.
@@ -428,22 +429,22 @@ impl Ip {
             || self.outbox.iter().any(|waiting| !waiting.is_empty())
     }
 
-    fn write_waiting(&mut self, now: Instant, arena: &Arena, counters: &mut Counters, out: &mut [Burst]) -> usize {
-        let arp_packets = self.write_control(arena, counters, out);
-        self.tell_expired(now, arena, counters);
+    fn write_waiting(&mut self, env: &mut IpEnv, out: &mut [Burst]) -> usize {
+        let arp_packets = self.write_control(env, out);
+        self.tell_expired(env);
         let mut replies = core::mem::take(&mut self.replies);
         while let Some(flow) = self.reply_flows.pop_front() {
-            counters.count(Counter::IcmpOutMsgs);
+            env.counters.count(Counter::IcmpOutMsgs);
             // Only answers to fragmented requests are large.
             let mtu = self.route(flow.remote, Some(flow.local)).map_or(u16::MAX, |path| path.mtu);
             let whole = replies.front_len() + network_header_len(flow.remote) <= mtu.into();
-            self.send_datagram(now, arena, counters, &flow, whole, &mut replies, out);
+            self.send_datagram(env, &flow, whole, &mut replies, out);
         }
         self.replies = replies;
         for (waiting, out) in self.outbox.iter_mut().zip(out) {
             out.append(waiting);
         }
-        self.count_dropped(counters);
+        self.count_dropped(env.counters);
         arp_packets
     }
 

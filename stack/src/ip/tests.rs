@@ -22,6 +22,14 @@ pub(super) fn ms(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
+/// The environment of a rig's `Ip` at a time.
+macro_rules! env {
+    ($rig:expr, $now:expr) => {
+        &mut $crate::env::IpEnv { now: $now, arena: &$rig.arena, counters: &mut $rig.counters }
+    };
+}
+pub(super) use env;
+
 /// An `Ip` with one interface (10.0.0.1/24, default route via 10.0.0.254) and its environment.
 pub(super) struct Rig {
     pub(super) ip: Ip,
@@ -84,7 +92,7 @@ impl Rig {
             frame.set_continues(at + 1 < pieces.len());
             burst.push(frame);
         }
-        self.ip.receive(now, &self.arena, &mut self.counters, 0, &mut burst, &mut self.datagrams);
+        self.ip.receive(env!(self, now), 0, &mut burst, &mut self.datagrams);
         // UDP datagrams are of no interest here.
         self.ip.exchange_udp(&mut Datagrams::default());
     }
@@ -96,7 +104,7 @@ impl Rig {
     /// Returns all packets that leave now, one vector each.
     pub(super) fn transmit(&mut self, now: Instant) -> Vec<Vec<u8>> {
         let mut out = [Burst::default()];
-        self.ip.transmit(now, &self.arena, &mut self.counters, &mut out);
+        self.ip.transmit(env!(self, now), &mut out);
         packets(&mut out[0])
     }
 

@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use ringway_shm::{Frame, SegmentationKind};
 
 use super::{Tcp, ecn};
+use crate::env::Env;
 use crate::ip::{Datagram, Datagrams};
-use crate::stack::Env;
 
 /// A segment of a burst, before it is processed.
 #[derive(Clone, Copy)]

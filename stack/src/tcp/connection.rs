@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use ringway_shm::{Fifo, Instant};
 
 use crate::config::TcpConfig;
+use crate::env::Env;
 use crate::event::{Event, SocketError, SocketId};
-use crate::stack::Env;
 use crate::stats::Counter;
 use crate::timer::{Moment, TimerWheel};
 

@@ -16,7 +16,7 @@
 use ringway_shm::Instant;
 
 use crate::config::{CongestionControl, Ecn, SynCookies, TcpConfig};
-use crate::stack::Env;
+use crate::env::Env;
 use crate::stats::Counter;
 use crate::wire::tcp::SYN;
 

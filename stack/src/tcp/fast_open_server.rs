@@ -6,9 +6,9 @@
 //! data is not acknowledged then.
 
 use crate::config::FastOpenKeys;
+use crate::env::Env;
 use crate::event::SocketId;
 use crate::ip::Template;
-use crate::stack::Env;
 use crate::stats::Counter;
 use crate::timer;
 use crate::wire::tcp::FastOpen;

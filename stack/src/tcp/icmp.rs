@@ -9,9 +9,9 @@ use super::Tcp;
 use super::demux::{self, Target};
 use super::sequence::SeqNum;
 use super::state::State;
+use crate::env::Env;
 use crate::event::SocketError;
 use crate::ip::{IcmpError, IcmpErrorKind};
-use crate::stack::Env;
 
 impl Tcp {
     /// Adapts connections to an interface MTU that may have become smaller.

@@ -87,9 +87,9 @@ use alloc::vec::Vec;
 use ringway_shm::{Arena, Burst, Class, Fifo, Frame, Instant};
 
 use crate::config::{StackConfig, TcpConfig};
+use crate::env::Env;
 use crate::event::SocketId;
 use crate::ip::{Datagram, Datagrams};
-use crate::stack::Env;
 use crate::stats::Counter;
 use crate::timer::{self, Moment, TimerWheel};
 use crate::wire::tcp::SYN;

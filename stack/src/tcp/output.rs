@@ -431,7 +431,8 @@ impl Connection<'_, '_> {
             for_each_shared(self.env.arena, shared, plan, &mut |frame| scratch.push(frame));
             let mut flow = self.tcb.flow();
             flow.tos -= if unmarked { flow.tos & super::ecn::CE } else { 0 };
-            self.env.ip.send_datagram(self.now, self.env.arena, self.env.counters, &flow, whole, scratch, out);
+            let (ip, mut env) = self.env.ip_at(self.now);
+            ip.send_datagram(&mut env, &flow, whole, scratch, out);
         }
         Ok(())
     }

@@ -3,9 +3,9 @@
 //! Read RFC 9293 §3.10.7.2, §3.10.7.4 (SYN-RECEIVED) first.
 
 use crate::config::TcpOptions;
+use crate::env::Env;
 use crate::event::Event;
 use crate::ip::Template;
-use crate::stack::Env;
 use crate::stats::Counter;
 use crate::timer;
 use crate::wire::tcp::{ACK, FIN, FastOpen, RST, SYN};

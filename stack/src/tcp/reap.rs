@@ -6,8 +6,8 @@
 //! Promises: a flow that changes from a connection to a record keeps its entry in the flow table; an application that knows
 //! the connection gets [`Event::Closed`] once.
 
+use crate::env::Env;
 use crate::event::{Event, SocketId};
-use crate::stack::Env;
 use crate::stats::Counter;
 
 use super::Tcp;

@@ -7,8 +7,8 @@ use alloc::collections::VecDeque;
 
 use ringway_shm::{Arena, Burst, Class, Instant};
 
+use crate::env::Env;
 use crate::ip::Flow;
-use crate::stack::Env;
 use crate::stats::Counter;
 use crate::wire::checksum;
 use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, Header, RST};
@@ -159,6 +159,7 @@ fn write(now: Instant, env: &mut Env, scratch: &mut Burst, flow: &Flow, header: 
     frame.bytes_mut()[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&field.to_be_bytes());
     env.counters.count(Counter::TcpOutSegs);
     scratch.push(frame);
-    env.ip.send(now, env.counters, flow, scratch, out);
+    let (ip, mut env) = env.ip_at(now);
+    ip.send(&mut env, flow, scratch, out);
     true
 }

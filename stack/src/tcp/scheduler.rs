@@ -11,7 +11,7 @@ use super::Tcp;
 use super::connection::Connection;
 use super::output::Progress;
 use super::tcb::flag;
-use crate::stack::Env;
+use crate::env::Env;
 
 /// Bytes that a connection may send before the next one has its turn.
 const QUANTUM_BYTES: usize = 64 << 10;

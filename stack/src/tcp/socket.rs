@@ -7,11 +7,11 @@ use ringway_shm::{Burst, Frame, Instant};
 
 use crate::address::SocketAddress;
 use crate::config::TcpOptions;
+use crate::env::Env;
 use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
 use crate::event::{Event, Readiness, SocketId};
 use crate::ip::{Ip, Template};
 use crate::source::Source;
-use crate::stack::Env;
 use crate::stats::Counter;
 use crate::wire::tcp::SACK_BLOCKS_MAX;
 

@@ -7,8 +7,8 @@
 
 use ringway_shm::Arena;
 
+use crate::env::Env;
 use crate::event::{Event, SocketId, Urgent};
-use crate::stack::Env;
 use crate::wire::tcp::{Header, URG};
 
 use super::Tcp;

@@ -10,9 +10,9 @@ use ringway_shm::Instant;
 
 use crate::address::SocketAddress;
 use crate::config::PathMtuDiscovery;
+use crate::env::Env;
 use crate::event::SocketId;
 use crate::ip::{IcmpError, IcmpErrorKind};
-use crate::stack::Env;
 use crate::tcp::demux::FlowKey;
 
 use super::Udp;

@@ -4,10 +4,10 @@ use core::net::IpAddr;
 
 use ringway_shm::{Class, Frame};
 
+use crate::env::Env;
 use crate::error::GroupError;
 use crate::event::SocketId;
 use crate::ip::{Datagram, Pair};
-use crate::stack::Env;
 use crate::tcp::demux::FlowKey;
 use crate::wire::udp::HEADER_LEN;
 

@@ -20,9 +20,9 @@ use ringway_shm::{Arena, Burst, Class, Frame, Instant};
 
 use crate::address::SocketAddress;
 use crate::config::{StackConfig, UdpConfig, UdpOptions};
+use crate::env::Env;
 use crate::error::{BindError, ConnectError};
 use crate::event::{Event, Readiness, SocketId};
-use crate::stack::Env;
 use crate::tcp::{Protocol, SocketSummary, State, isn, ports};
 
 pub use error::{UdpError, UdpErrorReport};

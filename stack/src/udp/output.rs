@@ -5,9 +5,9 @@
 
 use ringway_shm::{Burst, Checksum, Frame, Instant, Segmentation, SegmentationKind};
 
+use crate::env::Env;
 use crate::event::{Event, SocketId};
 use crate::ip::{Flow, LinkInfo, OutputError, Template};
-use crate::stack::Env;
 use crate::stats::Counter;
 use crate::wire::checksum;
 use crate::wire::udp::{CHECKSUM_OFFSET, HEADER_LEN, Header, checksum_field};
@@ -117,11 +117,13 @@ impl Udp {
         if let Some(interface) = outgoing.multicast {
             // A multicast packet with TTL 0 stays on this host.
             if outgoing.flow.ttl > 0 || !outgoing.flow.remote.is_multicast() {
-                env.ip.send_to_many(now, env.arena, env.counters, &outgoing.flow, interface, &mut packet, out);
+                let (ip, mut env) = env.ip_at(now);
+                ip.send_to_many(&mut env, &outgoing.flow, interface, &mut packet, out);
             }
             return;
         }
-        env.ip.send_datagram(now, env.arena, env.counters, &outgoing.flow, outgoing.whole, &mut packet, out);
+        let (ip, mut env) = env.ip_at(now);
+        ip.send_datagram(&mut env, &outgoing.flow, outgoing.whole, &mut packet, out);
     }
 
     /// Returns the header template of a datagram's flow: the socket's last one, or a new one. `None`: the neighbor is being

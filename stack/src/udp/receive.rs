@@ -9,9 +9,9 @@ use ringway_shm::arena::SMALL_BYTES;
 use ringway_shm::{Arena, Burst, Checksum, Class, Frame, Instant, SegmentationKind};
 
 use crate::address::SocketAddress;
+use crate::env::Env;
 use crate::event::SocketId;
 use crate::ip::{Datagram, Datagrams, trim};
-use crate::stack::Env;
 use crate::stats::Counter;
 use crate::tcp::demux::FlowKey;
 use crate::wire::udp::{HEADER_LEN, Header};
@@ -97,7 +97,8 @@ impl Udp {
         }
         let Some(index) = self.table.find(&key, datagram.interface) else {
             env.counters.count(Counter::UdpNoPorts);
-            env.ip.refuse_port(self.now, env.arena, env.counters, datagram, first);
+            let (ip, mut env) = env.ip_at(self.now);
+            ip.refuse_port(&mut env, datagram, first);
             return Ok(());
         };
         first.pull(HEADER_LEN);

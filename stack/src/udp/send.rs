@@ -10,10 +10,10 @@ use ringway_shm::{Arena, Burst, Class, Frame, Instant};
 
 use crate::address::SocketAddress;
 use crate::config::PathMtuDiscovery;
+use crate::env::Env;
 use crate::error::UdpSendError;
 use crate::event::SocketId;
 use crate::ip::{Flow, Path, network_header_len};
-use crate::stack::Env;
 use crate::stats::Counter;
 use crate::wire::ipv4;
 use crate::wire::udp::HEADER_LEN;

@@ -11,7 +11,7 @@ const TCP: u8 = 6;
 /// Makes a rig whose arena has space for what remote hosts may make the stack keep.
 fn rig(ipv6: bool, role: Role) -> Rig {
     let mut rig = if ipv6 { Rig::ipv6(Medium::Ethernet, role) } else { Rig::new(Medium::Ethernet, role) };
-    rig.arena = Arena::new(ArenaConfig { large: 4_096, small: 4_096 });
+    rig.arena = ringway_shm::Arena::new(ArenaConfig { large: 4_096, small: 4_096 });
     rig
 }
 

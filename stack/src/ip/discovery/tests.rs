@@ -1,4 +1,4 @@
-use super::super::tests::{OWN_MAC, OWN6, PEER_MAC, PEER6, PEER6_LINK, ROUTER6, Rig, icmpv6_from_peer, ms, tcp_segment6};
+use super::super::tests::{OWN_MAC, OWN6, PEER_MAC, PEER6, PEER6_LINK, ROUTER6, Rig, env, icmpv6_from_peer, ms, tcp_segment6};
 use super::super::{Flow, OutputError};
 use super::*;
 use alloc::vec;
@@ -88,7 +88,7 @@ fn send(rig: &mut Rig, now: Instant, remote: Ipv6Addr) -> usize {
     let mut burst = Burst::default();
     burst.push(rig.arena.alloc_from(&tcp_segment6(b"")).expect("a frame"));
     let mut out = [Burst::default()];
-    rig.ip.send(now, &mut rig.counters, &flow(remote), &mut burst, &mut out);
+    rig.ip.send(env!(rig, now), &flow(remote), &mut burst, &mut out);
     out[0].packets()
 }
 

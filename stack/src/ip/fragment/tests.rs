@@ -1,5 +1,5 @@
 use super::*;
-use crate::ip::tests::{OWN, PEER, Rig, ms, packets};
+use crate::ip::tests::{OWN, PEER, Rig, env, ms, packets};
 use crate::ip::{Medium, Role};
 use alloc::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn datagram(rig: &Rig, len: usize, piece: usize) -> (Vec<u8>, Burst) {
 
 fn send(rig: &mut Rig, whole: bool, burst: &mut Burst) -> Vec<Vec<u8>> {
     let mut out = [Burst::default()];
-    rig.ip.send_datagram(ms(1), &rig.arena, &mut rig.counters, &flow(), whole, burst, &mut out);
+    rig.ip.send_datagram(env!(rig, ms(1)), &flow(), whole, burst, &mut out);
     packets(&mut out[0])
 }
 

@@ -1,4 +1,4 @@
-use super::super::tests::{OWN, OWN6_LINK, PEER6_LINK, Rig, from_peer, icmpv6_from_peer, ms};
+use super::super::tests::{OWN, OWN6_LINK, PEER6_LINK, Rig, env, from_peer, icmpv6_from_peer, ms};
 use super::super::{Medium, Role, autoconf};
 use super::*;
 use crate::stats::Counter;
@@ -136,7 +136,7 @@ fn datagrams_to_groups() {
     let heard = |rig: &mut Rig, bytes: &[u8]| {
         let mut burst = Burst::default();
         burst.push(rig.arena.alloc_from(bytes).expect("a frame"));
-        rig.ip.receive(ms(1), &rig.arena, &mut rig.counters, 0, &mut burst, &mut rig.datagrams);
+        rig.ip.receive(env!(rig, ms(1)), 0, &mut burst, &mut rig.datagrams);
         let mut datagrams = super::super::Datagrams::default();
         rig.ip.exchange_udp(&mut datagrams);
         let marks: Vec<bool> = datagrams.headers.iter().map(|header| header.multicast).collect();

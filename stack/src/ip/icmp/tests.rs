@@ -1,5 +1,5 @@
 use super::super::Medium;
-use super::super::tests::{OWN, PEER, PEER_MAC, Rig, from_peer, ms, packets, tcp_segment};
+use super::super::tests::{OWN, PEER, PEER_MAC, Rig, env, from_peer, ms, packets, tcp_segment};
 use super::*;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -147,7 +147,7 @@ fn unanswered_neighbors_become_errors() {
     let mut burst = Burst::default();
     burst.push(rig.arena.alloc_from(&tcp_segment(b"")).expect("a frame"));
     let mut out = [Burst::default()];
-    rig.ip.send(ms(0), &mut rig.counters, &flow, &mut burst, &mut out);
+    rig.ip.send(env!(rig, ms(0)), &flow, &mut burst, &mut out);
     assert!(out[0].is_empty());
     for second in 0..3 {
         assert_eq!(rig.transmit(ms(second * 1_000)).len(), 1, "a question each second");

@@ -1,5 +1,5 @@
 use super::super::Medium;
-use super::super::tests::{OWN6, PEER, PEER_MAC, PEER6, Rig, from_peer, from_peer6, icmpv6_from_peer, ms};
+use super::super::tests::{OWN6, PEER, PEER_MAC, PEER6, Rig, env, from_peer, from_peer6, icmpv6_from_peer, ms};
 use super::*;
 
 fn send(packet: &[u8], cause: ErrorCause) -> usize {
@@ -7,7 +7,7 @@ fn send(packet: &[u8], cause: ErrorCause) -> usize {
     rig.ip.set_neighbor(0, PEER.into(), Some(PEER_MAC));
     rig.ip.set_neighbor(0, PEER6.into(), Some(PEER_MAC));
     let frame = rig.arena.alloc_from(&packet[14..]).expect("a frame");
-    rig.ip.send_icmp_error(ms(1_000), &rig.arena, &mut rig.counters, 0, &frame, cause);
+    rig.ip.send_icmp_error(env!(rig, ms(1_000)), 0, &frame, cause);
     let sent = rig.transmit(ms(1_000));
     sent.first().map_or(0, Vec::len)
 }

@@ -1,4 +1,4 @@
-use super::super::tests::{OWN, OWN_MAC, PEER, PEER_MAC, Rig, from_peer, ms, tcp_segment};
+use super::super::tests::{OWN, OWN_MAC, PEER, PEER_MAC, Rig, env, from_peer, ms, tcp_segment};
 use super::*;
 use crate::address::MacAddress;
 use crate::wire::ethernet as wire_ethernet;
@@ -51,7 +51,7 @@ fn checksums_are_verified() {
         frame.set_checksum(checksum);
         let mut burst = Burst::default();
         burst.push(frame);
-        rig.ip.receive(ms(1), &rig.arena, &mut rig.counters, 0, &mut burst, &mut rig.datagrams);
+        rig.ip.receive(env!(rig, ms(1)), 0, &mut burst, &mut rig.datagrams);
         assert_eq!(delivered(&mut rig), [unsummed.clone()]);
     }
 }
@@ -118,7 +118,7 @@ fn bursts_keep_order() {
         }
         burst.push(rig.arena.alloc_from(&bytes).expect("a frame"));
     }
-    rig.ip.receive(ms(1), &rig.arena, &mut rig.counters, 0, &mut burst, &mut rig.datagrams);
+    rig.ip.receive(env!(rig, ms(1)), 0, &mut burst, &mut rig.datagrams);
     assert!(burst.is_empty());
     assert_eq!(rig.datagrams.headers.len(), 13);
     let numbers: Vec<u8> = delivered(&mut rig).iter().map(|segment| segment[20]).collect();

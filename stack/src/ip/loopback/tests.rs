@@ -1,4 +1,4 @@
-use super::super::tests::{OWN, OWN6, Rig, ms, tcp_segment};
+use super::super::tests::{OWN, OWN6, Rig, env, ms, tcp_segment};
 use super::super::{Flow, OutputError};
 use super::*;
 use alloc::vec::Vec;
@@ -22,14 +22,14 @@ fn packets_come_back() {
         frame.set_checksum(Checksum::Partial { start: 0, offset: 16 });
         burst.push(frame);
         let mut out = [Burst::default()];
-        rig.ip.send(ms(0), &mut rig.counters, &flow(ip), &mut burst, &mut out);
+        rig.ip.send(env!(rig, ms(0)), &flow(ip), &mut burst, &mut out);
         assert!(out[0].is_empty() && rig.transmit(ms(0)).is_empty(), "no device sees it");
-        assert_eq!(rig.ip.poll_timeout(), Some(Instant::ZERO));
-        rig.ip.receive_looped(ms(0), &rig.arena, &mut rig.counters, &mut rig.datagrams);
+        assert_eq!(rig.ip.poll_timeout(), Some(ringway_shm::Instant::ZERO));
+        rig.ip.receive_looped(env!(rig, ms(0)), &mut rig.datagrams);
         let header = rig.datagrams.headers[0];
         assert_eq!((header.local(), header.remote(), header.interface, header.tos), (ip, ip, LOOPBACK, 0x28));
         assert_eq!(super::super::tests::packets(&mut rig.datagrams.packets), [segment]);
-        assert!(rig.ip.poll_timeout() != Some(Instant::ZERO));
+        assert!(rig.ip.poll_timeout() != Some(ringway_shm::Instant::ZERO));
     }
 }
 
@@ -41,8 +41,8 @@ fn what_is_not_ours() {
     assert!(rig.ip.route(OWN.into(), Some([10, 0, 0, 9].into())).is_none());
     let mut burst = Burst::default();
     burst.push(rig.arena.alloc_from(&tcp_segment(b"")).expect("a frame"));
-    rig.ip.send(ms(0), &mut rig.counters, &flow(OWN.into()), &mut burst, &mut [Burst::default()]);
+    rig.ip.send(env!(rig, ms(0)), &flow(OWN.into()), &mut burst, &mut [Burst::default()]);
     rig.ip.set_addresses(0, Vec::new());
-    rig.ip.receive_looped(ms(0), &rig.arena, &mut rig.counters, &mut rig.datagrams);
+    rig.ip.receive_looped(env!(rig, ms(0)), &mut rig.datagrams);
     assert_eq!((rig.count(Counter::IpInAddrErrors), rig.datagrams.headers.len()), (1, 0));
 }

@@ -1,4 +1,4 @@
-use super::super::tests::{OWN, OWN_MAC, PEER, PEER_MAC, Rig, ms, packets};
+use super::super::tests::{OWN, OWN_MAC, PEER, PEER_MAC, Rig, env, ms, packets};
 use super::super::{Interface, Role};
 use super::*;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ fn send(rig: &mut Rig, now: Instant, flow: &Flow, payload: &[u8]) -> Vec<Vec<u8>
     let mut burst = Burst::default();
     burst.push(rig.arena.alloc_from(payload).expect("a frame"));
     let mut out = [Burst::default()];
-    rig.ip.send(now, &mut rig.counters, flow, &mut burst, &mut out);
+    rig.ip.send(env!(rig, now), flow, &mut burst, &mut out);
     packets(&mut out[0])
 }
 
@@ -111,7 +111,7 @@ fn packets_of_many_frames() {
         burst.push(frame);
     }
     let mut out = [Burst::default(), Burst::default()];
-    rig.ip.send(ms(0), &mut rig.counters, &flow(), &mut burst, &mut out);
+    rig.ip.send(env!(rig, ms(0)), &flow(), &mut burst, &mut out);
     assert_eq!((burst.packets(), out[0].packets(), out[1].packets()), (1, 1, 0));
     let sent = packets(&mut out[0]);
     assert_eq!((sent[0].len(), sent[0][34], sent[0][183]), (184, 0, 2));

@@ -56,12 +56,13 @@ impl Received<'_> {
 pub(crate) struct Sent([u32; WORDS as usize]);
 
 impl Sent {
-    /// A header with these values and a zero checksum; `ports`: source and destination.
+    /// A header with these values and a zero checksum. `ports`: source and destination; `at`: sequence and acknowledgment
+    /// number.
     #[inline(always)]
-    pub(crate) fn new(ports: (u16, u16), sequence: SeqNum, ack: SeqNum, flags: u8, window: u16, time: Timestamps) -> Sent {
+    pub(crate) fn new(ports: (u16, u16), at: (SeqNum, SeqNum), flags: u8, window: u16, time: Timestamps) -> Sent {
         let ports = u32::from(ports.0) << 16 | u32::from(ports.1);
         let word = WORDS << 28 | u32::from(flags) << 16 | u32::from(window);
-        Sent([ports, sequence.0, ack.0, word, 0, LAYOUT, time.value, time.echo])
+        Sent([ports, at.0.0, at.1.0, word, 0, LAYOUT, time.value, time.echo])
     }
 
     /// The checksum of the header without that field.

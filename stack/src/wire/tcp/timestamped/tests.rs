@@ -42,7 +42,7 @@ fn it_is_written_as_any_other() {
     let mut expected = vec![0; header.len()];
     header.emit(&mut expected);
     let ports = (header.source_port, header.destination_port);
-    let sent = Sent::new(ports, header.sequence, header.acknowledgment, header.flags, header.window, TIME);
+    let sent = Sent::new(ports, (header.sequence, header.acknowledgment), header.flags, header.window, TIME);
     let mut bytes = vec![0xff; BYTES];
     sent.emit(0, &mut bytes);
     assert_eq!(bytes, expected);
