@@ -12,11 +12,13 @@
 //! | [`xdp`] | an interface shared with the kernel through AF_XDP |
 //!
 //! [`steering`] shares an interface between a device and the kernel. Middleware: [`offload`] (cuts and sums for a device that cannot), [`impair`] (a bad wire),
-//! [`pcap`] (capture files), [`share`] (several workers on one interface). [`probe`] says what a machine offers.
+//! [`pcap`] (capture files), [`share`] (several workers on one interface). [`probe`] says what a machine offers;
+//! [`netlink`] reads and makes the kernel's messages.
 
 pub mod impair;
 pub mod interface;
 pub mod memory;
+pub mod netlink;
 pub mod offload;
 pub mod packet;
 pub mod pcap;

@@ -8,7 +8,7 @@
 mod mirror;
 mod resolve;
 mod socket;
-pub(crate) mod wire;
+mod wire;
 
 pub use mirror::{Differences, Mirror, Snapshot};
 pub use resolve::NeighborResolver;

@@ -3,10 +3,11 @@
 //!
 //! Promises: an expression that is not known to be without effect is [`Expression::Acts`].
 
+use ringway_device::netlink::{Attributes, attribute, text};
+
 use super::packet::BYTES;
 use super::wire::number;
 use super::xtables;
-use crate::netlink::wire::{Attributes, text};
 
 const NFTA_EXPR_NAME: u16 = 1;
 const NFTA_EXPR_DATA: u16 = 2;
@@ -322,8 +323,4 @@ fn place(register: u32) -> Option<usize> {
 
 fn fits(at: usize, len: usize) -> bool {
     len > 0 && len <= BYTES && at + len <= BYTES
-}
-
-pub(super) fn attribute(data: &[u8], wanted: u16) -> Option<&[u8]> {
-    Attributes(data).find(|(kind, _)| *kind == wanted).map(|(_, payload)| payload)
 }

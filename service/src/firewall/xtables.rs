@@ -3,10 +3,11 @@
 //!
 //! Promises: a match says what its kernel module compares, or that it may hold or not. Numbers are in the machine's order.
 
-use super::expression::{Expression, Source, TRANSPORT_HEADER, attribute};
+use ringway_device::netlink::{attribute, text, u16_at, u32_at};
+
+use super::expression::{Expression, Source, TRANSPORT_HEADER};
 use super::judge::CT_STATE;
 use super::wire::number;
-use crate::netlink::wire::{text, u16_at, u32_at};
 
 /// Registers that no expression of iptables-nft uses.
 const SCRATCH: usize = 60;
