@@ -6,6 +6,7 @@
 
 use std::io::{self, Write};
 
+use ringway_service::printable;
 use ringway_shm::stats::{Holder, HolderRecord, QuotaRecord};
 use serde_json::{Value, json};
 
@@ -85,11 +86,6 @@ pub(super) fn json(told: &[Told]) -> Vec<Value> {
             json!({ "service": told.service, "worker": told.worker, "holder": holder, "quotas": quotas })
         })
         .collect()
-}
-
-/// The text without what a terminal would obey.
-fn printable(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::AttachLimits;
 use super::admission::Standing;
+use crate::printable;
 use ringway::{Quota, RegionId, RegionMemory, RegionRequest, Rights, WorkerHandle};
 use ringway_shm::channel::attach::{Credentials, Peer};
 use ringway_shm::channel::{ProcessTable, Shape};
@@ -315,11 +316,12 @@ fn parent_of(pid: u32) -> Option<u32> {
     status.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// The name that a program has given itself (PR_SET_NAME).
 fn program_name(pid: u32) -> String {
-    std::fs::read(format!("/proc/{pid}/comm")).map(|name| printable(&name)).unwrap_or_default()
+    std::fs::read(format!("/proc/{pid}/comm")).map(|name| name_of(&name)).unwrap_or_default()
 }
 
-/// The name that a program has given itself (PR_SET_NAME), without what a terminal would obey.
-pub(super) fn printable(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).trim_end().chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+/// Reads what a comm file holds: the name and the end of the line.
+pub(super) fn name_of(comm: &[u8]) -> String {
+    printable(String::from_utf8_lossy(comm).trim_end())
 }
