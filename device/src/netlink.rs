@@ -35,7 +35,7 @@ pub struct Message<'a> {
     pub flags: u16,
     /// That of the request which it answers.
     pub sequence: u32,
-    /// What follows the header.
+    /// The bytes after the header.
     pub body: &'a [u8],
 }
 

@@ -50,7 +50,7 @@ const ISB_OSDROP: u16 = 7;
 pub struct Interface<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What its packets begin with.
+    /// The first header of its packets.
     pub medium: Medium,
 }
 

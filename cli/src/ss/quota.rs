@@ -1,4 +1,4 @@
-//! What `ss -s` tells of quotas: of the service, of each user and of each application group, what is used, the most that may
+//! The quotas of `ss -s`: for the service, each user and each application group, what is used, the most that may
 //! be, and how often more was wanted.
 //!
 //! The rows follow the table of the service (`engine/src/quota.rs`) by way of its statistics files. Limits are each worker's, so
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::services::Service;
 
-/// What one worker of a service tells.
+/// The quotas of one worker of a service.
 #[derive(Debug)]
 pub(super) struct Told {
     pub(super) service: String,

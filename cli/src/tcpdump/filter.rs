@@ -34,7 +34,7 @@ impl Filter {
     /// Returns true if the expression holds for the packet.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub(super) fn accepts(&self, packet: &[u8]) -> io::Result<bool> {
         self.to.send(packet)?;
         match self.from.recv(&mut [0]) {

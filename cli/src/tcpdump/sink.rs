@@ -78,7 +78,7 @@ impl Sink {
     /// Returns true while more packets are wanted.
     ///
     /// # Errors
-    /// What the system says of tcpdump.
+    /// tcpdump cannot be asked for its state.
     pub(super) fn is_open(&mut self) -> io::Result<bool> {
         if let Some(child) = &mut self.child
             && child.try_wait()?.is_some()

@@ -1,4 +1,4 @@
-//! What only rtnetlink tells of one interface, and does with it; single questions to it. Read rtnetlink(7), linux/if_link.h and linux/if_addr.h first.
+//! Single questions and orders of rtnetlink to one interface. Read rtnetlink(7), linux/if_link.h and linux/if_addr.h first.
 //!
 //! Promises: a message of the kernel that makes no sense is an error, never a panic. Does not do: dumps and changes (the
 //! service's mirror follows those).
@@ -34,7 +34,7 @@ const LINK_BYTES: usize = 16;
 /// The kernel never sends more at once.
 const ANSWER_BYTES: usize = 64 << 10;
 
-/// What of a super-segment an interface takes.
+/// The largest super-segment that an interface takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     /// The kernel cuts what has as many bytes, link header counted, or more.
@@ -47,7 +47,7 @@ pub(super) fn limits(index: u32) -> io::Result<Limits> {
     Ok(limits_of(link(index)?.body.get(LINK_BYTES..).unwrap_or_default()))
 }
 
-/// What the kernel says of the interface with this number.
+/// Asks the kernel about the interface with this number.
 fn link(index: u32) -> io::Result<Answer> {
     let mut body = [0; LINK_BYTES];
     body[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -82,7 +82,7 @@ pub(crate) struct Answer {
     /// Its type; 0: it makes no sense.
     pub(crate) kind: u16,
     body: Vec<u8>,
-    /// What an error message says; zero: done as asked.
+    /// The code of an error message; zero: done as asked.
     error: Option<i32>,
 }
 

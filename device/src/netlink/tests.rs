@@ -1,4 +1,4 @@
-//! What is made is read back; whatever else arrives ends the walk.
+//! Messages and attributes are read as they were made; whatever else arrives ends the walk.
 use super::*;
 
 #[test]

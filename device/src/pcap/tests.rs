@@ -1,4 +1,4 @@
-//! What passes in either direction is in the file, with right checksums; the file says what the writer was told.
+//! Packets in either direction are in the file, with right checksums; the file says what the writer was told.
 use std::cell::RefCell;
 use std::rc::Rc;
 

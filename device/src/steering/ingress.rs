@@ -75,7 +75,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// What the end of a killed process does: its descriptors close, and the kernel is told nothing.
+    /// Leaves the filter as the end of a killed process does: its descriptors close, and the kernel is told nothing.
     #[cfg(test)]
     pub(super) fn abandon(mut self) {
         // Orders about an interface that does not exist do nothing.
@@ -132,7 +132,7 @@ fn add(interface: u32, handle: u32, program: BorrowedFd<'_>) -> io::Result<()> {
     })
 }
 
-/// Whether the qdisc has no filters.
+/// Returns true if the qdisc has no filters.
 fn is_empty(interface: u32) -> io::Result<bool> {
     for parent in [INGRESS, EGRESS] {
         let answer = ask(RTM_GETTFILTER, REQUEST | DUMP, &message(interface, 0, parent, 0))?;

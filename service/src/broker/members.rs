@@ -41,7 +41,7 @@ impl Group {
         self.processes.reserved().contains(&(index, pid))
     }
 
-    /// Whether a process of this group can have made process `pid`: it is of the group's user, or
+    /// Returns true if a process of this group can have made process `pid`: it is of the group's user, or
     /// root made the group and its processes give up their rights.
     fn may_have(&self, pid: u32) -> bool {
         pid != 1 && (self.owner == 0 || user_of(pid).is_none_or(|user| user == self.owner))
@@ -73,14 +73,14 @@ impl Members {
         Members { worker, shape, limits, groups: BTreeMap::new(), processes: BTreeMap::new() }
     }
 
-    /// What process `pid` is to the group with this token, if there is one.
+    /// Returns the relation of process `pid` to the group with this token, if there is one.
     pub(super) fn standing(&self, token: &[u8; 16], pid: u32) -> Option<Standing> {
         let (region, group) = self.groups.iter().find(|(_, group)| group.token == *token)?;
         let is_reserved = || group.processes.reserved().iter().any(|&(_, expected)| expected == pid);
         Some(Standing { owner: group.owner, is_kin: is_reserved() || self.descends(*region, pid) })
     }
 
-    /// Whether a process of the group that still runs is an ancestor of process `pid`, or is that process.
+    /// Returns true if a process of the group that still runs is an ancestor of process `pid`, or is that process.
     fn descends(&self, region: RegionId, pid: u32) -> bool {
         let dead = self.dead();
         let alive = self.processes.iter().filter(|(key, _)| key.region == region && !dead.contains(key));
@@ -183,7 +183,7 @@ impl Members {
         Some(process)
     }
 
-    /// Whether the group of a process that is not known yet has as many processes as it may have. Those that obey have asked
+    /// Returns true if the group of a process that is not known yet has as many processes as it may have. Those that obey have asked
     /// before they forked.
     fn is_full(&self, process: ProcessKey) -> bool {
         let range = ProcessKey { index: 0, ..process }..=ProcessKey { index: u32::MAX, ..process };

@@ -56,10 +56,10 @@ const UNKNOWNS: [(&str, &str); 11] = [
     ("limit", "a rate"),
     ("connlimit", "the number of connections"),
 ];
-/// What an action is called, where its own name does not say it.
+/// Names of actions, where an action's own name does not say it.
 const ACTIONS: [(&str, &str); 3] = [("log", "logs"), ("masq", "masquerade"), ("redir", "redirect")];
 
-/// What is to happen to a packet.
+/// The fate of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Accept,
@@ -78,7 +78,7 @@ pub(super) struct Call {
     pub(super) name: String,
     /// Its place in the ruleset; `None`: it was not listed.
     pub(super) chain: Option<usize>,
-    /// What comes after the call does not count.
+    /// True if the rules after the call do not count.
     pub(super) is_goto: bool,
 }
 
@@ -157,12 +157,12 @@ pub(super) fn read(expressions: &[u8]) -> Vec<Expression> {
     Attributes(expressions).flat_map(|(_, expression)| read_one(expression)).collect()
 }
 
-/// Whether an expression does nothing but count.
+/// Returns true if an expression does nothing but count.
 pub(super) fn only_counts(expression: &[u8]) -> bool {
     read_one(expression) == [Expression::Idle]
 }
 
-/// Whether all expressions of a list do nothing but count.
+/// Returns true if all expressions of a list do nothing but count.
 pub(super) fn all_only_count(expressions: &[u8]) -> bool {
     read(expressions).iter().all(|expression| *expression == Expression::Idle)
 }

@@ -153,7 +153,7 @@ fn judge(messages: &[Vec<u8>], flow: Flow) -> Judgment {
     judge_messages(&messages.concat(), flow, false).expect("they fit together")
 }
 
-/// What an input chain with `policy` and these rules says.
+/// Returns the verdict of an input chain with `policy` and these rules.
 fn asked(policy: u32, rules: &[&[Vec<u8>]], flow: Flow) -> Judgment {
     let rules = rules.iter().map(|expressions| rule("base", expressions));
     judge(&[base(INET, INPUT, policy)].into_iter().chain(rules).collect::<Vec<_>>(), flow)

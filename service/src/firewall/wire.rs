@@ -69,7 +69,7 @@ const NOT_READ: i32 = -74;
 /// struct nfgenmsg {family u8, version u8, res_id u16}
 const GENERIC_BYTES: usize = 4;
 
-/// What can be asked for.
+/// The lists that can be asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum List<'a> {
     /// The number of the ruleset, which every change makes another one.
@@ -115,7 +115,7 @@ pub(super) struct Element {
     pub(super) is_conditional: bool,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Debug)]
 pub(super) enum Message {
     Generation(u32),

@@ -35,7 +35,7 @@ const PLAIN_STATES: u16 = 0xf;
 const TYPE_INVERTS_SOURCE: u32 = 1;
 const TYPE_INVERTS_DESTINATION: u32 = 2;
 
-/// What a match compares.
+/// Reads the comparisons of a match.
 pub(super) fn read(data: &[u8]) -> Vec<Expression> {
     let name = attribute(data, 1).map(text).unwrap_or_default();
     let revision = attribute(data, 2).and_then(number).unwrap_or(0);

@@ -13,7 +13,7 @@ use ringway_stack::{Cidr, MacAddress};
 
 use super::{Address, Link, LinkRoute, NO_LINK, Neighbor, Policy};
 
-/// What can be dumped.
+/// The tables that can be dumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Table {
     Links,
@@ -23,7 +23,7 @@ pub(super) enum Table {
     Policies,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Message {
     Link(Link),
