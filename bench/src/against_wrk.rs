@@ -43,7 +43,7 @@ pub fn measure(
             for round in 1..=rounds {
                 let sample = bed.run(WARMUP, Duration::from_secs(seconds), u64::from(round))?;
                 ours.push(sample.outcome.replies as f64 / sample.outcome.seconds);
-                theirs.push(requests_per_second(&bed.wrk(connections, seconds)?)?);
+                theirs.push(bed.wrk(connections, seconds)?.requests_per_s);
             }
             let ratio = median_ratio(&ours, &theirs).unwrap_or(0.0);
             let agree = if (ratio - 1.0).abs() <= AGREEMENT { "they agree" } else { "they do not agree" };
@@ -53,11 +53,6 @@ pub fn measure(
         }
     }
     Ok(())
-}
-
-fn requests_per_second(report: &str) -> io::Result<f64> {
-    let value = report.lines().find_map(|line| line.trim().strip_prefix("Requests/sec:")?.trim().parse().ok());
-    value.ok_or_else(|| io::Error::other(format!("wrk printed:\n{report}")))
 }
 
 fn row(setting: &Setting, point: &Point, target: String, client: &str, values: &[f64], note: String) -> Row {
@@ -81,6 +76,3 @@ fn row(setting: &Setting, point: &Point, target: String, client: &str, values: &
         ..Row::default()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -29,6 +29,7 @@ use crate::peer::Peer;
 use crate::target::{ClientStack, Target, WireKind};
 use crate::wire::veth::{INTERFACE, Side, Wire};
 use crate::wire::{memory, path};
+use crate::wrk::{self, SocketErrors};
 
 /// Port of the servers.
 const PORT: u16 = 8080;
@@ -240,14 +241,14 @@ impl Bed {
         Ok(Sample { outcome, server: after.0.since(&before.0), client: after.1.since(&before.1), path_ns, passage })
     }
 
-    /// Runs wrk against the server from the client's side and returns its output.
+    /// Runs wrk against the server from the client's side and returns its figures.
     ///
     /// # Errors
     /// wrk is missing, failed or reported an error.
-    pub fn wrk(&self, connections: u32, seconds: u64) -> io::Result<String> {
+    pub fn wrk(&self, connections: u32, seconds: u64) -> io::Result<wrk::Report> {
         let wire = self.wire.as_ref().ok_or_else(|| io::Error::other("wrk needs the kernel's stack"))?;
-        let mut wrk = wire.command(Side::Client, "taskset");
-        wrk.args([
+        let mut command = wire.command(Side::Client, "taskset");
+        command.args([
             "-c",
             &CLIENT_CORE.to_string(),
             "wrk",
@@ -256,12 +257,8 @@ impl Bed {
             &format!("-d{seconds}s"),
             "--latency",
         ]);
-        let output = wrk.arg(format!("http://{}/", self.address)).stdin(Stdio::null()).output()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        if !output.status.success() || text.contains("Socket errors") || text.contains("Non-2xx") {
-            return Err(io::Error::other(format!("wrk: {text}{}", String::from_utf8_lossy(&output.stderr))));
-        }
-        Ok(text)
+        let output = command.arg(format!("http://{}/", self.address)).stdin(Stdio::null()).output()?;
+        wrk::read(&output, SocketErrors::Fail)
     }
 
     /// CPU time of the server's side so far.

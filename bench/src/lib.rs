@@ -33,3 +33,4 @@ pub mod table;
 pub mod target;
 pub mod trace;
 pub mod wire;
+pub mod wrk;

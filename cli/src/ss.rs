@@ -190,7 +190,7 @@ const STATES: &[(u8, &str, &str)] = &[
     (11, "CLOSING", "closing"),
 ];
 
-/// How many sockets there are.
+/// Numbers of sockets.
 struct Totals {
     tcp: u64,
     established: u64,

@@ -1,28 +1,33 @@
 //! `ringway tcpdump ARGS`: the real tcpdump(8), fed with the packets that the workers receive and send.
 //!
 //! Arguments are tcpdump's own. Those of a live source (`-i`, `-Q`, `-p`, `-B`, and `--name`) are handled
-//! here, because tcpdump reads a stream; all others are passed on. Promises: Ctrl-C ends it cleanly, with a
-//! complete file under `-w`; lost packets are counted. Does not do: slow the worker.
+//! here, because tcpdump reads a stream; all others are passed on. The file of `-w` is written here too: pcapng with
+//! interfaces, directions and the reasons for drops, which tcpdump would leave out. Promises: Ctrl-C ends it cleanly, with a
+//! complete file; lost packets are counted. Does not do: slow the worker.
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStdin, Command, ExitCode, ExitStatus, Stdio};
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use ringway_device::Medium;
+use ringway_device::pcap::{Interface, Record};
 use ringway_shm::capture::{CaptureReader, Direction, Packet};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::services::{self, Service};
 
+mod filter;
 mod options;
-mod pcap;
+mod sink;
 
 use options::Options;
+use sink::Sink;
 
 /// Arguments of `ringway tcpdump`.
 #[derive(Args, Debug)]
@@ -56,12 +61,12 @@ fn capture(arguments: &[OsString]) -> io::Result<ExitCode> {
     let workers = only(services::find(options.name.as_deref())?)?;
     let service = &workers[0];
     let source = Source::new(service, &options)?;
-    let readers = workers.iter().map(|worker| CaptureReader::open(&worker.file("capture"))).collect::<io::Result<_>>()?;
-    eprintln!("ringway tcpdump: listening on {} of service {}, both directions", source.title, service.name);
-    let mut child = start(&options)?;
-    let result = feed(service, &source, readers, &mut child, &stop);
-    let status = child.wait()?;
-    result.map(|()| exit_code(status))
+    let readers: Vec<CaptureReader> =
+        workers.iter().map(|worker| CaptureReader::open(&worker.file("capture"))).collect::<io::Result<_>>()?;
+    let sink = Sink::open(&options, &source.interfaces(), readers[0].snaplen() as u32)?;
+    eprintln!("ringway tcpdump: listening on {} of service {}, both directions", source.names.join(","), service.name);
+    let status = feed(service, &source, readers, sink, &stop)?;
+    Ok(status.map_or(ExitCode::SUCCESS, exit_code))
 }
 
 /// Returns the workers of the only service; fails when there are several, which needs `--name`.
@@ -74,24 +79,15 @@ fn only(services: Vec<Service>) -> io::Result<Vec<Service>> {
     }
 }
 
-/// Starts tcpdump, which reads the stream, in its own process group, so that Ctrl-C ends the stream first.
-fn start(options: &Options) -> io::Result<Child> {
-    let mut command = Command::new("tcpdump");
-    command.args(["-r", "-"]);
-    if rustix::process::getuid().is_root() && !options.names_user {
-        // Otherwise tcpdump writes its file as another user, without permission for it.
-        command.args(["-Z", "root"]);
-    }
-    let started = command.args(&options.passed).stdin(Stdio::piped()).process_group(0).spawn();
-    started.map_err(|error| io::Error::other(format!("cannot start tcpdump: {error}")))
-}
-
 /// Selects packets of the capture rings and describes their stream.
 struct Source {
-    link_type: u32,
-    interfaces: Vec<u32>,
+    medium: Medium,
+    numbers: Vec<u32>,
+    /// Names of the interfaces as a file has them.
+    names: Vec<String>,
     direction: Option<Direction>,
-    title: String,
+    /// Names of the counters, which are the reasons for drops.
+    counters: Vec<String>,
 }
 
 impl Source {
@@ -110,34 +106,52 @@ impl Source {
         };
         // A stream has one link type; interfaces of the other type need -i.
         let same: Vec<_> = chosen.iter().filter(|(_, interface)| interface.ethernet == first.ethernet).collect();
-        let names: Vec<&str> = same.iter().map(|(_, interface)| interface.name.as_str()).collect();
+        let names: Vec<String> = same.iter().map(|(_, interface)| interface.name.clone()).collect();
         Ok(Source {
-            link_type: if first.ethernet { pcap::LINK_ETHERNET } else { pcap::LINK_RAW },
-            interfaces: same.iter().map(|(number, _)| *number).collect(),
+            medium: if first.ethernet { Medium::Ethernet } else { Medium::Ip },
+            numbers: same.iter().map(|(number, _)| *number).collect(),
+            names: if first.ethernet { names } else { vec![names.join(",")] },
             direction: options.direction,
-            title: names.join(","),
+            counters: service.stats.counters().into_iter().map(|(name, _)| name).collect(),
         })
     }
 
+    /// Returns the interfaces as a file has them. libpcap refuses files with several interfaces of raw IP (it compares
+    /// LINKTYPE_RAW, 101, with DLT_RAW, 12): those are one interface there, with all names.
+    fn interfaces(&self) -> Vec<Interface<'_>> {
+        self.names.iter().map(|name| Interface { name, medium: self.medium }).collect()
+    }
+
     fn wants(&self, packet: &Packet) -> bool {
-        self.interfaces.contains(&packet.interface) && self.direction.is_none_or(|direction| packet.direction == direction)
+        self.numbers.contains(&packet.interface) && self.direction.is_none_or(|direction| packet.direction == direction)
+    }
+
+    /// Returns the packet as a file has it; `to_wall` makes its time the time of day.
+    fn record<'a>(&'a self, packet: &'a Packet, to_wall: u64) -> Record<'a> {
+        let index = self.numbers.iter().position(|number| *number == packet.interface).unwrap_or(0);
+        Record {
+            nanos: packet.time.as_nanos().wrapping_add(to_wall),
+            interface: index.min(self.names.len() - 1) as u32,
+            direction: Some(packet.direction),
+            drop_reason: packet.drop_reason.and_then(|reason| self.counters.get(usize::from(reason))).map(String::as_str),
+            bytes: &packet.bytes,
+            original_len: packet.original_len,
+        }
     }
 }
 
-/// Copies packets to tcpdump until either side ends. Packets of several workers are sorted by time within one batch taken
-/// from all rings.
+/// Copies packets to the sink until either side ends; returns how tcpdump ended, if it was used. Packets of several
+/// workers are sorted by time within one batch taken from all rings.
 fn feed(
     service: &Service,
     source: &Source,
     mut readers: Vec<CaptureReader>,
-    child: &mut Child,
+    mut sink: Sink,
     stop: &AtomicBool,
-) -> io::Result<()> {
-    let mut pipe = child.stdin.take().expect("the pipe was asked for");
+) -> io::Result<Option<ExitStatus>> {
     let to_wall = wall_offset()?;
-    let mut captured = 0_u64;
-    let mut open = write(&mut pipe, &pcap::file_header(source.link_type, readers[0].snaplen()))?;
-    while open && child.try_wait()?.is_none() {
+    let (mut captured, mut nanos) = (0_u64, 0);
+    while sink.is_open()? {
         // Read before the rings are drained, so that packets captured before the signal are still written.
         let last = stop.load(Ordering::Relaxed) || !service.is_alive();
         let mut batch = Vec::new();
@@ -145,23 +159,23 @@ fn feed(
             take(reader, source, &mut batch);
         }
         batch.sort_by_key(|packet| packet.time);
-        let idle = batch.is_empty();
-        captured += batch.len() as u64;
-        let mut bytes = Vec::new();
         for packet in &batch {
-            pcap::append_packet(&mut bytes, packet.time.as_nanos().wrapping_add(to_wall), packet);
+            let record = source.record(packet, to_wall);
+            captured += u64::from(sink.write(&record)?);
+            nanos = record.nanos;
         }
-        open = write(&mut pipe, &bytes)?;
-        if idle && last {
+        sink.flush()?;
+        if batch.is_empty() && last {
             break;
         }
-        if idle {
+        if batch.is_empty() {
             sleep(POLL);
         }
     }
-    drop(pipe);
-    eprintln!("ringway tcpdump: {captured} packets captured, {} lost", readers.iter().map(CaptureReader::lost).sum::<u64>());
-    Ok(())
+    let lost = readers.iter().map(CaptureReader::lost).sum::<u64>();
+    let status = sink.finish(nanos, lost)?;
+    eprintln!("ringway tcpdump: {captured} packets captured, {lost} lost");
+    Ok(status)
 }
 
 /// Takes wanted packets from a ring, about `BATCH_BYTES` at a time.
@@ -175,15 +189,6 @@ fn take(reader: &mut CaptureReader, source: &Source, batch: &mut Vec<Packet>) {
         if bytes > BATCH_BYTES {
             break;
         }
-    }
-}
-
-/// Writes to tcpdump; returns false when it has closed its end.
-fn write(pipe: &mut ChildStdin, bytes: &[u8]) -> io::Result<bool> {
-    match pipe.write_all(bytes) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(error),
     }
 }
 
@@ -202,7 +207,7 @@ fn exit_code(status: ExitStatus) -> ExitCode {
 
 /// Polling interval of empty rings.
 const POLL: Duration = Duration::from_millis(5);
-/// Bytes collected for one write.
+/// Bytes collected for one batch.
 const BATCH_BYTES: usize = 1 << 18;
 
 #[cfg(test)]

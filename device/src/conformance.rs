@@ -43,7 +43,7 @@ impl Wire {
     }
 }
 
-/// Whether it is one of `Packet::default()`'s kind, and not the kernel's own chatter (IPv6 neighbor discovery).
+/// Returns true if it is one of `Packet::default()`'s kind, and not the kernel's own chatter (IPv6 neighbor discovery).
 fn is_ours(packet: &Arrived) -> bool {
     packet.bytes.len() >= 54 && packet.bytes[12..14] == [8, 0] && packet.bytes[26..30] == [10, 0, 0, 1]
 }

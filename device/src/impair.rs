@@ -18,7 +18,7 @@ use crate::{Capabilities, Counters, Device};
 use delay::DelayLine;
 use random::Random;
 
-/// What befalls packets in one direction. Probabilities are in parts per million; zero: never.
+/// The damage to packets in one direction. Probabilities are in parts per million; zero: never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Impairments {
     /// Probability that a packet is lost.
@@ -39,7 +39,7 @@ pub struct Impairments {
     pub rate_queue_bytes: u64,
     /// Probability that a packet is held back by `reorder_by` while others overtake it.
     pub reorder_ppm: u32,
-    /// How long a packet that is reordered is held back.
+    /// The time for which a packet that is reordered is held back.
     pub reorder_by: Duration,
     /// Probability that a packet arrives twice.
     pub duplicate_ppm: u32,
@@ -76,7 +76,7 @@ impl Default for Impairments {
     }
 }
 
-/// What one direction did to packets.
+/// Counters of the damage in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
     /// Lost, for any reason.
@@ -130,7 +130,7 @@ impl Impair {
         }
     }
 
-    /// What was done to packets that were sent and to packets that were received.
+    /// Returns the damage to packets that were sent and to packets that were received.
     pub fn damage(&self) -> (Damage, Damage) {
         (self.outward.damage, self.inward.damage)
     }

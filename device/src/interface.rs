@@ -1,4 +1,4 @@
-//! What the kernel says of a network interface, asked once by name.
+//! The kernel's description of a network interface, asked once by name.
 
 pub(crate) mod route;
 mod sys;
@@ -19,7 +19,7 @@ pub struct Interface {
     pub mac: [u8; 6],
     /// Largest IP packet, bytes.
     pub mtu: u16,
-    /// Whether it is administratively up.
+    /// True if it is administratively up.
     pub up: bool,
     /// The driver's name, "" when the driver does not say.
     pub driver: String,
@@ -35,7 +35,7 @@ pub struct Interface {
     pub segmentation_max_segments: u32,
 }
 
-/// What an interface must do for every super-segment to be cut behind the queueing discipline.
+/// The features of an interface for which every super-segment is cut behind the queueing discipline.
 const TCP_SEGMENTATION: &[&str] = &["tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation"];
 
 impl Interface {
@@ -63,7 +63,7 @@ impl Interface {
         })
     }
 
-    /// Whether `name` cuts a super-segment of TCP of so many bytes, link header counted, now; `false` when it is gone.
+    /// Returns true if `name` cuts a super-segment of TCP of so many bytes, link header counted, now; `false` when it is gone.
     pub(crate) fn cuts_segments(name: &str, bytes: usize) -> bool {
         Interface::open(name).is_ok_and(|now| now.tcp_segmentation && bytes <= now.segmentation_max_bytes as usize)
     }
@@ -101,7 +101,7 @@ pub(crate) fn want_features(name: &str, more: &Features) -> io::Result<()> {
     sys::Control::open()?.want_features(name, &more.0)
 }
 
-/// What an interface has counted that should not happen.
+/// Counters of an interface that should not move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trouble {
     pub(crate) receive_errors: u64,
@@ -110,7 +110,7 @@ pub(crate) struct Trouble {
     pub(crate) transmit_dropped: u64,
 }
 
-/// Whether the link of interface `index` carries packets now, and what went wrong there so far.
+/// Returns the health of the link of interface `index`: true if it carries packets now, and the troubles so far.
 ///
 /// # Errors
 /// No such interface.

@@ -12,11 +12,13 @@
 //! | [`xdp`] | an interface shared with the kernel through AF_XDP |
 //!
 //! [`steering`] shares an interface between a device and the kernel. Middleware: [`offload`] (cuts and sums for a device that cannot), [`impair`] (a bad wire),
-//! [`pcap`] (capture files), [`share`] (several workers on one interface). [`probe`] says what a machine offers.
+//! [`pcap`] (capture files), [`share`] (several workers on one interface). [`probe`] says what a machine offers;
+//! [`netlink`] reads and makes the kernel's messages.
 
 pub mod impair;
 pub mod interface;
 pub mod memory;
+pub mod netlink;
 pub mod offload;
 pub mod packet;
 pub mod pcap;
@@ -41,7 +43,7 @@ use std::os::fd::BorrowedFd;
 
 use ringway_shm::{Burst, Duration, Instant, Room};
 
-/// What a link carries.
+/// The unit that a link carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// Frames start with an Ethernet header.
@@ -61,10 +63,10 @@ impl Medium {
     }
 }
 
-/// What a device can do, so that the stack need not.
+/// The abilities of a device, which the stack then need not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// What frames look like.
+    /// The format of frames.
     pub medium: Medium,
     /// Largest IP packet that is not cut, bytes.
     pub mtu: u16,
@@ -86,7 +88,7 @@ pub struct Capabilities {
     pub burst: usize,
 }
 
-/// What a device counts.
+/// Counters of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets received.
@@ -111,7 +113,7 @@ pub trait Rooms {
     /// behind them. `None`: anywhere.
     fn room(&mut self, head: &[u8], len: usize) -> Option<(usize, Room)>;
 
-    /// Whether so much has been shown that it should be read before more is: the device stops, and packets stay outside.
+    /// Returns true if so much has been shown that it should be read before more is: the device stops, and packets stay outside.
     fn are_enough(&self) -> bool {
         false
     }
@@ -119,7 +121,7 @@ pub trait Rooms {
 
 /// A packet back end or a middleware over one.
 pub trait Device {
-    /// What it can do. Does not change while the device lives.
+    /// Returns its abilities, which do not change while the device lives.
     fn capabilities(&self) -> Capabilities;
 
     /// Appends packets that have arrived to `burst`, at most about `Capabilities::burst` of them;
@@ -169,7 +171,7 @@ pub trait Device {
         None
     }
 
-    /// What it has counted.
+    /// Returns its counters.
     fn counters(&self) -> Counters;
 
     /// One line for the operator, when something around the device is set up so that packets are lost.

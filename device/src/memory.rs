@@ -17,18 +17,18 @@ use ringway_shm::{Arena, Burst, Checksum, Frame, Instant, Room, SegmentationKind
 use crate::run::{copy_packet, give_packet, packet_len};
 use crate::{Capabilities, Counters, Device, Medium, Rooms};
 
-/// What the wire is like.
+/// The properties of the wire.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryOptions {
-    /// What frames look like.
+    /// The format of frames.
     pub medium: Medium,
     /// Largest IP packet that is not cut, bytes.
     pub mtu: u16,
-    /// Whether packets may cross with only the pseudo-header sum in the checksum field.
+    /// True if packets may cross with only the pseudo-header sum in the checksum field.
     pub partial_checksums: bool,
     /// Largest super-segment that crosses whole, bytes with headers; 0: none.
     pub segmentation_max_bytes: u32,
-    /// Whether a packet may consist of several frames.
+    /// True if a packet may consist of several frames.
     pub gathers: bool,
     /// Packets that wait at the receiving end at most; more stay with the sender.
     pub queue_packets: usize,
@@ -57,7 +57,7 @@ impl MemoryOptions {
     }
 }
 
-/// What waits at one end.
+/// The packets that wait at one end.
 #[derive(Default)]
 struct Inbox {
     burst: Burst,
@@ -134,7 +134,7 @@ impl Memory {
         count
     }
 
-    /// Whether the wire carries this packet at all.
+    /// Returns true if the wire carries this packet at all.
     fn carries(&self) -> bool {
         let first = &self.packet[0];
         let len = packet_len(&self.packet);

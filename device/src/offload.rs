@@ -21,7 +21,7 @@ use crate::{Capabilities, Counters, Device};
 const STAGED_MAX: usize = 256;
 /// When to try again while the device takes nothing.
 const RETRY: Duration = Duration::from_micros(50);
-/// How long a packet waits for a frame.
+/// The time for which a packet waits for a frame.
 const PATIENCE: Duration = Duration::from_millis(10);
 /// The largest super-segment that is offered, bytes with headers.
 const SEGMENTATION_MAX: u32 = 65_535;
@@ -42,7 +42,7 @@ pub struct Offload {
     dropped: u64,
 }
 
-/// How far a super-segment is cut.
+/// The progress of cutting a super-segment.
 struct Cut {
     headers: Headers,
     /// Payload bytes in all.

@@ -5,7 +5,7 @@
 //! and are copied once into frames, or their payload to where it is wanted; those that are larger than a slot
 //! (8 KiB of payload, or one MTU if that is more) have a place in a ring too but are read from the socket straight
 //! into frames. They leave straight from frames, many per system call. What this device sends does not come back to it.
-//! How the two sizes come apart: `inbound`.
+//! `inbound` tells how the two sizes come apart.
 //!
 //! Sending around the queueing discipline saves time, but then nothing cuts a super-segment for an interface
 //! that does not do it itself: the kernel drops it (ENOBUFS). So packets go around it only where the interface
@@ -53,7 +53,7 @@ const ROOM_MIN: usize = LARGE_BYTES - COPY_HEADROOM;
 /// Headroom when a packet is copied to a small frame.
 const COPY_HEADROOM: usize = 32;
 
-/// How to open the device.
+/// The options with which the device is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketOptions {
     /// Packets that may wait in the ring, 8.5 KiB of kernel memory each at an MTU of 1500; rounded up to
@@ -87,7 +87,7 @@ pub struct Packet {
     copy: Vec<Frame>,
     inlet: Inlet,
     pieces: Pieces,
-    /// What the socket reported and `receive` has not yet returned.
+    /// The error that the socket reported and `receive` has not yet returned.
     failure: Option<io::Error>,
     /// A packet has arrived since the last `arm`: what woke the worker was no error.
     fed: bool,
@@ -220,7 +220,7 @@ impl Packet {
         true
     }
 
-    /// Whether the super-segment at the front of `burst`, which the link has refused, was dropped because nothing cuts it.
+    /// Returns true if the super-segment at the front of `burst`, which the link has refused, was dropped because nothing cuts it.
     /// If so, everything goes through the queueing discipline from now on, where the kernel cuts.
     fn must_cut(&mut self, now: Instant, burst: &Burst) -> io::Result<bool> {
         let whole = burst.front_packet().next().is_some_and(|first| first.segmentation().kind != SegmentationKind::None);

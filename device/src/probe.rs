@@ -1,4 +1,4 @@
-//! What this machine offers for an interface, as data for `ringway doctor`.
+//! The abilities of this machine for an interface, as data for `ringway doctor`.
 //!
 //! Looking disturbs nothing: every socket and program is opened with an empty table of owned ports and
 //! closed again. Native XDP is tried only when asked, because attaching it changes the offloads of a
@@ -47,16 +47,16 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// How one candidate fared.
+/// The result of one candidate.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// Which.
     pub candidate: Candidate,
-    /// What it would do, or why it does not work.
+    /// The back end's effect, or why it does not work.
     pub outcome: Result<String, String>,
 }
 
-/// What was found.
+/// All findings.
 #[derive(Clone, Debug)]
 pub struct Probe {
     /// The interface.
@@ -101,7 +101,7 @@ pub fn probe(interface: &str, native: bool) -> io::Result<Probe> {
     Ok(Probe { interface, findings })
 }
 
-/// Whether packet sockets can share `interface` with the kernel.
+/// Tries whether packet sockets can share `interface` with the kernel.
 ///
 /// # Errors
 /// Why not.

@@ -40,7 +40,7 @@ pub(crate) fn give_packet(burst: &mut Burst, packet: &mut Vec<Frame>) {
     }
 }
 
-/// What `from` says of its packet, said of `to`.
+/// Copies the metadata of `from` to `to`.
 #[inline]
 pub(crate) fn copy_metadata(from: &Frame, to: &mut Frame) {
     to.set_checksum(from.checksum());

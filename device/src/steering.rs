@@ -69,7 +69,7 @@ pub struct Attachment {
     hold: Hold,
 }
 
-/// What ends the attachment when it is dropped.
+/// The resource that ends the attachment when it is dropped.
 #[derive(Debug)]
 enum Hold {
     /// The kernel detaches the program when the last descriptor of the link closes.

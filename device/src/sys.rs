@@ -9,7 +9,7 @@ use ringway_shm::{Frame, Payload, PayloadMut, Room};
 #[derive(Default)]
 pub(crate) struct Pieces(Vec<libc::iovec>);
 
-/// What to do with a packet that the system refused.
+/// The consequence for a packet that the system refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Keep it and try again later.

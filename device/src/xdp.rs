@@ -49,7 +49,7 @@ const CHAIN_MAX: usize = 17;
 const BURST: usize = 64;
 const RETRY: Duration = Duration::from_micros(50);
 
-/// How to open the device.
+/// The options with which the device is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct XdpOptions {
     /// Only this mode; `None`: native, then generic.
@@ -233,7 +233,7 @@ impl Xdp {
         (self.attach_mode.mode, self.queues.iter().all(Queue::is_zero_copy))
     }
 
-    /// How it was opened.
+    /// Returns the way in which it was opened.
     pub fn attach_mode(&self) -> AttachMode {
         self.attach_mode
     }

@@ -446,7 +446,7 @@ impl Attachments {
         (self.regions_max, self.regions_per_user_max) = (all, of_user);
     }
 
-    /// What groups that attach from now on may use.
+    /// Sets the quotas of groups that attach from now on.
     #[cfg(test)]
     pub(crate) fn limit_groups(&mut self, quotas: GroupQuotas) {
         self.quotas = quotas;

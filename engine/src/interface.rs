@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 
 use ringway_device::offload::Offload;
 use ringway_device::{Capabilities, Counters, Device, Medium, Rooms};
-use ringway_shm::capture::{CaptureWriter, Direction};
+use ringway_shm::capture::CaptureWriter;
 use ringway_shm::{Arena, Burst, Duration, Instant, Room};
 use ringway_stack::{Interface, Role, Stack};
 use rustix::net::netdevice::name_to_index;
@@ -17,6 +17,8 @@ use rustix::net::{AddressFamily, SocketType};
 use crate::attach::{Attachments, MESSAGE};
 use crate::command::InterfaceInfo;
 use crate::notice::notice;
+
+mod capture;
 
 /// Frames that a burst holds without growing.
 const BURST_FRAMES: usize = 1024;
@@ -140,13 +142,14 @@ impl Interfaces {
                 port.errors += 1;
             }
             packets += self.received.packets();
-            if let Some(capture) = capture.as_deref_mut() {
-                write_burst(capture, now, number, Direction::Received, &self.received, 0);
+            if self.received.is_empty() {
+                continue;
             }
-            if !self.received.is_empty() {
-                stack.receive(now, number as u32, &mut self.received);
-                self.received.clear();
+            match capture.as_deref_mut() {
+                Some(capture) => capture::receive(capture, now, number as u32, stack, &mut self.received),
+                None => stack.receive(now, number as u32, &mut self.received),
             }
+            self.received.clear();
         }
         packets
     }
@@ -161,7 +164,7 @@ impl Interfaces {
                 continue;
             }
             if let Some(capture) = capture.as_deref_mut() {
-                write_burst(capture, now, number, Direction::Sent, burst, port.left);
+                capture::write_sent(capture, now, number as u32, burst, port.left);
             }
             if port.device.transmit(now, burst).is_err() {
                 port.errors += 1;
@@ -290,24 +293,6 @@ impl Device for Closed {
 
     fn counters(&self) -> Counters {
         Counters::default()
-    }
-}
-
-/// Writes the packets of a burst after the first `skip`, which were written before.
-fn write_burst(capture: &mut CaptureWriter, now: Instant, interface: usize, direction: Direction, burst: &Burst, skip: usize) {
-    let mut frames = burst.frames();
-    for number in 0..burst.packets() {
-        let mut ended = false;
-        let packet = std::iter::from_fn(|| {
-            let frame = if ended { None } else { frames.next() }?;
-            ended = !frame.continues();
-            Some(frame)
-        });
-        if number < skip {
-            packet.for_each(drop);
-        } else {
-            capture.write(now, interface as u32, direction, packet);
-        }
     }
 }
 

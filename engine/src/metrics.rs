@@ -171,7 +171,7 @@ impl Metrics {
         self.hits.add(quota, holder, 1);
     }
 
-    /// How often quotas were hit.
+    /// Returns the counters of quotas that were hit.
     pub(crate) fn hits(&mut self) -> &mut Hits {
         &mut self.hits
     }
@@ -229,7 +229,7 @@ impl Metrics {
         }
     }
 
-    /// Whether there is a file.
+    /// Returns true if there is a file.
     pub(crate) fn is_written(&self) -> bool {
         self.writer.is_some()
     }

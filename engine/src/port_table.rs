@@ -156,7 +156,7 @@ impl PortTable {
         (self.reserved.len() as u64, self.ports.reserved_max())
     }
 
-    /// How many ports one user may have.
+    /// Returns the number of ports that one user may have.
     pub(crate) fn per_user(&self) -> u32 {
         self.per_user
     }

@@ -71,7 +71,7 @@ pub trait Ports: Send {
         true
     }
 
-    /// How many ports may be reserved; `None`: as many as there are.
+    /// Returns the number of ports that may be reserved; `None`: as many as there are.
     fn reserved_max(&self) -> Option<u64> {
         None
     }

@@ -17,7 +17,7 @@ pub enum Scope {
     Group,
 }
 
-/// What a quota counts.
+/// The unit of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Things.
@@ -28,12 +28,12 @@ pub enum Unit {
     PerSecond,
 }
 
-/// What holds where the configuration says nothing.
+/// The default of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standard {
     /// A number.
     Number(u64),
-    /// What the machine or other keys say; the text tells how.
+    /// The value that the machine or other keys give; the text tells how.
     Auto(&'static str),
 }
 
@@ -47,7 +47,7 @@ pub struct QuotaInfo {
     pub key: &'static str,
     /// Whose use it bounds.
     pub scope: Scope,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
     /// Its default.
     pub standard: Standard,
@@ -115,7 +115,7 @@ quotas! {
     ChunksOfSocket, "chunk_bytes_per_socket", Group, Bytes, Standard::Number(1_048_576), "RingwayQuotaSocketChunksHits";
 }
 
-/// How many there are.
+/// The number of quotas.
 pub const COUNT: usize = QUOTAS.len();
 
 impl Quota {
@@ -136,14 +136,14 @@ impl Quota {
     }
 }
 
-/// What is used of a quota by one holder.
+/// One holder's use of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// Which quota.
     pub quota: Quota,
     /// The user's number; where the scope is the service, 0.
     pub holder: u32,
-    /// How much the holder uses; `None`: that is not counted.
+    /// The amount that the holder uses; `None`: that is not counted.
     pub used: Option<u64>,
     /// The most it may use.
     pub limit: u64,
@@ -152,7 +152,7 @@ pub struct Usage {
 /// Tells what users have of quotas that a worker does not count itself. Called in the worker's thread; must not block.
 pub type UsageSource = Box<dyn FnMut() -> Vec<Usage> + Send>;
 
-/// What one user may use of a worker.
+/// One user's quotas of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserQuotas {
     /// Application groups; root may have as many as there are.
@@ -161,7 +161,7 @@ pub struct UserQuotas {
     pub ports: u32,
 }
 
-/// What one application group may use of a worker.
+/// One application group's quotas of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupQuotas {
     /// Sockets.
@@ -195,7 +195,7 @@ impl Default for GroupQuotas {
 /// Holders whose hits are remembered one by one; the sums count all.
 const HOLDERS_MAX: usize = 8_192;
 
-/// How often quotas were hit: by all, and by each holder.
+/// Counters of hits on quotas: by all, and by each holder.
 #[derive(Debug, Default)]
 pub(crate) struct Hits {
     sums: [u64; COUNT],

@@ -69,9 +69,9 @@ pub struct WorkerConfig {
     pub regions_max: u32,
     /// Connections at most that no application has any more and that have not ended.
     pub orphans_max: u32,
-    /// What one user may use.
+    /// The quotas of one user.
     pub user: UserQuotas,
-    /// What one application group may use.
+    /// The quotas of one application group.
     pub group: GroupQuotas,
     /// Where to keep the shared statistics; `None`: nowhere.
     pub stats_path: Option<PathBuf>,

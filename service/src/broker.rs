@@ -47,7 +47,7 @@ use members::{Members, ProcessKey};
 use wake_fds::Unmade;
 
 const EVENTS: usize = 64;
-/// How long a group whose processes are all gone is kept, when a child is announced that has not come yet.
+/// The time for which a group whose processes are all gone is kept, when a child is announced that has not come yet.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Pause in accepting when descriptors have run out, unless something else comes first.
@@ -62,7 +62,7 @@ const ELSEWHERE: &str = "your process is in another network namespace";
 /// Connections have even numbers from here, processes odd ones.
 const FIRST: u64 = 4;
 
-/// What the broker shows to others.
+/// The state of a broker that others see.
 #[derive(Default)]
 pub struct BrokerStatus {
     /// Brokers with a process that is attached or expected.
@@ -101,7 +101,7 @@ impl BrokerStatus {
     }
 }
 
-/// How much may attach.
+/// Limits of what may attach.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttachLimits {
     /// Groups that one user other than root may have.
@@ -168,7 +168,7 @@ struct Broker {
     next: u64,
     members: Members,
     config: BrokerConfig,
-    /// Whether `config.status` counts this broker as busy.
+    /// True if `config.status` counts this broker as busy.
     busy: bool,
     /// Descriptors have run out: the listener is not watched for a while.
     is_deaf: bool,

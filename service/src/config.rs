@@ -40,7 +40,7 @@ pub enum DeviceChoice {
     Tap,
 }
 
-/// How AF_XDP is attached.
+/// The way to attach AF_XDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpChoice {
     /// In the driver, else above it.
@@ -54,7 +54,7 @@ pub enum XdpChoice {
     Generic,
 }
 
-/// What rules of the kernel mean that packets of Ringway do not obey.
+/// The meaning of the kernel's rules that packets of Ringway do not obey.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RuleChoice {
     /// An interface that they could concern is the kernel's.
@@ -73,7 +73,7 @@ pub struct InterfaceConfig {
     pub names: Option<Vec<String>>,
     /// Back end.
     pub device: DeviceChoice,
-    /// How that back end is attached, if it is AF_XDP.
+    /// The way to attach that back end, if it is AF_XDP.
     pub xdp_mode: XdpChoice,
     /// Address and prefix length of the stack on a TAP interface.
     pub address: Option<Cidr>,
@@ -83,7 +83,7 @@ pub struct InterfaceConfig {
     gateway6: Option<IpAddr>,
     /// Largest IP packet, bytes; `None`: the interface's.
     pub mtu: Option<u16>,
-    /// How the stack makes IPv6 addresses for itself on a TAP interface.
+    /// The way in which the stack makes IPv6 addresses for itself on a TAP interface.
     pub autoconfiguration: Autoconfiguration,
     /// The VLAN that the stack is on, on a TAP interface.
     pub vlan: Option<u16>,
@@ -121,11 +121,11 @@ fn neighbor_of(Cidr { ip, prefix_len }: Cidr) -> IpAddr {
 /// The worker threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerChoice {
-    /// How long to look for work before sleeping; `None`: by what a wake-up costs, which the worker measures.
+    /// The time to look for work before sleeping; `None`: by the cost of a wake-up, which the worker measures.
     pub spin: Option<Duration>,
     /// Processor that the first one runs on, each other one on the next; `None`: any.
     pub core: Option<u32>,
-    /// How many there are.
+    /// The number of workers.
     pub count: u32,
     /// One that is busy for more than this share of its time, percent, hands flow groups over to another one.
     pub balance_percent: u32,
@@ -134,7 +134,7 @@ pub struct WorkerChoice {
 /// Programs and ports that are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// What cannot be served is an error instead of going to the kernel.
+    /// True if a thing that cannot be served is an error instead of going to the kernel.
     pub strict: bool,
     /// Members of this group may attach, besides root and the service's own user.
     pub group: String,
@@ -144,7 +144,7 @@ pub struct Policy {
     pub routing: RuleChoice,
 }
 
-/// What happens to system calls that the service does not make.
+/// The answer to system calls that the service does not make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemCalls {
     /// They fail.
@@ -182,7 +182,7 @@ pub struct Config {
 pub struct Problem {
     /// `FILE:LINE` or the environment variable.
     pub origin: String,
-    /// What is wrong and what would be right.
+    /// The mistake, and the right value.
     pub text: String,
 }
 

@@ -33,16 +33,16 @@ pub(crate) struct Devices {
     findings: Findings,
 }
 
-/// What is known of a device once it is open.
+/// The facts about an open device.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    /// How exactly it works.
+    /// Its exact way of working.
     pub(crate) detail: String,
-    /// What an operator should know.
+    /// A note for the operator.
     pub(crate) note: Option<String>,
 }
 
-/// What opens a device, and what must be kept while it is open.
+/// A way to open devices, with all that must be kept while they are open.
 pub(crate) struct Opener {
     /// One for each worker; runs in its thread.
     pub(crate) open: Vec<OpenDevice>,
@@ -65,7 +65,7 @@ impl Devices {
         Ok(Devices { steering, division, findings })
     }
 
-    /// Whether the kernel takes the programs that devices need, without making any: what has to be said at the start is.
+    /// Tries whether the kernel takes the programs that devices need, and makes none, so that an operator learns of it at the start.
     ///
     /// # Errors
     /// It does not; the text names the fix.
@@ -73,7 +73,7 @@ impl Devices {
         self.steering.as_ref().map_or(Ok(()), |steering| steering.socket_filter().map(drop))
     }
 
-    /// What tells the filters which ports are ours.
+    /// Returns the table by which the filters know our ports.
     pub(crate) fn steering(&self) -> io::Result<Box<dyn ports::Steering>> {
         match &self.steering {
             Some(steering) => Ok(Box::new(steering.port_filter()?)),
@@ -81,12 +81,12 @@ impl Devices {
         }
     }
 
-    /// What tells the filters which worker's the flow groups are; `None`: there is one worker.
+    /// Returns the table by which the filters know the worker of each flow group; `None`: there is one worker.
     pub(crate) fn division(&self) -> io::Result<Option<Division>> {
         self.division.as_ref().map(Division::try_clone).transpose()
     }
 
-    /// What opens the device of `planned` for each worker.
+    /// Returns the functions that open the device of `planned`, one for each worker.
     ///
     /// # Errors
     /// The kernel refuses a program; the text names the fix.

@@ -1,4 +1,4 @@
-//! What the kernel's packet filters say to packets that Ringway takes before they see them.
+//! The verdict of the kernel's packet filters on packets that Ringway takes before they see them.
 //!
 //! ```text
 //!   netlink -> wire -> expression, set -> Ruleset -> judge (a flow, as far as it is known) -> gate (what the workers ask)
@@ -98,7 +98,7 @@ impl Hook {
 pub struct Ruleset {
     chains: Vec<Chain>,
     sets: Vec<Set>,
-    /// What speaks against every packet.
+    /// The objection to every packet.
     everywhere: Option<String>,
 }
 
@@ -128,12 +128,12 @@ impl Ruleset {
         self.everywhere.as_deref()
     }
 
-    /// Whether no chain is called for any packet.
+    /// Returns true if no chain is called for any packet.
     pub(crate) fn is_empty(&self) -> bool {
         self.chains.iter().all(|chain| chain.hook.is_none())
     }
 
-    /// What the rules say to a flow on a link.
+    /// Returns the verdict of the rules on a flow of a link.
     pub fn judge(&self, link: Link<'_>, flow: Flow) -> Judgment {
         match &self.everywhere {
             Some(why) => Judgment::Unknown(why.clone()),
@@ -142,7 +142,7 @@ impl Ruleset {
     }
 }
 
-/// What the kernel has listed.
+/// The lists of the kernel.
 #[derive(Default)]
 struct Listed {
     chains: Vec<Chain>,
@@ -247,8 +247,8 @@ fn legacy_modules() -> String {
     names.filter(|name| name.starts_with("iptable_") || name.starts_with("ip6table_")).collect::<Vec<_>>().join(" ")
 }
 
-/// What the rules that a datagram of the kernel lists say to `flow` on interface 2, eth0, if they fit together: what fuzzing
-/// calls. `accepts_last`: each chain has one rule more behind its own, which accepts.
+/// Returns the verdict of the rules in a datagram of the kernel on `flow` on interface 2, eth0, if they fit together; for
+/// fuzzing. `accepts_last`: each chain has one rule more behind its own, which accepts.
 pub fn judge_messages(datagram: &[u8], flow: Flow, accepts_last: bool) -> Option<Judgment> {
     let mut ruleset = listed_in(datagram)?;
     if accepts_last {
@@ -263,7 +263,7 @@ fn listed_in(datagram: &[u8]) -> Option<Ruleset> {
     listed.assemble()
 }
 
-/// How many messages a datagram of the kernel has that make sense: what fuzzing calls.
+/// Counts the messages of a datagram of the kernel that make sense, for fuzzing.
 pub fn count_messages(datagram: &[u8]) -> usize {
     wire::messages(datagram).len()
 }

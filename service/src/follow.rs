@@ -118,7 +118,7 @@ impl Served {
     }
 }
 
-/// What the thread that follows has.
+/// The state of the thread that follows.
 pub(crate) struct Follower {
     pub(crate) mirror: Mirror,
     /// `None`: the kernel does not tell when its packet filters change.
@@ -159,7 +159,7 @@ impl Follower {
         }
     }
 
-    /// What is gone is told before its interface closes, what is new after its interface is open.
+    /// Tells of a thing that is gone before its interface closes, and of a new one after its interface is open.
     fn follow(&self, found: &Differences, woken: Woken) -> Result<(), Gone> {
         let kernel = self.mirror.now();
         self.served.push(kernel, found, &self.workers)?;
@@ -186,7 +186,7 @@ impl Follower {
         Ok(())
     }
 
-    /// What there is to do; `None`: time to stop.
+    /// Waits for work; `None`: time to stop.
     fn wait(&self, stop: &OwnedFd) -> Option<Woken> {
         let (kernel, stop, asked) = (self.mirror.wait_fd(), stop.as_fd(), self.readiness.asked());
         let rules = self.watch.as_ref().map(AsFd::as_fd);

@@ -1,4 +1,4 @@
-//! What workers ask of the service: neighbors from the kernel, and an eye on new processes.
+//! The service's help for workers: neighbors from the kernel, and an eye on new processes.
 
 use std::io;
 use std::net::IpAddr;

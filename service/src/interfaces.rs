@@ -22,7 +22,7 @@ use crate::selftest;
 use crate::supervise::StartError;
 use crate::workers::Workers;
 
-/// What was true of a link when its device was opened.
+/// The properties of a link when its device was opened.
 struct Open {
     mac: MacAddress,
     mtu: u16,
@@ -188,7 +188,7 @@ impl Interfaces {
         self.follow(kernel, &freed)
     }
 
-    /// Whether ports wait for the end of the kernel's connections of them; see [`release_ports`](Interfaces::release_ports).
+    /// Returns true if ports wait for the end of the kernel's connections of them; see [`release_ports`](Interfaces::release_ports).
     pub(crate) fn holds_ports(&self) -> bool {
         self.gate.holds()
     }

@@ -1,4 +1,4 @@
-//! What the running kernel is, where its version decides what can be done.
+//! The version of the running kernel, where it decides.
 
 /// TCX links, which hide our packets from the kernel's TCP, came with this.
 pub const TCX_SINCE: (u32, u32) = (6, 6);
@@ -8,7 +8,7 @@ pub fn release() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
-/// Whether the running kernel has TCX; one whose release cannot be read has not.
+/// Returns true if the running kernel has TCX; one whose release cannot be read has not.
 pub fn has_tcx() -> bool {
     is_tcx_release(&release())
 }

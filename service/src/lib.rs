@@ -16,6 +16,7 @@ pub mod kernel;
 pub mod netlink;
 pub mod plan;
 pub mod ports;
+mod printable;
 mod privileges;
 mod readiness;
 mod rights;
@@ -29,6 +30,7 @@ mod workers;
 
 pub use broker::{Admission, BrokerStatus};
 pub use config::{Config, ConfigError};
+pub use printable::printable;
 pub use readiness::Opening;
 pub use rights::{missing_rights, raise_descriptor_limit};
 pub use rundir::{ClaimError, DEFAULT_NAME, RunDirectory};

@@ -1,4 +1,4 @@
-//! What the kernel knows of the network, mirrored: links, addresses, routes, rules of policy routing, neighbors of this
+//! A mirror of the kernel's knowledge of the network: links, addresses, routes, rules of policy routing, neighbors of this
 //! network namespace, and their changes.
 //!
 //! Promises: after [`Mirror::open`] the mirror equals the kernel's state, and it follows; when the
@@ -8,12 +8,12 @@
 mod mirror;
 mod resolve;
 mod socket;
-pub(crate) mod wire;
+mod wire;
 
 pub use mirror::{Differences, Mirror, Snapshot};
 pub use resolve::NeighborResolver;
 
-/// How many messages a datagram of the kernel has that make sense: what fuzzing calls.
+/// Counts the messages of a datagram of the kernel that make sense, for fuzzing.
 pub fn count_messages(datagram: &[u8]) -> usize {
     wire::messages(datagram).len()
 }

@@ -60,21 +60,21 @@ pub struct Planned {
     pub addresses: Vec<Cidr>,
     /// The kernel lets packets wait in a queueing discipline there, where those of the stack take their turn too.
     pub queued: bool,
-    /// What carries its packets.
+    /// The back end that carries its packets.
     pub backend: Backend,
-    /// How it is attached, if it is AF_XDP.
+    /// The way in which it is attached, if it is AF_XDP.
     pub xdp_mode: XdpChoice,
     /// AF_XDP serves only where it passes its self-test: the user has not asked for it.
     pub must_pass: bool,
-    /// How exactly, once it is open.
+    /// The exact back end, once it is open.
     pub detail: String,
-    /// What opening it has shown, if it is not as asked.
+    /// A note of what is not as asked, from its opening.
     pub note: Option<String>,
     /// Why this back end.
     pub reason: &'static str,
     /// Rules of the kernel that its packets do not obey, a sentence each.
     pub warnings: Vec<String>,
-    /// How the stack makes IPv6 addresses for itself.
+    /// The way in which the stack makes IPv6 addresses for itself.
     pub autoconfiguration: Autoconfiguration,
     /// The VLAN that the stack is on.
     pub vlan: Option<u16>,
@@ -102,7 +102,7 @@ pub struct Skipped {
     pub is_guarded: bool,
 }
 
-/// What would be done.
+/// The interfaces that would be served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Interfaces to serve.
@@ -117,7 +117,7 @@ const TAP_MTU: u16 = 1500;
 /// Listening ports that the firewall is asked about for the eyes of an operator.
 const PORTS_SHOWN: usize = 24;
 
-/// What the running machine has, besides interfaces, that decides.
+/// The facts about the running machine, besides interfaces, that decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// Its packet filters.
@@ -137,7 +137,7 @@ impl Machine {
     }
 }
 
-/// What the firewall says to connections and to the ports that the kernel listens on now, a line each.
+/// Describes the firewall's verdict on connections and on the ports that the kernel listens on now, a line each.
 pub fn firewall_lines(config: &Config, machine: &Machine, plan: &Plan) -> Vec<String> {
     let mut ports = listeners::listening();
     while ports.len() > PORTS_SHOWN {
@@ -179,7 +179,7 @@ pub fn plan(config: &Config, kernel: &Snapshot, machine: &Machine) -> Plan {
     plan
 }
 
-/// Whether an address can be the stack's. Link-local ones mean something on one link only and stay with the kernel.
+/// Returns true if an address can be the stack's. Link-local ones mean something on one link only and stay with the kernel.
 pub fn is_served(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(_) => true,
@@ -187,7 +187,7 @@ pub fn is_served(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether packets of the stack may be sent to this neighbor: routers are named by their link-local addresses.
+/// Returns true if packets of the stack may be sent to this neighbor: routers are named by their link-local addresses.
 pub(crate) fn is_neighbor(ip: IpAddr) -> bool {
     !ip.is_multicast()
 }
@@ -197,7 +197,7 @@ struct Objection {
     choice: RuleChoice,
     /// Why the interface is the kernel's.
     guard: String,
-    /// What it means where it is served.
+    /// Its meaning where it is served.
     warning: String,
 }
 
@@ -216,7 +216,7 @@ fn objections(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine
     firewall.into_iter().chain(routing).filter(|objection| objection.choice != RuleChoice::Ignore).collect()
 }
 
-/// What may send packets of a link by another table than the main one.
+/// Returns the cause for which packets of a link may leave by another table than the main one.
 fn other_table(kernel: &Snapshot, link: &Link) -> Option<String> {
     if link.is_in_vrf {
         return Some("of its VRF".to_owned());

@@ -26,17 +26,17 @@ use crate::config::SystemCalls;
 use crate::plan::{Backend, Planned};
 use crate::system_calls;
 
-/// What opening any device takes, and SIGURG to programs of other users.
+/// The rights to open any device, and to send SIGURG to programs of other users.
 pub(crate) const STARTING: CapabilitySet =
     CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW).union(CapabilitySet::BPF).union(XDP).union(CapabilitySet::KILL);
-/// What AF_XDP takes more: its program adds numbers of a packet to a pointer, and its memory is locked.
+/// The additional rights for AF_XDP: its program adds numbers of a packet to a pointer, and its memory is locked.
 const XDP: CapabilitySet = CapabilitySet::PERFMON.union(CapabilitySet::IPC_LOCK);
 /// Those for which CAP_SYS_ADMIN stands where a unit or a container gives only that.
 const OF_BPF: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
 /// Capabilities that a kernel may know of, by number.
 const BITS: u32 = 64;
 
-/// What workers and the thread that follows interfaces keep for devices like these, which may come and change at any time.
+/// Returns the rights that workers and the thread that follows interfaces keep for these devices, which may come and change at any time.
 pub(crate) fn of_devices(served: &[Planned]) -> CapabilitySet {
     let has = |backend| served.iter().any(|planned| planned.backend == backend);
     let mut kept = CapabilitySet::NET_ADMIN | CapabilitySet::KILL;
@@ -88,7 +88,7 @@ pub(crate) fn spawn_without<T: Send + 'static>(
     maker.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the service panicked")))
 }
 
-/// What a process does when it will start no program any more: the calling thread keeps only what signals to the program of
+/// Gives up rights when the process will start no program any more: the calling thread keeps only what signals to the program of
 /// another user take, no process may trace it, and all its threads have the filter of system calls.
 ///
 /// # Errors

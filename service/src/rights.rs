@@ -1,4 +1,4 @@
-//! What this process may do, and how much of it.
+//! The rights of this process, and its limits.
 
 use std::io;
 
@@ -15,7 +15,7 @@ const NEEDED: [(u32, &str, &str); 3] = [
 ];
 /// Of the program's file, where it is to serve shared interfaces for an ordinary user.
 const FILE_CAPABILITIES: &str = "cap_net_admin,cap_net_raw,cap_bpf+ep";
-/// What AF_XDP needs more.
+/// The additional right for AF_XDP.
 const NEEDED_BY_XDP: (u32, &str, &str) = (38, "CAP_PERFMON", "lets the program of AF_XDP find ports behind IP options");
 /// CAP_SYS_ADMIN stands for those of BPF, as it did before Linux 5.8.
 const CAP_SYS_ADMIN: u32 = 21;

@@ -103,7 +103,7 @@ impl RunDirectory {
         self.file(name, "capture")
     }
 
-    /// What the service `name` has found out about AF_XDP on its interfaces; there from the first device of that kind on.
+    /// Returns the path of the file with the findings of service `name` about AF_XDP on its interfaces; there from the first device of that kind on.
     pub fn selftest_path(&self, name: &str) -> PathBuf {
         self.file(name, "selftest")
     }
@@ -174,7 +174,7 @@ impl RunDirectory {
         Ok(self.names()?.into_iter().filter(|(_, alive)| !alive).map(|(name, _)| name).collect())
     }
 
-    /// Whether a service `name` lives in the network namespace of this process.
+    /// Returns true if a service `name` lives in the network namespace of this process.
     pub fn serves_here(&self, name: &str) -> bool {
         let Ok(mut lock) = OpenOptions::new().read(true).open(self.file(name, "lock")) else { return false };
         // Free: its service is dead.
@@ -324,7 +324,7 @@ fn try_lock(lock: &File) -> io::Result<bool> {
     }
 }
 
-/// Whether a process of the user that we are, or of root, has this number.
+/// Returns true if a process of the user that we are, or of root, has this number.
 fn is_running(pid: u32) -> bool {
     let process = std::fs::metadata(Path::new("/proc").join(pid.to_string()));
     process.is_ok_and(|process| [0, rustix::process::geteuid().as_raw()].contains(&process.uid()))

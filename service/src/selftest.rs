@@ -27,7 +27,7 @@ const CANDIDATES_MAX: usize = 4;
 const SCRATCH: ArenaConfig = ArenaConfig { large: 1024, small: 64 };
 const SCRATCH_RING: u32 = 256;
 
-/// How one way to attach AF_XDP fared.
+/// The result of one way to attach AF_XDP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Packets of the MTU, checksums, and the kernel's own packets passed.
@@ -51,12 +51,12 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What was found out about one way.
+/// The finding about one way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// In words.
     pub attach_mode: String,
-    /// How it fared.
+    /// Its result.
     pub outcome: Outcome,
 }
 
@@ -72,12 +72,12 @@ impl fmt::Display for NonePassed {
 
 impl std::error::Error for NonePassed {}
 
-/// Whether a device was not opened because no way of AF_XDP has passed.
+/// Returns true if a device was not opened because no way of AF_XDP has passed.
 pub(crate) fn is_failure(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|cause| cause.is::<NonePassed>())
 }
 
-/// What was found on the interfaces of a service, for as long as it lives.
+/// The findings on the interfaces of a service, for as long as it lives.
 #[derive(Clone)]
 pub(crate) struct Findings {
     path: PathBuf,
@@ -112,7 +112,7 @@ impl Findings {
         }
     }
 
-    /// What has failed on `interface`, in words.
+    /// Describes the failures on `interface`.
     fn failures(&self, interface: &str) -> Option<String> {
         let all = self.lock();
         let failed = all.get(interface)?.iter().filter_map(|found| match &found.outcome {
@@ -129,7 +129,7 @@ pub(crate) struct Opening {
     pub(crate) options: XdpOptions,
     /// See [`prepare`].
     pub(crate) test: Result<Test, String>,
-    /// What cannot be tested does not serve.
+    /// True if a way that cannot be tested does not serve.
     pub(crate) must_pass: bool,
     pub(crate) findings: Findings,
 }
@@ -137,9 +137,9 @@ pub(crate) struct Opening {
 /// A device, and what an operator should know of it.
 pub(crate) struct Opened {
     pub(crate) device: Xdp,
-    /// What it is, exactly.
+    /// The exact back end.
     pub(crate) detail: String,
-    /// What is not as asked, if anything is.
+    /// A note of what is not as asked, if anything is.
     pub(crate) note: Option<String>,
 }
 
@@ -202,7 +202,7 @@ fn finding(Tried { attach_mode, outcome }: Tried) -> Finding {
     Finding { attach_mode: attach_mode.to_string(), outcome }
 }
 
-/// What a test of `planned` needs: a neighbor that answers the kernel.
+/// Gathers the needs of a test of `planned`: a neighbor that answers the kernel.
 ///
 /// # Errors
 /// There is none; the text says why nothing can be tested.

@@ -212,12 +212,12 @@ impl Service {
         privileges::confine_process(config.system_calls)
     }
 
-    /// What is served.
+    /// Returns the served interfaces.
     pub fn served(&self) -> &[Planned] {
         &self.served
     }
 
-    /// What is not served although it may be expected, and why; one line each.
+    /// Returns the reasons for which things are not served although they may be expected; one line each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -232,12 +232,12 @@ impl Service {
         self.claim.name()
     }
 
-    /// What the broker has seen.
+    /// Returns the state of the broker.
     pub fn status(&self) -> &BrokerStatus {
         &self.status
     }
 
-    /// Whether a worker has ended, which none does unless told to.
+    /// Returns true if a worker has ended, which none does unless told to.
     pub fn has_failed(&self) -> bool {
         self.watches.is_empty() || self.watches.iter().any(JoinHandle::is_finished)
     }
@@ -266,7 +266,7 @@ impl Service {
     /// Stops everything; what programs have open ends with ECONNRESET.
     ///
     /// # Errors
-    /// What ended a worker, if it was not us.
+    /// The cause of a worker's end, if it was not us.
     pub fn stop(mut self) -> io::Result<()> {
         self.end()
     }
@@ -398,7 +398,7 @@ fn watch_workers(
     Ok((workers, watches))
 }
 
-/// What is to be served, if the rights for it are there.
+/// Decides on the interfaces to serve, if the rights for it are there.
 fn decide(config: &Config, mirror: &Mirror, machine: &Machine) -> Result<Plan, StartError> {
     let plan = plan(config, mirror.now(), machine);
     let missing = rights::missing_for(config.interface.device, &plan.served);

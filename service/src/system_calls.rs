@@ -152,7 +152,7 @@ const FAMILIES: &[u64] = &[
     libc::AF_XDP as u64,
 ];
 
-/// What is asked about an interface, and what sets up one of our own.
+/// Requests about an interface, and those that set up one of our own.
 const REQUESTS: &[u64] = &[
     libc::SIOCGIFINDEX,
     libc::SIOCGIFMTU,

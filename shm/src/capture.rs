@@ -6,7 +6,7 @@
 //! ```text
 //! header (64 words) | ring of W words, positions count words and never wrap (u64)
 //!   begun >= written: words [written, begun) are being overwritten right now
-//!   record: length in words and captured bytes | number | time | original length, interface, direction | bytes
+//!   record: length in words and captured bytes | number | time | original length, interface, direction, drop reason | bytes
 //! ```
 //! A reader copies a record, then checks that `begun` has not come within one ring of it. Promises:
 //! no torn packet is ever returned. Does not do: filtering, blocking.
@@ -21,7 +21,7 @@ use crate::payload::Payload;
 use crate::time::Instant;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"RWCAPT\0\0");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Readers at most.
 pub const READERS_MAX: usize = 8;
 /// Bytes kept of one packet at most, whatever a reader asks for.
@@ -60,6 +60,8 @@ pub struct Packet {
     pub interface: u32,
     /// Which way.
     pub direction: Direction,
+    /// Why a received packet was dropped, if it was: the index of a counter in the statistics.
+    pub drop_reason: Option<u16>,
     /// Length on the wire (or before it was cut), bytes.
     pub original_len: u32,
     /// The first bytes of it.
@@ -74,6 +76,8 @@ pub struct CaptureWriter {
     snaplen: usize,
     written: u64,
     number: u64,
+    /// Words of the record that has begun, and its last word but the bytes.
+    begun: Option<(usize, u64)>,
 }
 
 impl CaptureWriter {
@@ -90,7 +94,7 @@ impl CaptureWriter {
         head[header::RING_WORDS].store(ring as u64, Ordering::Relaxed);
         head[header::SNAPLEN].store(snaplen as u64, Ordering::Relaxed);
         head[header::MAGIC].store(MAGIC, Ordering::Release);
-        Ok(CaptureWriter { map, ring, snaplen, written: 0, number: 0 })
+        Ok(CaptureWriter { map, ring, snaplen, written: 0, number: 0, begun: None })
     }
 
     /// Returns true if there is a reader. One load per reader's place; call it per burst.
@@ -118,11 +122,26 @@ impl CaptureWriter {
 
     /// Writes one packet: the frames of its run in order.
     pub fn write<'a>(&mut self, now: Instant, interface: u32, direction: Direction, packet: impl Iterator<Item = &'a Frame>) {
-        let frames: &mut dyn Iterator<Item = Payload<'a>> = &mut packet.map(Frame::payload);
-        self.write_pieces(now, interface, direction, frames);
+        self.begin(now, interface, direction, packet);
+        self.publish(None);
     }
 
-    fn write_pieces<'a>(
+    /// Writes one packet, which readers do not see before `publish`.
+    pub fn begin<'a>(&mut self, now: Instant, interface: u32, direction: Direction, packet: impl Iterator<Item = &'a Frame>) {
+        let frames: &mut dyn Iterator<Item = Payload<'a>> = &mut packet.map(Frame::payload);
+        self.begin_pieces(now, interface, direction, frames);
+    }
+
+    /// Shows readers the packet that has begun. `drop_reason`: why it was dropped, the index of a counter below 32767.
+    pub fn publish(&mut self, drop_reason: Option<u16>) {
+        let Some((words, rest)) = self.begun.take() else { return };
+        self.put(3, rest | drop_reason.map_or(0, |reason| u64::from(reason) + 1) << 49);
+        self.written += words as u64;
+        self.number += 1;
+        self.map.atomics(header::WRITTEN, 1)[0].store(self.written, Ordering::Release);
+    }
+
+    fn begin_pieces<'a>(
         &mut self,
         now: Instant,
         interface: u32,
@@ -139,10 +158,7 @@ impl CaptureWriter {
         self.put(0, words as u64 | (kept as u64) << 32);
         self.put(1, self.number);
         self.put(2, now.as_nanos());
-        self.put(3, original as u64 | u64::from(interface as u16) << 32 | sent << 48);
-        self.written += words as u64;
-        self.number += 1;
-        self.map.atomics(header::WRITTEN, 1)[0].store(self.written, Ordering::Release);
+        self.begun = Some((words, original as u64 | u64::from(interface as u16) << 32 | sent << 48));
     }
 
     /// Copies the bytes behind the record's header; returns their length and how many were kept.
@@ -268,6 +284,7 @@ impl CaptureReader {
             time: Instant::from_nanos(time),
             interface: u32::from((rest >> 32) as u16),
             direction,
+            drop_reason: ((rest >> 49) as u16).checked_sub(1),
             original_len: rest as u32,
             bytes,
         };

@@ -155,7 +155,8 @@ impl Scenario {
     /// When a checker finds an error, or the file cannot be written.
     pub fn run_captured(&self, file: &str) -> Result<Report, Failure> {
         let network = self.network();
-        let writer = File::create(file).and_then(|file| pcap::Writer::new(file, self.link.medium, pcap::SNAPLEN_MAX));
+        let wire = pcap::Interface { name: "wire", medium: self.link.medium };
+        let writer = File::create(file).and_then(|file| pcap::Writer::new(file, &[wire], pcap::SNAPLEN_MAX));
         match writer {
             Ok(writer) => network.wire.borrow_mut().capture(writer),
             Err(error) => return failure(format!("{file}: {error}")),

@@ -1,13 +1,13 @@
 //! Counts instructions with callgrind: each trace at N and at 2N units, the difference divided by N.
 //!
-//! `instructions [N]` prints the table. `instructions --check` compares with the figures of `bench/instructions.toml` and
-//! fails when one has grown by more than 2 %; `instructions --update` rewrites that file. `instructions run NAME N` is the
-//! command run under valgrind. The cost of start-up and handshakes cancels out; the wire and the other host are not
+//! Prints a table, compares it with the figures of `bench/instructions.toml` or rewrites that file. `run` is the command run
+//! under valgrind. The cost of start-up and handshakes cancels out; the wire and the other host are not
 //! counted.
 #![forbid(unsafe_code)]
 
-use std::process::{Command, ExitCode};
+use std::process::{self, ExitCode};
 
+use clap::{Parser, Subcommand};
 use ringway_bench::figures::{Figures, TOLERANCE_PERCENT, Verdict};
 use ringway_bench::trace::{TRACES, Trace};
 
@@ -16,19 +16,56 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.toml");
 /// Units of the figures in the file.
 const UNITS: u64 = 2_000;
 
+/// Counts instructions of the server's stack and application per unit, with callgrind.
+#[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Fails when a figure of the file has grown by more than 2 %.
+    #[arg(long, conflicts_with = "update")]
+    check: bool,
+    /// Rewrites the figures of the file.
+    #[arg(long)]
+    update: bool,
+    /// Units of the table.
+    #[arg(default_value_t = UNITS, value_parser = units(), conflicts_with_all = ["check", "update"])]
+    units: u64,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs one trace, for callgrind.
+    Run {
+        /// Its name.
+        #[arg(value_parser = trace)]
+        trace: &'static Trace,
+        /// Units to run.
+        #[arg(value_parser = units())]
+        units: u64,
+    },
+}
+
+fn units() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..)
+}
+
+fn trace(name: &str) -> Result<&'static Trace, String> {
+    TRACES.iter().find(|trace| trace.name == name).ok_or_else(|| {
+        let names: Vec<&str> = TRACES.iter().map(|trace| trace.name).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let result = match words.as_slice() {
-        ["run", name, units] => return run(name, units),
-        ["--check"] => check(),
-        ["--update"] => update(),
-        [] => table(2_000),
-        [units] => match units.parse::<u64>() {
-            Ok(units) if units > 0 => table(units),
-            _ => return usage(),
-        },
-        _ => return usage(),
+    let result = match Arguments::parse() {
+        Arguments { command: Some(Command::Run { trace, units }), .. } => {
+            trace.run(units);
+            Ok(ExitCode::SUCCESS)
+        }
+        Arguments { check: true, .. } => check(),
+        Arguments { update: true, .. } => update(),
+        Arguments { units, .. } => table(units),
     };
     match result {
         Ok(code) => code,
@@ -37,20 +74,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn usage() -> ExitCode {
-    let names: Vec<&str> = TRACES.iter().map(|trace| trace.name).collect();
-    eprintln!("usage: instructions [N] | instructions --check | instructions --update | instructions run {} N", names.join("|"));
-    ExitCode::from(2)
-}
-
-fn run(name: &str, units: &str) -> ExitCode {
-    match (TRACES.iter().find(|trace| trace.name == name), units.parse()) {
-        (Some(trace), Ok(units)) => trace.run(units),
-        _ => return usage(),
-    }
-    ExitCode::SUCCESS
 }
 
 fn table(units: u64) -> Result<ExitCode, String> {
@@ -95,7 +118,7 @@ fn update() -> Result<ExitCode, String> {
 }
 
 fn compiler() -> Result<String, String> {
-    let output = Command::new("rustc").arg("-V").output().map_err(|error| format!("cannot start rustc: {error}"))?;
+    let output = process::Command::new("rustc").arg("-V").output().map_err(|error| format!("cannot start rustc: {error}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
@@ -110,7 +133,7 @@ fn difference(trace: &Trace, units: u64) -> Result<f64, String> {
 /// Instructions that callgrind counted inside `measured_server_turn`.
 fn collected(trace: &Trace, units: u64) -> Result<u64, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut valgrind = Command::new("valgrind");
+    let mut valgrind = process::Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*measured_server_turn*"]);
     valgrind.arg(program).args(["run", trace.name, &units.to_string()]);
     let output = valgrind.output().map_err(|error| format!("cannot start valgrind: {error}"))?;

@@ -1,16 +1,16 @@
 //! Measures bulk over the shared-memory link: one connection, two threads, one core each; Gbit/s of payload.
 //!
-//! `link [SECONDS [ROW]]` (default: 3 seconds per row, all rows): rounds last a quarter of a second and the rows' rounds
+//! Rounds last a quarter of a second and the rows' rounds
 //! are interleaved; the median and the best round are printed. The sender copies bytes into frames, the receiver copies
 //! them out of frames, each through a buffer of 64 KiB. Each end is a stack, a link and a loop that polls without
 //! sleeping; with fewer than two free cores the numbers mean little.
 #![forbid(unsafe_code)]
 
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
+use clap::Parser;
 use ringway_bench::bulk_link::{End, LinkRow, ROWS};
 use ringway_device::memory::link::CAPACITY;
 use ringway_shm::wire::wire;
@@ -33,17 +33,25 @@ struct Shared {
 
 const ROUND: std::time::Duration = std::time::Duration::from_millis(250);
 
-fn main() -> ExitCode {
-    let arguments: Vec<u32> = std::env::args().skip(1).map_while(|text| text.parse().ok()).collect();
-    let (seconds, rows) = match arguments.as_slice() {
-        [] => (3, ROWS),
-        &[seconds] => (seconds, ROWS),
-        &[seconds, row] if (row as usize) < ROWS.len() => (seconds, &ROWS[row as usize..=row as usize]),
-        _ => return usage(),
-    };
-    if !(1..=600).contains(&seconds) || arguments.len() + 1 != std::env::args().count() {
-        return usage();
-    }
+/// Measures bulk over the shared-memory link, in Gbit/s of payload.
+#[derive(Parser)]
+struct Arguments {
+    /// Seconds per row.
+    #[arg(default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
+    seconds: u32,
+    /// The only row to measure, counted from 0; without it, all rows.
+    #[arg(value_parser = row)]
+    row: Option<&'static LinkRow>,
+}
+
+fn row(text: &str) -> Result<&'static LinkRow, String> {
+    let row = text.parse().ok().and_then(|row: usize| ROWS.get(row));
+    row.ok_or_else(|| format!("expected a row from 0 to {}", ROWS.len() - 1))
+}
+
+fn main() {
+    let Arguments { seconds, row } = Arguments::parse();
+    let rows = row.map_or(ROWS, std::slice::from_ref);
     let mut rows: Vec<Running> = rows.iter().map(start).collect();
     for _ in 0..seconds * 4 {
         for row in &mut rows {
@@ -54,12 +62,6 @@ fn main() -> ExitCode {
     for row in rows {
         row.finish();
     }
-    ExitCode::SUCCESS
-}
-
-fn usage() -> ExitCode {
-    eprintln!("usage: link [SECONDS [ROW]]");
-    ExitCode::from(2)
 }
 
 fn start(row: &'static LinkRow) -> Running {

@@ -1,13 +1,13 @@
 //! Measures the checksum of a segment in nanoseconds, alone and while copying, for each variant of this processor.
 //!
-//! `sums [BYTES]` (default: 1460). All data stays in the first-level cache. The rounds of all rows are interleaved and
+//! All data stays in the first-level cache. The rounds of all rows are interleaved and
 //! the median is printed, so that other work on the machine affects all rows alike.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;
-use std::process::ExitCode;
 use std::time::Instant;
 
+use clap::Parser;
 use ringway_shm::sum::Variant;
 
 const ROUNDS: usize = 101;
@@ -16,12 +16,16 @@ const CALLS: u32 = 2_000;
 /// A row: its name and one call.
 type Row = (String, Box<dyn FnMut(&[u8], &mut [u8])>);
 
-fn main() -> ExitCode {
-    let bytes = std::env::args().nth(1).map_or(Some(1_460), |text| text.parse::<usize>().ok().filter(|&n| n <= 1 << 20));
-    let Some(bytes) = bytes else {
-        eprintln!("usage: sums [BYTES]");
-        return ExitCode::from(2);
-    };
+/// Measures the checksum of a segment, alone and while copying, for each variant of this processor.
+#[derive(Parser)]
+struct Arguments {
+    /// Bytes of the segment, 1 MiB at most.
+    #[arg(default_value_t = 1_460, value_parser = clap::value_parser!(u32).range(..=1 << 20))]
+    bytes: u32,
+}
+
+fn main() {
+    let bytes = Arguments::parse().bytes as usize;
     let (source, mut target) = (vec![0x5a; bytes], vec![0; bytes]);
     let mut rows = rows();
     let mut times = vec![Vec::with_capacity(ROUNDS); rows.len()];
@@ -39,7 +43,6 @@ fn main() -> ExitCode {
         times.sort_by(f64::total_cmp);
         println!("{:>8.1} [{:>6.1}]  {name}", times[ROUNDS / 2], times[0]);
     }
-    ExitCode::SUCCESS
 }
 
 fn rows() -> Vec<Row> {

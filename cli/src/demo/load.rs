@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use super::server::Server;
 use ringway_bench::wire::veth::Side;
+use ringway_bench::wrk::{self, Report, SocketErrors};
 
 /// Figures of one round, or the median of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -23,41 +24,17 @@ pub(super) struct Figures {
 /// wrk is missing, failed or reported an error.
 pub(super) fn measure(server: &Server<'_>, seconds: u32, connections: u32) -> io::Result<Figures> {
     let before = cpu_seconds(server);
-    let mut wrk = server.wire.command(Side::Client, "wrk");
-    wrk.args(["-t1", &format!("-c{connections}"), &format!("-d{seconds}s"), "--latency", &server.small_url()]);
-    let output = wrk.stdin(Stdio::null()).output()?;
+    let mut command = server.wire.command(Side::Client, "wrk");
+    command.args(["-t1", &format!("-c{connections}"), &format!("-d{seconds}s"), "--latency", &server.small_url()]);
+    let output = command.stdin(Stdio::null()).output()?;
     let used = cpu_seconds(server) - before;
-    let report = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() || report.contains("Socket errors") || report.contains("Non-2xx") {
-        let words = String::from_utf8_lossy(&output.stderr);
-        return Err(io::Error::other(format!("wrk ({}):\n{report}{words}", output.status)));
-    }
-    parse(&report, used).ok_or_else(|| io::Error::other(format!("wrk printed:\n{report}")))
+    Ok(figures(wrk::read(&output, SocketErrors::Fail)?, used))
 }
 
-/// Reads wrk's report.
-pub(super) fn parse(report: &str, cpu_s: f64) -> Option<Figures> {
-    let after = |label: &str| report.lines().find_map(|line| line.trim().strip_prefix(label)).map(str::trim);
-    let requests: f64 = report.lines().find(|line| line.contains(" requests in "))?.split_whitespace().next()?.parse().ok()?;
-    Some(Figures {
-        requests_per_s: after("Requests/sec:")?.parse().ok()?,
-        p50_us: microseconds(after("50%")?)?,
-        p99_us: microseconds(after("99%")?)?,
-        cpu_s_per_million: cpu_s * 1e6 / requests,
-    })
-}
-
-/// Parses wrk's times: `532.00us`, `1.20ms`, `2.01s`.
-fn microseconds(text: &str) -> Option<f64> {
-    let split = text.find(|letter: char| letter.is_ascii_alphabetic())?;
-    let factor = match &text[split..] {
-        "us" => 1.0,
-        "ms" => 1e3,
-        "s" => 1e6,
-        "m" => 60e6,
-        _ => return None,
-    };
-    text[..split].parse::<f64>().ok().map(|value| value * factor)
+/// Adds the CPU time of the round to wrk's figures.
+pub(super) fn figures(report: Report, cpu_s: f64) -> Figures {
+    let Report { requests, requests_per_s, p50_us, p99_us } = report;
+    Figures { requests_per_s, p50_us, p99_us, cpu_s_per_million: cpu_s * 1e6 / requests }
 }
 
 /// CPU seconds that the processes in the server's namespace have used so far, with their ended children.

@@ -1,4 +1,4 @@
-//! What is known of AF_XDP on the cards here: found by running services, or now.
+//! The state of AF_XDP on the cards here: found by running services, or now.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,7 +15,7 @@ use super::report::{Report, Status};
 const BYTES_MAX: u64 = 64 << 10;
 const REMEDY: &str = "interface.device = \"packet\", or another interface.xdp_mode";
 
-/// What each running service has found.
+/// Reports the findings of each running service.
 pub(super) fn of_services(directory: &RunDirectory, report: &mut Report) {
     for name in directory.living().unwrap_or_default() {
         for line in lines(&directory.selftest_path(&name)) {

@@ -1,4 +1,4 @@
-//! What `ss -s` tells of quotas: of the service, of each user and of each application group, what is used, the most that may
+//! The quotas of `ss -s`: for the service, each user and each application group, what is used, the most that may
 //! be, and how often more was wanted.
 //!
 //! The rows follow the table of the service (`engine/src/quota.rs`) by way of its statistics files. Limits are each worker's, so
@@ -6,12 +6,13 @@
 
 use std::io::{self, Write};
 
+use ringway_service::printable;
 use ringway_shm::stats::{Holder, HolderRecord, QuotaRecord};
 use serde_json::{Value, json};
 
 use crate::services::Service;
 
-/// What one worker of a service tells.
+/// The quotas of one worker of a service.
 #[derive(Debug)]
 pub(super) struct Told {
     pub(super) service: String,
@@ -85,11 +86,6 @@ pub(super) fn json(told: &[Told]) -> Vec<Value> {
             json!({ "service": told.service, "worker": told.worker, "holder": holder, "quotas": quotas })
         })
         .collect()
-}
-
-/// The text without what a terminal would obey.
-fn printable(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
 #[cfg(test)]

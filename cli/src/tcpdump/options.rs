@@ -1,11 +1,13 @@
 //! tcpdump's command line, divided into options handled here and arguments passed on.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use ringway_shm::capture::Direction;
 
 /// tcpdump's single-letter options that take a value.
 const WITH_VALUE: &str = "BcCEFGijmMQrsTVwWyzZ";
+/// Its long options that take a value, of those that are passed on.
+const LONG_WITH_VALUE: [&str; 4] = ["--linktype", "--relinquish-privileges", "--time-stamp-precision", "--time-stamp-type"];
 
 /// The command line, divided.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -22,9 +24,24 @@ pub(super) struct Options {
     pub(super) without_source: bool,
     /// `-Z` was given: the user that tcpdump becomes.
     pub(super) names_user: bool,
+    /// `-w`
+    write: Option<OsString>,
+    /// `-C`, `-G` or `--print`: what only tcpdump can do with `-w`.
+    needs_tcpdump: bool,
+    /// `-c`
+    pub(super) count: Option<u64>,
+    /// `-s`; 0: all.
+    pub(super) snaplen: Option<u32>,
+    /// The filter expression, with the options that belong to it (`-F`, `-O`).
+    pub(super) filter: Vec<OsString>,
 }
 
 impl Options {
+    /// Returns the file that is to be written here; `-` is standard output.
+    pub(super) fn file(&self) -> Option<&OsStr> {
+        self.write.as_deref().filter(|_| !self.needs_tcpdump)
+    }
+
     /// Divides the command line.
     ///
     /// # Errors
@@ -35,6 +52,7 @@ impl Options {
         while let Some(argument) = rest.next() {
             let Some(text) = argument.to_str().filter(|text| text.starts_with('-') && text.len() > 1) else {
                 options.passed.push(argument.clone());
+                options.filter.push(argument.clone());
                 continue;
             };
             let mut next = || {
@@ -59,7 +77,15 @@ impl Options {
             "--buffer-size" => drop(value()?),
             "--no-promiscuous-mode" | "--immediate-mode" | "--monitor-mode" => {}
             "--help" | "--version" | "--list-interfaces" => self.pass_without_source(text),
-            _ => self.passed.push(text.into()),
+            "--snapshot-length" => self.with_value('s', value()?)?,
+            name if LONG_WITH_VALUE.contains(&name) => {
+                let value = value()?;
+                self.passed.extend([name.into(), value.into()]);
+            }
+            name => {
+                self.needs_tcpdump |= name == "--print";
+                self.passed.push(text.into());
+            }
         }
         Ok(())
     }
@@ -75,7 +101,13 @@ impl Options {
             match letter {
                 'p' | 'I' => {}
                 'h' | 'D' | 'L' | 'J' | 'd' => self.pass_without_source(&format!("-{letter}")),
-                letter => self.passed.push(format!("-{letter}").into()),
+                letter => {
+                    let option = OsString::from(format!("-{letter}"));
+                    if letter == 'O' {
+                        self.filter.push(option.clone());
+                    }
+                    self.passed.push(option);
+                }
             }
         }
         Ok(())
@@ -92,6 +124,14 @@ impl Options {
             }
             letter => {
                 self.without_source |= matches!(letter, 'r' | 'V');
+                self.needs_tcpdump |= matches!(letter, 'C' | 'G');
+                match letter {
+                    'w' => self.write = Some(value.clone().into()),
+                    'c' => self.count = Some(positive(&value)?),
+                    's' => self.snaplen = Some(value.parse().map_err(|_| format!("invalid snapshot length {value}"))?),
+                    'F' => self.filter.extend(["-F".into(), value.clone().into()]),
+                    _ => {}
+                }
                 self.passed.extend([format!("-{letter}").into(), value.into()]);
             }
         }
@@ -102,6 +142,10 @@ impl Options {
         self.without_source = true;
         self.passed.push(text.into());
     }
+}
+
+fn positive(word: &str) -> Result<u64, String> {
+    word.parse().ok().filter(|&count| count > 0).ok_or_else(|| format!("invalid packet count {word}"))
 }
 
 fn direction(word: &str) -> Result<Option<Direction>, String> {

@@ -1,5 +1,4 @@
 use super::*;
-use ringway_shm::Instant;
 
 fn options(line: &str) -> Options {
     let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
@@ -37,20 +36,21 @@ fn help_and_files_need_no_service() {
     }
 }
 
-/// The stream's layout, byte for byte (pcap-savefile(5)).
+/// The file of `-w` is written here, with the filter, the count and the length that tcpdump would have used.
 #[test]
-fn packets_become_a_pcap_stream() {
-    let header = pcap::file_header(pcap::LINK_ETHERNET, 0x1_0040);
-    assert_eq!(header, [0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x40, 0, 1, 0, 1, 0, 0, 0]);
-    let packet = Packet {
-        number: 0,
-        time: Instant::from_nanos(0),
-        interface: 0,
-        direction: Direction::Sent,
-        original_len: 1500,
-        bytes: vec![7, 8, 9],
-    };
-    let mut stream = Vec::new();
-    pcap::append_packet(&mut stream, 2_000_000_005, &packet);
-    assert_eq!(stream, [2, 0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 0xdc, 5, 0, 0, 7, 8, 9]);
+fn files_are_ours_unless_only_tcpdump_can_write_them() {
+    let read = options("-c5 -w out.pcapng -Os96 tcp port 80 -F more");
+    assert_eq!(read.file().and_then(|file| file.to_str()), Some("out.pcapng"));
+    assert_eq!((read.count, read.snaplen), (Some(5), Some(96)));
+    let filter: Vec<&str> = read.filter.iter().map(|word| word.to_str().expect("ASCII")).collect();
+    assert_eq!(filter, ["-O", "tcp", "port", "80", "-F", "more"]);
+    assert_eq!(options("--snapshot-length 64 -w x").snaplen, Some(64));
+    assert_eq!(options("--linktype EN10MB -w x tcp").filter, ["tcp"]);
+    for line in ["-w out -C 5", "-G 60 -w out", "-w out --print", "tcp"] {
+        assert_eq!(options(line).file(), None, "{line}");
+    }
+    for line in ["-c 0", "-c x", "-s x"] {
+        let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        assert!(Options::read(&words).is_err(), "{line}");
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! `cargo test --release -p ringway-cli --test system -- attacks:: --ignored --nocapture` prints it. Each attack is bounded in what it
 //! opens and in time, and comes from the wire, or from programs beside the server. A client that keeps to the rules goes on meanwhile.
-//! What is asserted is that server and service live after each; the numbers are for people.
+//! The tests assert that server and service live after each attack; the numbers are for people.
 
 use std::time::Duration;
 

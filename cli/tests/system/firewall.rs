@@ -14,7 +14,7 @@ fn nft(net: &Net, commands: &str) {
     net.output(Server, &["nft", commands]);
 }
 
-/// What the kernel's TCP of the server has received.
+/// Counts the segments that the kernel's TCP of the server has received.
 fn kernel_segments(net: &Net) -> u64 {
     net.kernel_counter(Server, "Tcp", "InSegs")
 }

@@ -1,4 +1,4 @@
-//! What the system tests stand on: a wire of their own, processes with deadlines, files with digests.
+//! The base of the system tests: a wire of their own, processes with deadlines, files with digests.
 //!
 //! Promises: tests run one after another whatever `--test-threads` says; every wait is a condition
 //! with a deadline; a failed test prints what its programs wrote; nothing is left behind.
@@ -24,7 +24,7 @@ pub(crate) const RINGWAY: &str = env!("CARGO_BIN_EXE_ringway");
 pub(crate) const SCRIPTS_SHARE: &str = include_str!("common.py");
 /// A file size that needs many windows: 20 MB.
 pub(crate) const LARGE: usize = 20_000_000;
-/// How long one program may take.
+/// The time that one program may take.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// Segments that may come when the service of a program that has ended is gone, on a machine that stops for a moment: a FIN
 /// after more than the second that is waited for it, or the answer to what was sent twice.
@@ -143,7 +143,7 @@ impl Net {
         self.wire.processes(side)
     }
 
-    /// What the kernel's TCP of this namespace has received so far.
+    /// Reads what the kernel's TCP of this namespace has received so far.
     pub(crate) fn kernel_tcp(&self, side: Side) -> KernelTcp {
         let count = |name| self.kernel_counter(side, "Tcp", name);
         KernelTcp { opens: count("PassiveOpens") + count("ActiveOpens"), segments: count("InSegs") }
@@ -221,7 +221,7 @@ impl Net {
     }
 }
 
-/// What a kernel's TCP has received.
+/// Counters of what a kernel's TCP has received.
 pub(crate) struct KernelTcp {
     opens: u64,
     segments: u64,
@@ -397,5 +397,5 @@ fn lossy(path: &Path) -> String {
 
 /// Time between two looks at a condition.
 const STEP: Duration = Duration::from_millis(10);
-/// How long a server may take to start.
+/// The time that a server may take to start.
 const READY: Duration = Duration::from_secs(20);

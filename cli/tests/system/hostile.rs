@@ -79,7 +79,7 @@ impl Scene {
     }
 }
 
-/// How many of `N rounds: D done, K killed, R refused` were refused.
+/// Reads the number of refused ones in `N rounds: D done, K killed, R refused`.
 fn refused(report: &str) -> u32 {
     let words: Vec<&str> = report.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "refused").expect("the tool's last word");

@@ -1,4 +1,4 @@
-//! What one user of the service cannot do to others: the attacker speaks the channel itself, as a user that may attach.
+//! One user of the service cannot harm others: the attacker speaks the channel itself, as a user that may attach.
 //!
 //! The attacker is this test binary, run as user 65534 of group `nogroup` inside the namespace.
 
@@ -55,7 +55,7 @@ impl Drop for Attacked<'_> {
     }
 }
 
-/// What the attacker has found out.
+/// Returns the findings of the attacker.
 fn findings(process: Process) -> Vec<String> {
     let output = process.finish(DEADLINE).success().stdout;
     output.lines().filter_map(|line| line.split_once("> ").map(|(_, finding)| finding.to_owned())).collect()

@@ -1,4 +1,4 @@
-//! What lies between IP and the wire on a link of the stack's own: addresses that it makes for itself, and VLANs.
+//! Between IP and the wire on a link of the stack's own: addresses that it makes for itself, and VLANs.
 //!
 //! The kernel's end of the TAP interface is moved to the other namespace, where the kernel is an ordinary neighbor.
 

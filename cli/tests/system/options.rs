@@ -7,7 +7,7 @@ use crate::harness::*;
 
 const PORT: &str = "5600";
 
-/// What server and client printed, and what the library said beside it.
+/// Returns the output of server and client, and what the library said beside it.
 fn play(net: &Net, address: &str, server: &[&str], client: &[&str]) -> ([String; 2], [String; 2]) {
     let script = text(&net.path("guards.py"));
     let mut serving = net.spawn(Server, &[server, &["python3", &script, "server", address, PORT]].concat());

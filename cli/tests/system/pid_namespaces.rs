@@ -75,7 +75,7 @@ fn a_program_that_the_service_has_no_number_for_is_served() {
     serve_connections(&net, &socket, &[]);
 }
 
-/// Whether pidfds have inodes of their own (pidfs).
+/// Returns true if pidfds have inodes of their own (pidfs).
 fn kernel_names_processes_by_pidfd() -> bool {
     let own = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty());
     let own = own.expect("pidfd_open(2) is older than the oldest kernel that is served");

@@ -1,4 +1,4 @@
-//! What libc's socket calls do: each script runs on the kernel first, then on Ringway, and must say the same.
+//! The results of libc's socket calls: each script runs on the kernel first, then on Ringway, and must say the same.
 //!
 //! A script (`posix/NAME.py`) has two roles. Reference: both on the kernel. Then the server on
 //! Ringway, then the client on Ringway; what either prints must not change by a word. All of it over
@@ -8,7 +8,7 @@ use crate::harness::*;
 
 const PORT: &str = "5500";
 
-/// What server and client printed.
+/// Returns the output of server and client.
 fn play(net: &Net, name: &str, address: &str, server: &[&str], client: &[&str]) -> [String; 2] {
     let script = text(&net.path(&format!("{name}.py")));
     let mut serving = net.spawn(Server, &[server, &["python3", &script, "server", address, PORT]].concat());
@@ -82,7 +82,7 @@ fn nonblocking() {
     same_on_both("nonblocking", include_str!("posix/nonblocking.py"), Net::address, [1, 0]);
 }
 
-/// What a program writes by a number that it has closed past libc, and gets again, does not go to the connection.
+/// A number that a program has closed past libc, and gets again, does not lead to the connection.
 #[test]
 fn numbers_that_are_used_again() {
     const PEER: &str = "import socket

@@ -21,7 +21,7 @@ const NET_RAW: u64 = 1 << 13;
 const BPF: u64 = 1 << 39;
 const IPC_LOCK: u64 = 1 << 14;
 const PERFMON: u64 = 1 << 38;
-/// What workers hold, and the thread that follows interfaces, over AF_PACKET.
+/// The rights of workers, and of the thread that follows interfaces, over AF_PACKET.
 const DEVICES: u64 = NET_ADMIN | NET_RAW | BPF | KILL;
 
 /// The lines of a thread's status that concern us.

@@ -1,4 +1,4 @@
-//! What one user, peer or program may use up of what all use.
+//! Limits of one user, peer or program on what all use.
 
 use crate::harness::{Client, DEADLINE, INTERFACE, Net, Process, RINGWAY, Server, wait_until};
 

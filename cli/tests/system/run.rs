@@ -46,7 +46,7 @@ fn signals_reach_the_program() {
     }
 }
 
-/// What a script starts with `&` ignores SIGQUIT: so does the program, and when it changes its mind (nginx) the signal reaches it.
+/// A program that a script starts with `&` ignores SIGQUIT; when it changes its mind (nginx) the signal reaches it.
 #[test]
 fn a_signal_that_was_ignored_reaches_a_program_that_wants_it() {
     let net = Net::new();
@@ -253,7 +253,7 @@ c = socket.create_connection((sys.argv[1], 4000)); c.sendall(bytes(1_000_000)); 
     assert_eq!(reader.finish(DEADLINE).success().stdout, "1000000\n");
 }
 
-/// What a program pays for the library that never opens a socket: no unwinder, no memory of the service, no table of its own.
+/// The library's price for a program that never opens a socket: no unwinder, no memory of the service, no table of its own.
 #[test]
 fn a_child_without_sockets_costs_little() {
     const CHILDREN: u32 = 20;

@@ -125,19 +125,41 @@ fn tcpdump_shows_both_directions() {
     assert!(lines.contains("Flags [S],") && lines.contains("Flags [S.],"), "the handshake: {lines}");
 }
 
+/// The file of `-w` is read by tcpdump and by `check-trace`; the filter holds for it, and `-w -` is standard output.
 #[test]
 fn tcpdump_writes_files() {
     let net = Net::new();
     site(&net);
     let mut nginx = net.spawn_ringway(Server, &["nginx", "-c", &nginx_config(&net, 80)]);
     net.wait_served(Server, 80, &mut nginx);
-    let file = text(&net.path("trace.pcap"));
-    let mut capture = net.spawn(Server, &[RINGWAY, "tcpdump", "-w", &file, "-U"]);
+    let file = text(&net.path("trace.pcapng"));
+    let mut capture = net.spawn(Server, &[RINGWAY, "tcpdump", "-w", &file, "tcp", "port", "80"]);
     capture.wait_for_error_line("listening on");
+    let piped = format!("{RINGWAY} tcpdump -c 3 -w - tcp port 80 | tcpdump -n -r -");
+    let mut pipe = net.spawn(Server, &["sh", "-c", &piped]);
+    pipe.wait_for_error_line("listening on");
     net.output(Client, &["curl", "-sS", "-o", "/dev/null", &net.url(80, "small.txt")]);
-    wait_until("packets are in the file", DEADLINE, || std::fs::metadata(&file).is_ok_and(|file| file.len() > 1000));
+    let handshake = pipe.finish(DEADLINE).success().stdout;
+    assert!(handshake.lines().count() == 3 && handshake.contains("Flags [S.],"), "{handshake}");
     capture.signal(Signal::INT);
     capture.finish(DEADLINE).success();
     let lines = net.output(Server, &["tcpdump", "-n", "-r", &file]);
     assert!(lines.contains("HTTP: GET /small.txt") && lines.contains("HTTP/1.1 200 OK"), "{lines}");
+    let checked = net.output(Server, &[RINGWAY, "check-trace", &file]);
+    assert!(checked.contains("1 flows, 0 findings"), "{checked}");
+    let bytes = std::fs::read(&file).expect("it was read before");
+    assert!(bytes.windows(INTERFACE.len()).any(|part| part == INTERFACE.as_bytes()), "the interface {INTERFACE}");
+}
+
+#[test]
+fn tcpdump_says_which_file_it_cannot_write() {
+    let net = Net::new();
+    site(&net);
+    let mut nginx = net.spawn_ringway(Server, &["nginx", "-c", &nginx_config(&net, 80)]);
+    net.wait_served(Server, 80, &mut nginx);
+    for (file, reason) in [("/dev/full", "No space left on device"), ("/nonexistent/file", "No such file or directory")] {
+        let ended = net.spawn(Server, &[RINGWAY, "tcpdump", "-w", file]).finish(DEADLINE);
+        assert!(ended.stderr.contains(&format!("ringway tcpdump: cannot write {file}: {reason}")), "{}", ended.stderr);
+        assert_eq!(ended.code(), 1);
+    }
 }

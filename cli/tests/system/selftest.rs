@@ -30,7 +30,7 @@ fn assert_serves(net: &Net, name: &str, large: &str) {
     net.untouched(Server, || assert_eq!(fetch(net, Client, ON_KERNEL, &net.url(80, "large.bin")), large));
 }
 
-/// What `ringway doctor` says of this service's devices.
+/// Returns the lines of `ringway doctor` about this service's devices.
 fn doctor(net: &Net, name: &str) -> String {
     let report = net.run(Server, &[RINGWAY, "doctor"]).stdout;
     report.lines().filter(|line| line.contains(&format!("service {name}"))).map(|line| format!("{line}\n")).collect()

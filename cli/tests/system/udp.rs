@@ -9,7 +9,7 @@ fn kernel_datagrams(net: &Net, side: Side) -> u64 {
     net.kernel_counter(side, "Udp", "InDatagrams")
 }
 
-/// What server and client printed.
+/// Returns the output of server and client.
 fn play(net: &Net, script: &str, address: &str, server: &[&str], client: &[&str]) -> [String; 2] {
     let mut serving = net.spawn(Server, &[server, &["python3", script, "server", address, PORT]].concat());
     net.wait_printed(&mut serving, "ready");

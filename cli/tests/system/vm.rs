@@ -26,7 +26,7 @@ struct Guest<'a> {
     _qemu: Process,
 }
 
-/// What a guest is made of.
+/// The parts of a guest.
 struct Shape {
     /// A folder of [`KERNELS`].
     kernel: &'static str,
@@ -119,7 +119,7 @@ impl Guest<'_> {
         self.run("awk '/^Tcp:/ && $2 ~ /[0-9]/ { print $11, $12, $6, $7 }' /proc/net/snmp")
     }
 
-    /// Whether the host reaches the kernel's own service, and its ICMP with large packets.
+    /// Asserts that the host reaches the kernel's own service, and its ICMP with large packets.
     fn assert_kernel_serves(&mut self) {
         let said = self.net.output(Client, &["socat", "-u", "TCP:10.99.0.2:7777,connect-timeout=10", "STDOUT"]);
         assert_eq!(said, "kernel\n");

@@ -20,7 +20,7 @@ impl Random {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Whether something with this probability happens. Draws a number only when it could.
+    /// Returns true if an event of this probability happens. Draws a number only when it could.
     pub(super) fn chance(&mut self, parts_per_million: u32) -> bool {
         parts_per_million != 0 && self.below(1_000_000) < u64::from(parts_per_million)
     }

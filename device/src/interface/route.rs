@@ -1,4 +1,4 @@
-//! What only rtnetlink tells of one interface, and does with it; single questions to it. Read rtnetlink(7), linux/if_link.h and linux/if_addr.h first.
+//! Single questions and orders of rtnetlink to one interface. Read rtnetlink(7), linux/if_link.h and linux/if_addr.h first.
 //!
 //! Promises: a message of the kernel that makes no sense is an error, never a panic. Does not do: dumps and changes (the
 //! service's mirror follows those).
@@ -10,23 +10,11 @@ use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, sendto, socket_with};
 
 use super::Trouble;
+use crate::netlink::{ACK, Attributes, CREATE, Messages, REPLACE, REQUEST, attribute, message, put, u32_at, u64_at};
 
-const NLMSG_ERROR: u16 = 2;
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
-/// NLM_F_REQUEST, of every order.
-pub(crate) const REQUEST: u16 = 0x001;
-/// NLM_F_ACK: the answer is an error message, whose code is zero when all went well.
-pub(crate) const ACK: u16 = 0x004;
-/// NLM_F_REPLACE
-pub(crate) const REPLACE: u16 = 0x100;
-/// NLM_F_EXCL: it must not be there yet.
-pub(crate) const EXCLUSIVE: u16 = 0x200;
-/// NLM_F_CREATE
-pub(crate) const CREATE: u16 = 0x400;
-/// NLM_F_DUMP: all that there are.
-pub(crate) const DUMP: u16 = 0x300;
 const IFLA_STATS64: u16 = 23;
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
@@ -39,7 +27,6 @@ const IFA_F_NODAD: u32 = 0x02;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
-const HEADER_BYTES: usize = 16;
 /// The carrier is there.
 const IFF_LOWER_UP: u32 = 1 << 16;
 /// `struct ifinfomsg`
@@ -47,7 +34,7 @@ const LINK_BYTES: usize = 16;
 /// The kernel never sends more at once.
 const ANSWER_BYTES: usize = 64 << 10;
 
-/// What of a super-segment an interface takes.
+/// The largest super-segment that an interface takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     /// The kernel cuts what has as many bytes, link header counted, or more.
@@ -57,22 +44,22 @@ pub(super) struct Limits {
 
 /// The limits of the interface with this number.
 pub(super) fn limits(index: u32) -> io::Result<Limits> {
-    Ok(limits_of(link(index)?.get(HEADER_BYTES + LINK_BYTES..).unwrap_or_default()))
+    Ok(limits_of(link(index)?.body.get(LINK_BYTES..).unwrap_or_default()))
 }
 
-/// What the kernel says of the interface with this number.
-fn link(index: u32) -> io::Result<Vec<u8>> {
+/// Asks the kernel about the interface with this number.
+fn link(index: u32) -> io::Result<Answer> {
     let mut body = [0; LINK_BYTES];
     body[4..8].copy_from_slice(&index.to_ne_bytes());
     let answer = ask(RTM_GETLINK, REQUEST, &body)?;
-    if kind(&answer) == RTM_NEWLINK { Ok(answer) } else { Err(error_of(&answer)) }
+    if answer.kind == RTM_NEWLINK { Ok(answer) } else { Err(answer.failure()) }
 }
 
 /// See [`super::health`].
 pub(super) fn health(index: u32) -> io::Result<(bool, Trouble)> {
     let answer = link(index)?;
-    let flags = answer.get(HEADER_BYTES + 8..HEADER_BYTES + 12).map_or(0, u32_of);
-    let attributes = answer.get(HEADER_BYTES + LINK_BYTES..).unwrap_or_default();
+    let flags = u32_at(&answer.body, 8).unwrap_or(0);
+    let attributes = answer.body.get(LINK_BYTES..).unwrap_or_default();
     Ok((flags & IFF_LOWER_UP != 0, trouble_of(attributes)))
 }
 
@@ -85,85 +72,63 @@ pub(super) fn add_address(index: u32, ip: IpAddr, prefix_len: u8) -> io::Result<
     let mut body = vec![family, prefix_len, 0, 0];
     body.extend(index.to_ne_bytes());
     for (kind, payload) in [(IFA_LOCAL, &bytes[..]), (IFA_ADDRESS, &bytes), (IFA_FLAGS, &IFA_F_NODAD.to_ne_bytes())] {
-        attribute(&mut body, kind, payload);
+        put(&mut body, kind, payload);
     }
-    let answer = ask(RTM_NEWADDR, REQUEST | ACK | CREATE | REPLACE, &body)?;
-    match errno(&answer) {
-        Some(0) => Ok(()),
-        _ => Err(error_of(&answer)),
-    }
+    done(RTM_NEWADDR, ACK | CREATE | REPLACE, &body)
 }
 
-/// Appends an attribute, padded to whole words.
-pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, payload: &[u8]) {
-    body.extend((4 + payload.len() as u16).to_ne_bytes());
-    body.extend(kind.to_ne_bytes());
-    body.extend(payload);
-    body.resize(body.len().next_multiple_of(4), 0);
+/// The first message of an answer.
+pub(crate) struct Answer {
+    /// Its type; 0: it makes no sense.
+    pub(crate) kind: u16,
+    body: Vec<u8>,
+    /// The code of an error message; zero: done as asked.
+    error: Option<i32>,
+}
+
+impl Answer {
+    fn failure(&self) -> io::Error {
+        let code = self.error.map(i32::saturating_neg);
+        code.map_or_else(|| io::Error::other("the kernel's answer makes no sense"), io::Error::from_raw_os_error)
+    }
 }
 
 /// Sends a request and takes the first message of the answer.
-pub(crate) fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+pub(crate) fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<Answer> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     bind(&socket, &SocketAddrNetlink::new(0, 0))?;
-    let mut request = ((HEADER_BYTES + body.len()) as u32).to_ne_bytes().to_vec();
-    request.extend(kind.to_ne_bytes());
-    request.extend(flags.to_ne_bytes());
-    // Sequence number and sender: there is only one request, and its answer comes to this socket.
-    request.extend([0; 8]);
-    request.extend(body);
-    sendto(&socket, &request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    // Sequence number 0: there is only one request, and its answer comes to this socket.
+    sendto(&socket, &message(kind, flags, 0, body), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
     let mut answer = vec![0; ANSWER_BYTES];
     let (len, _) = recv(&socket, answer.as_mut_slice(), RecvFlags::empty())?;
-    let said = answer.get(..4).map_or(0, |word| u32_of(word) as usize);
-    answer.truncate(len.min(said));
-    Ok(answer)
+    let first = Messages(&answer[..len.min(ANSWER_BYTES)]).next();
+    Ok(first.map_or(Answer { kind: 0, body: Vec::new(), error: None }, |message| Answer {
+        kind: message.kind,
+        body: message.body.to_vec(),
+        error: message.error(),
+    }))
 }
 
-/// Its type; 0: it makes no sense.
-pub(crate) fn kind(message: &[u8]) -> u16 {
-    message.get(4..6).map_or(0, |bytes| u16::from_ne_bytes([bytes[0], bytes[1]]))
-}
-
-/// What an error message says; zero: done as asked.
-pub(crate) fn errno(message: &[u8]) -> Option<i32> {
-    let code = message.get(HEADER_BYTES..HEADER_BYTES + 4).filter(|_| kind(message) == NLMSG_ERROR)?;
-    Some(-(u32_of(code) as i32))
-}
-
-fn error_of(message: &[u8]) -> io::Error {
-    errno(message).map_or_else(|| io::Error::other("the kernel's answer makes no sense"), io::Error::from_raw_os_error)
-}
-
-fn u32_of(bytes: &[u8]) -> u32 {
-    bytes.try_into().map_or(0, u32::from_ne_bytes)
-}
-
-/// The attributes of a message, until one makes no sense.
-fn each(mut attributes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let header = attributes.get(..4)?;
-        let len = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        let (kind, payload) = (u16::from_ne_bytes([header[2], header[3]]), attributes.get(4..len)?);
-        attributes = attributes.get(len.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, payload))
-    })
+/// Sends an order and takes the kernel's confirmation.
+pub(crate) fn done(order: u16, flags: u16, body: &[u8]) -> io::Result<()> {
+    let answer = ask(order, REQUEST | ACK | flags, body)?;
+    if answer.error == Some(0) { Ok(()) } else { Err(answer.failure()) }
 }
 
 /// Of `struct rtnl_link_stats64` the 64-bit words 4 to 7.
 fn trouble_of(attributes: &[u8]) -> Trouble {
-    let Some((_, words)) = each(attributes).find(|(kind, _)| *kind == IFLA_STATS64) else { return Trouble::default() };
-    let word = |at: usize| words.get(8 * at..8 * at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes);
+    let words = attribute(attributes, IFLA_STATS64).unwrap_or_default();
+    let word = |at: usize| u64_at(words, 8 * at).unwrap_or(0);
     Trouble { receive_errors: word(4), transmit_errors: word(5), receive_dropped: word(6), transmit_dropped: word(7) }
 }
 
 /// The limits among a link's attributes. Kernels before 6.3 have one size for both families.
 fn limits_of(attributes: &[u8]) -> Limits {
     let mut limits = Limits { bytes: u32::MAX, segments: u32::MAX };
-    for (kind, payload) in each(attributes) {
+    for (kind, payload) in Attributes(attributes) {
         match kind {
-            IFLA_GSO_MAX_SIZE | IFLA_GSO_IPV4_MAX_SIZE if payload.len() == 4 => limits.bytes = limits.bytes.min(u32_of(payload)),
-            IFLA_GSO_MAX_SEGS if payload.len() == 4 => limits.segments = u32_of(payload),
+            IFLA_GSO_MAX_SIZE | IFLA_GSO_IPV4_MAX_SIZE => limits.bytes = u32_at(payload, 0).unwrap_or(u32::MAX).min(limits.bytes),
+            IFLA_GSO_MAX_SEGS => limits.segments = u32_at(payload, 0).unwrap_or(u32::MAX),
             _ => {}
         }
     }

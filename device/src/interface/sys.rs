@@ -184,7 +184,7 @@ impl Control {
         Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
     }
 
-    /// How many queues deliver packets.
+    /// Returns the number of queues that deliver packets.
     pub(super) fn receive_queues(&self, name: &str) -> io::Result<u32> {
         let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
         let mut request = request(name)?;
@@ -219,7 +219,7 @@ impl Control {
         self.ask(libc::SIOCETHTOOL, &mut asked)
     }
 
-    /// Whether all of these features (`ethtool -k` lists their names) are on. The kernel writes as many entries as
+    /// Returns true if all of these features (`ethtool -k` lists their names) are on. The kernel writes as many entries as
     /// it has features, so it is asked first that there are no more than there is room for.
     pub(super) fn has_features(&self, name: &str, features: &[&str]) -> io::Result<bool> {
         let states = self.feature_states(name)?;

@@ -25,12 +25,12 @@ const BURST_BYTES_MAX: u32 = 32 << 10;
 /// Bytes of ring that hold some of the largest packets.
 pub const CAPACITY: u32 = 4 << 20;
 
-/// What the link claims to carry. Both ends accept more than that from the other.
+/// The abilities that the link claims. Both ends accept more than that from the other.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkOptions {
     /// Largest IP packet that is not segmented.
     pub mtu: u16,
-    /// Whether packets leave with only the pseudo-header sum in the checksum field: the wire is memory and corrupts nothing.
+    /// True if packets leave with only the pseudo-header sum in the checksum field: the wire is memory and corrupts nothing.
     pub partial_checksums: bool,
     /// Largest super-segment that leaves whole, bytes with headers, up to 65,535; 0: everything leaves in segments of the MTU.
     pub segmentation_max_bytes: u32,
@@ -108,7 +108,7 @@ impl Link {
         Ok(true)
     }
 
-    /// What the next record says of its packet.
+    /// Returns the header of the next record's packet.
     #[inline]
     fn header(&self) -> [u8; vnet::BYTES] {
         let mut header = [0; vnet::BYTES];

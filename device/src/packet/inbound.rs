@@ -35,7 +35,7 @@ const SEND_BUFFER: i32 = 16 << 20;
 const RECEIVE_BUFFER: i32 = 128 << 20;
 /// The smallest packet that a slot is made for, bytes: a message of 8 KiB in one super-segment.
 const PACKET_BYTES_MIN: usize = 8192 + 14 + 40 + 60;
-/// What is kept of a packet that is queued whole: all headers.
+/// Bytes that are kept of a packet that is queued whole: all headers.
 const HEADERS_BYTES: usize = 256;
 /// So many large packets have come before they get a socket of their own.
 pub(super) const LARGE_ENOUGH: u32 = 1024;
@@ -185,7 +185,7 @@ impl Inbound {
         fds.extend(self.sources.iter().map(|source| source.fd.as_fd()));
     }
 
-    /// Whether there is a packet.
+    /// Returns true if there is a packet.
     pub(super) fn is_ready(&self) -> bool {
         self.sources.iter().any(|source| source.ring.is_ready())
     }

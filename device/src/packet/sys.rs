@@ -98,7 +98,7 @@ pub(super) fn prepare(fd: BorrowedFd<'_>, send_buffer: i32, receive_buffer: i32)
     Ok(())
 }
 
-/// Whether what is sent goes past the interface's queueing discipline, straight to its driver.
+/// Chooses whether packets go past the interface's queueing discipline, straight to its driver.
 pub(super) fn set_bypass(fd: BorrowedFd<'_>, direct: bool) -> io::Result<()> {
     set(fd, libc::SOL_PACKET, PACKET_QDISC_BYPASS, i32::from(direct))
 }
@@ -223,7 +223,7 @@ unsafe impl Send for Ring {}
 /// A packet in the ring.
 pub(super) struct Slot<'a> {
     pub(super) header: [u8; vnet::BYTES],
-    /// What the kernel kept of it.
+    /// The bytes that the kernel kept of it.
     pub(super) bytes: &'a [u8],
     /// Bytes that it had.
     pub(super) len: usize,
@@ -270,7 +270,7 @@ impl Ring {
         unsafe { self.slot().cast::<AtomicU32>().as_ref() }
     }
 
-    /// Whether there is a packet.
+    /// Returns true if there is a packet.
     #[inline]
     pub(super) fn is_ready(&self) -> bool {
         self.status().load(Ordering::Acquire) & TP_STATUS_USER != 0

@@ -1,4 +1,4 @@
-//! What the device holds between two calls.
+//! The packets and errors that the device holds between two calls.
 
 use ringway_shm::slab::Slabs;
 use ringway_shm::{Burst, Instant, Room};
@@ -119,7 +119,7 @@ fn kept(device: &mut PacketDevice) -> usize {
     0
 }
 
-/// What TCP packets of `device` carry, in the order in which they come.
+/// Returns the payloads of the TCP packets of `device`, in the order in which they come.
 fn payloads(device: &mut PacketDevice) -> Vec<Vec<u8>> {
     let (mut burst, mut got) = (Burst::with_capacity(64), Vec::new());
     while device.receive(Instant::ZERO, &mut burst).expect("the wire is up") > 0 {
@@ -251,7 +251,7 @@ fn come_apart_again(prepare: fn(&mut PacketDevice)) {
     }
 }
 
-/// What the kernel sends at the interface itself has not arrived there.
+/// A packet that the kernel sends at the interface itself has not arrived there.
 #[test]
 fn what_leaves_does_not_arrive() {
     in_namespace(|| {
@@ -275,7 +275,7 @@ fn what_leaves_does_not_arrive() {
 struct Reader {
     memory: Slabs,
     asked: usize,
-    /// How many are enough for one call.
+    /// The number of packets that are enough for one call.
     at_once: usize,
 }
 
@@ -292,7 +292,7 @@ impl Rooms for Reader {
     }
 }
 
-/// What a reader has no time for now waits outside, and is lost nowhere.
+/// A packet for which a reader has no time now waits outside, and is lost nowhere.
 #[test]
 fn a_reader_that_has_enough_is_given_the_rest_later() {
     in_namespace(|| {
@@ -315,7 +315,7 @@ fn a_reader_that_has_enough_is_given_the_rest_later() {
     });
 }
 
-/// What waits in the ring goes to where its reader wants it as well, unless one frame holds it.
+/// A packet that waits in the ring goes to where its reader wants it as well, unless one frame holds it.
 #[test]
 fn payload_from_the_ring_is_read_to_where_it_is_wanted() {
     in_namespace(|| {
@@ -381,7 +381,7 @@ fn an_interface_that_cannot_cut_loses_no_super_segment() {
     });
 }
 
-/// What an interface says of itself bounds super-segments; when its limits shrink later, the kernel cuts, as for its own.
+/// The limits of an interface bound super-segments; when its limits shrink later, the kernel cuts, as for its own.
 #[test]
 fn limits_of_an_interface_bound_super_segments() {
     in_namespace(|| {

@@ -1,4 +1,4 @@
-//! How fast a candidate is here: one thread sends to itself over a private wire.
+//! The speed of a candidate here: one thread sends to itself over a private wire.
 //!
 //! The figure is the cost of one crossing, sending and receiving together, on one core; it compares
 //! candidates on this machine and is no promise about another wire.
@@ -24,14 +24,14 @@ const ARENA: ArenaConfig = ArenaConfig { large: 4096, small: 1024 };
 /// Empty reads in a row before the wire counts as broken.
 const EMPTY_MAX: u32 = 1_000_000;
 
-/// What was measured.
+/// The figures of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measurement {
     /// Packets that crossed per second.
     pub packets_per_second: f64,
     /// Bytes that crossed per second, with headers.
     pub bytes_per_second: f64,
-    /// What the sending end counted.
+    /// The counters of the sending end.
     pub sent: Counters,
 }
 

@@ -64,7 +64,7 @@ impl Division {
         group.index() % workers
     }
 
-    /// How many workers there are.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.workers
     }

@@ -47,7 +47,7 @@ impl Groups {
         Groups { owners: std::array::from_fn(|group| AtomicU8::new((group % workers) as u8)), workers, kernel: Mutex::new(None) }
     }
 
-    /// How many workers there are.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.workers
     }

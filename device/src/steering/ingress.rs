@@ -18,7 +18,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use crate::interface::route::{ACK, CREATE, DUMP, EXCLUSIVE, REPLACE, REQUEST, ask, attribute, errno, kind};
+use crate::interface::route::{ask, done};
+use crate::netlink::{CREATE, DUMP, EXCLUSIVE, REPLACE, REQUEST, put};
 
 use super::{program, sys};
 
@@ -74,7 +75,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// What the end of a killed process does: its descriptors close, and the kernel is told nothing.
+    /// Leaves the filter as the end of a killed process does: its descriptors close, and the kernel is told nothing.
     #[cfg(test)]
     pub(super) fn abandon(mut self) {
         // Orders about an interface that does not exist do nothing.
@@ -109,7 +110,7 @@ fn take_handle(interface: u32) -> io::Result<(u32, UnixDatagram)> {
 /// `true`: it was not there before.
 fn make_qdisc(interface: u32) -> io::Result<bool> {
     let mut body = message(interface, CLSACT_HANDLE, CLSACT, 0);
-    attribute(&mut body, TCA_KIND, b"clsact\0");
+    put(&mut body, TCA_KIND, b"clsact\0");
     match done(RTM_NEWQDISC, CREATE | EXCLUSIVE, &body) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -120,22 +121,22 @@ fn make_qdisc(interface: u32) -> io::Result<bool> {
 fn add(interface: u32, handle: u32, program: BorrowedFd<'_>) -> io::Result<()> {
     use std::os::fd::AsRawFd;
     let mut options = Vec::new();
-    attribute(&mut options, TCA_BPF_FD, &program.as_raw_fd().to_ne_bytes());
-    attribute(&mut options, TCA_BPF_NAME, b"ringway\0");
-    attribute(&mut options, TCA_BPF_FLAGS, &DIRECT_ACTION.to_ne_bytes());
+    put(&mut options, TCA_BPF_FD, &program.as_raw_fd().to_ne_bytes());
+    put(&mut options, TCA_BPF_NAME, b"ringway\0");
+    put(&mut options, TCA_BPF_FLAGS, &DIRECT_ACTION.to_ne_bytes());
     let mut body = filter_message(interface, handle);
-    attribute(&mut body, TCA_KIND, b"bpf\0");
-    attribute(&mut body, TCA_OPTIONS, &options);
+    put(&mut body, TCA_KIND, b"bpf\0");
+    put(&mut body, TCA_OPTIONS, &options);
     done(RTM_NEWTFILTER, CREATE | REPLACE, &body).map_err(|error| {
         explain("the kernel takes no eBPF filter (cls_bpf), or a filter of another kind or protocol has pref 1", &error)
     })
 }
 
-/// Whether the qdisc has no filters.
+/// Returns true if the qdisc has no filters.
 fn is_empty(interface: u32) -> io::Result<bool> {
     for parent in [INGRESS, EGRESS] {
         let answer = ask(RTM_GETTFILTER, REQUEST | DUMP, &message(interface, 0, parent, 0))?;
-        if kind(&answer) == RTM_NEWTFILTER {
+        if answer.kind == RTM_NEWTFILTER {
             return Ok(false);
         }
     }
@@ -149,15 +150,6 @@ fn filter_message(interface: u32, handle: u32) -> Vec<u8> {
 /// `struct tcmsg`
 fn message(interface: u32, handle: u32, parent: u32, info: u32) -> Vec<u8> {
     [0, interface, handle, parent, info].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect()
-}
-
-/// Sends an order, and takes the kernel's word for it.
-fn done(order: u16, flags: u16, body: &[u8]) -> io::Result<()> {
-    match errno(&ask(order, REQUEST | ACK | flags, body)?) {
-        Some(0) => Ok(()),
-        Some(code) => Err(io::Error::from_raw_os_error(code)),
-        None => Err(io::Error::other("the kernel's answer makes no sense")),
-    }
 }
 
 fn explain(what: &str, error: &io::Error) -> io::Error {

@@ -12,7 +12,7 @@ const OWNED: u16 = 8080;
 const KERNELS: u16 = 9090;
 const SERVER_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const SERVER: IpAddr = IpAddr::V4(SERVER_V4);
-/// What `Packet` writes for 10.0.0.2 when it writes IPv6; `1` at the end is the client's.
+/// The address that `Packet` writes for 10.0.0.2 when it writes IPv6; `1` at the end is the client's.
 const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd, 0x0a00, 2);
 const SYN: u8 = 2;
 const RST: u8 = 4;
@@ -139,7 +139,7 @@ fn owned_ports_are_ours_and_the_rest_is_the_kernels() {
     });
 }
 
-/// What kernels before 6.6 have: a filter of the traffic control hides as the TCX program does, and no more when its process is dead.
+/// On kernels before 6.6, a filter of the traffic control hides as the TCX program does, and no more when its process is dead.
 #[test]
 fn a_filter_hides_owned_packets_while_its_process_lives() {
     in_namespace(|| {

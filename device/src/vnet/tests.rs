@@ -1,4 +1,4 @@
-//! What is encoded decodes to the same, and headers that lie are refused.
+//! Encoded headers decode to the same, and headers that lie are refused.
 use super::*;
 use crate::testing::{Packet, arena};
 use ringway_shm::Burst;

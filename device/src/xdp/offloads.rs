@@ -1,4 +1,4 @@
-//! What attaching an XDP program turned off on a card, and turning it on again.
+//! The offloads of a card that an XDP program turned off, and turning them on again.
 //!
 //! Generic XDP switches LRO and hardware GRO off, and the kernel leaves them off when the program is gone (net/core/dev.c,
 //! dev_xdp_install). Promises: a feature that was wanted before the attachment, and that the attachment switched off, is wanted
@@ -9,14 +9,14 @@ use crate::interface::{Features, features, want_features};
 
 pub(super) struct Offloads {
     interface: String,
-    /// What was wanted before; `None`: the driver does not say.
+    /// The features that were wanted before; `None`: the driver does not say.
     before: Option<Features>,
-    /// What the attachment took away.
+    /// The features that the attachment took away.
     lost: Features,
 }
 
 impl Offloads {
-    /// What `interface` does now, before a program is attached.
+    /// Records the features of `interface` now, before a program is attached.
     pub(super) fn before(interface: &str) -> Offloads {
         Offloads { interface: interface.to_owned(), before: features(interface).ok(), lost: Features::default() }
     }

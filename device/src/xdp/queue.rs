@@ -160,7 +160,7 @@ impl Queue {
         }
     }
 
-    /// Whether a packet of `frames` frames can be queued now.
+    /// Returns true if a packet of `frames` frames can be queued now.
     #[inline]
     pub(super) fn has_room(&self, frames: usize) -> bool {
         self.transmit.free() as usize >= frames

@@ -38,7 +38,7 @@ impl<T: Entry> Ring<T> {
         self.entries + (index & self.mask) as usize * size_of::<T>()
     }
 
-    /// Whether the kernel sleeps on this ring.
+    /// Returns true if the kernel sleeps on this ring.
     #[inline]
     fn needs_wakeup(&self) -> bool {
         self.mapping.word(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0

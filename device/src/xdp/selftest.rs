@@ -26,13 +26,13 @@ use crate::run::{give_packet, packet_len, take_packet};
 use crate::steering::Redirect;
 use echo::{Answer, CHECKSUM, KernelEcho};
 
-/// How long neighbors have to answer the kernel.
+/// The time that neighbors have to answer the kernel.
 const FIND: Duration = Duration::from_millis(500);
-/// How long packets have to come back in one way.
+/// The time that packets have to come back in one way.
 const TEST: Duration = Duration::from_secs(1);
-/// How long a card may take to find its link again.
+/// The time that a card may take to find its link again.
 const LINK: Duration = Duration::from_secs(4);
-/// What has not been answered is sent again so often.
+/// The interval at which unanswered packets are sent again.
 const AGAIN: Duration = Duration::from_millis(100);
 /// A small packet has so many bytes.
 const SMALL: usize = 64;
@@ -52,7 +52,7 @@ pub struct Ends {
     pub neighbor_mac: [u8; 6],
 }
 
-/// What a test needs to know.
+/// The facts that a test needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Test {
     /// Both ends.
@@ -65,12 +65,12 @@ pub struct Test {
     pub clock: fn() -> Instant,
 }
 
-/// How a way fared.
+/// The result of one way.
 #[derive(Clone, Debug)]
 pub struct Tried {
     /// Which.
     pub attach_mode: AttachMode,
-    /// What was wrong, if anything was.
+    /// The fault, if there was one.
     pub outcome: Result<(), Wrong>,
 }
 
@@ -158,7 +158,7 @@ pub fn open_tested(
     (None, tried)
 }
 
-/// What the interface has counted meanwhile, for an operator.
+/// Describes what the interface has counted meanwhile, for an operator.
 fn trouble_since(index: u32, before: Trouble) -> String {
     let now = health(index).map(|(_, trouble)| trouble).unwrap_or_default();
     let counts = [

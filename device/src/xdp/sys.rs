@@ -83,7 +83,7 @@ pub(super) fn statistics(fd: BorrowedFd<'_>) -> io::Result<libc::xdp_statistics>
     get(fd, libc::XDP_STATISTICS)
 }
 
-/// Whether the driver moves packets without a copy.
+/// Returns true if the driver moves packets without a copy.
 pub(super) fn is_zero_copy(fd: BorrowedFd<'_>) -> bool {
     get::<libc::xdp_options>(fd, libc::XDP_OPTIONS).is_ok_and(|options| options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
 }
@@ -177,7 +177,7 @@ impl Drop for Mapping {
     }
 }
 
-/// What rings hold: plain numbers.
+/// The entries of rings: plain numbers.
 pub(super) trait Entry: Copy {}
 
 impl Entry for u64 {}

@@ -1,4 +1,4 @@
-//! What is particular to AF_XDP; the rest is in the conformance suite.
+//! The particular rules of AF_XDP; the rest is in the conformance suite.
 use super::*;
 use crate::testing::{Packet, arena};
 

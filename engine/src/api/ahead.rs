@@ -1,6 +1,6 @@
-//! How far the copies of large writes may go ahead of what leaves.
+//! The limit by which the copies of large writes may go ahead of transmission.
 //!
-//! What an application copies into frames is read once more when it leaves, and that is cheap while the processor's cache has it. Many
+//! Bytes that an application copies into frames are read once more when they leave, and that is cheap while the processor's cache has them. Many
 //! sockets that each copy a send buffer full, megabytes, push each other's out. So between two transmissions they copy [`TURN_BYTES`]
 //! together; a socket that finds them used up is told when a transmission is over. A socket that writes alone is not limited: its copies
 //! wait for the window and not for others. Does not do: bytes that are written in place or lie in a content; those are not copied.
@@ -12,7 +12,7 @@ pub(super) const TURN_BYTES: usize = 1 << 20;
 /// Writes up to this never wait, and do not count.
 const SMALL_BYTES: usize = 2 << 10;
 
-/// What was copied since the last transmission, and the sockets that wait for the next.
+/// The bytes copied since the last transmission, and the sockets that wait for the next.
 #[derive(Default)]
 pub(super) struct Ahead {
     copied: usize,
@@ -43,7 +43,7 @@ impl Ahead {
         self.waiting.push_back(index);
     }
 
-    /// Whether anything was copied since the last transmission; else no socket waits.
+    /// Returns true if anything was copied since the last transmission; else no socket waits.
     #[inline]
     pub(super) fn is_used(&self) -> bool {
         self.copied != 0

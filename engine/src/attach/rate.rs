@@ -1,4 +1,4 @@
-//! How many requests an application group may make in a second.
+//! The rate limit of requests of an application group.
 //!
 //! Each request costs a time, and a group may be ahead of the clock by a tenth of a second: so many it may make at once. Requests
 //! beyond that stay in their rings until half of the tenth has passed; none is lost. Promises: while they wait, the worker
@@ -6,14 +6,14 @@
 
 use ringway_shm::{Duration, Instant};
 
-/// What a group may be ahead.
+/// The time by which a group may be ahead.
 const BURST: Duration = Duration::from_millis(100);
 
 /// See the module's text.
 pub(super) struct Rate {
-    /// What one request costs.
+    /// The cost of one request.
     cost: Duration,
-    /// What may be ahead: one request at least.
+    /// The time that may be ahead: one request at least.
     burst: Duration,
     /// So many requests that is.
     requests: u64,
@@ -30,7 +30,7 @@ impl Rate {
         Rate { cost, burst, requests: burst.as_nanos() / cost.as_nanos(), spent: Instant::ZERO, resumes: None }
     }
 
-    /// How many requests may be served now.
+    /// Returns the number of requests that may be served now.
     #[inline]
     pub(super) fn room(&mut self, now: Instant) -> u64 {
         if self.spent <= now && self.resumes.is_none() { self.requests } else { self.room_of_busy(now) }

@@ -1,4 +1,4 @@
-//! What users and groups use of their quotas, as tools are told.
+//! The use that users and groups make of their quotas, as tools are told.
 //!
 //! Promises: it is counted when the statistics are written, not while anything is done. Does not do: holding the quotas.
 

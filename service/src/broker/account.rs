@@ -1,4 +1,4 @@
-//! What users have of the quotas that brokers hold, told to the worker that writes the statistics.
+//! Users' shares of the quotas that brokers hold, for the worker that writes the statistics.
 //!
 //! Promises: the worker waits for no broker; where one is changing a count just now, the last one is told. Does not do: holding
 //! the quotas.

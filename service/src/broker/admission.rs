@@ -2,7 +2,7 @@
 
 use ringway_shm::channel::attach::Credentials;
 
-/// What a process is to a group that there is.
+/// The relation of a process to an existing group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
     /// The user whose first process made the group.
@@ -33,8 +33,11 @@ impl Admission {
         Admission::Users { uid: rustix::process::getuid().as_raw(), gid: group_number(group), group: group.to_owned() }
     }
 
-    /// Whether `peer`, whose supplementary groups are `groups`, may attach with `token`, whose group it stands to like that, if
-    /// there is one.
+    /// Decides on a `peer` with the supplementary groups `groups` that shows `token`; `standing` is its relation to the token's
+    /// group, if there is one.
+    ///
+    /// # Errors
+    /// The reason for which it may not attach.
     pub(super) fn decide(
         &self,
         token: &[u8; 16],

@@ -30,7 +30,7 @@ use rustix::net::{AddressFamily, SocketType, connect_unspec, getpeername, getsoc
 
 use crate::ports::listeners;
 
-/// What one user may have waiting to be looked at.
+/// Most sockets of one user that may wait to be looked at.
 const PENDING_MAX: usize = 256;
 const STOP: u64 = 0;
 
@@ -124,7 +124,7 @@ impl Desk {
         Ok((desk, thread))
     }
 
-    /// Whether a program shows a socket of the namespace that is served.
+    /// Returns true if a program shows a socket of the namespace that is served.
     pub(super) fn is_served(&self, socket: Option<&OwnedFd>) -> bool {
         let Some(network) = self.0.network else { return true };
         socket.is_some_and(|socket| ringway_shm::sys::network_of(socket.as_fd()).is_ok_and(|theirs| theirs == network))
@@ -156,7 +156,7 @@ impl Desk {
         }
     }
 
-    /// What users have of the sockets that are kept. `None`: a user is being added just now.
+    /// Returns the users' numbers of kept sockets. `None`: a user is being added just now.
     pub(crate) fn usage(&self) -> Option<Vec<Usage>> {
         let users = self.0.users.try_lock().ok()?;
         let count = |kept: &AtomicUsize| kept.load(Ordering::Relaxed) as u64;
@@ -245,7 +245,7 @@ impl Inner {
         }
     }
 
-    /// What the socket holds, if it may be served for `purpose`.
+    /// Returns the socket's address, and true if it serves both families; an error if it may not be served for `purpose`.
     fn examine(&self, uid: u32, purpose: Purpose, socket: BorrowedFd<'_>) -> Result<(SocketAddr, bool), String> {
         let system = |error: rustix::io::Errno| error.to_string();
         if self.network.is_some_and(|network| ringway_shm::sys::network_of(socket).ok() != Some(network)) {
@@ -339,7 +339,7 @@ impl Watch {
     }
 }
 
-/// What is behind these locks is whole after every statement.
+/// Takes a lock even after a panic: the value behind it is whole after every statement.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::AttachLimits;
 use super::admission::Standing;
+use crate::printable;
 use ringway::{Quota, RegionId, RegionMemory, RegionRequest, Rights, WorkerHandle};
 use ringway_shm::channel::attach::{Credentials, Peer};
 use ringway_shm::channel::{ProcessTable, Shape};
@@ -40,7 +41,7 @@ impl Group {
         self.processes.reserved().contains(&(index, pid))
     }
 
-    /// Whether a process of this group can have made process `pid`: it is of the group's user, or
+    /// Returns true if a process of this group can have made process `pid`: it is of the group's user, or
     /// root made the group and its processes give up their rights.
     fn may_have(&self, pid: u32) -> bool {
         pid != 1 && (self.owner == 0 || user_of(pid).is_none_or(|user| user == self.owner))
@@ -72,14 +73,14 @@ impl Members {
         Members { worker, shape, limits, groups: BTreeMap::new(), processes: BTreeMap::new() }
     }
 
-    /// What process `pid` is to the group with this token, if there is one.
+    /// Returns the relation of process `pid` to the group with this token, if there is one.
     pub(super) fn standing(&self, token: &[u8; 16], pid: u32) -> Option<Standing> {
         let (region, group) = self.groups.iter().find(|(_, group)| group.token == *token)?;
         let is_reserved = || group.processes.reserved().iter().any(|&(_, expected)| expected == pid);
         Some(Standing { owner: group.owner, is_kin: is_reserved() || self.descends(*region, pid) })
     }
 
-    /// Whether a process of the group that still runs is an ancestor of process `pid`, or is that process.
+    /// Returns true if a process of the group that still runs is an ancestor of process `pid`, or is that process.
     fn descends(&self, region: RegionId, pid: u32) -> bool {
         let dead = self.dead();
         let alive = self.processes.iter().filter(|(key, _)| key.region == region && !dead.contains(key));
@@ -182,7 +183,7 @@ impl Members {
         Some(process)
     }
 
-    /// Whether the group of a process that is not known yet has as many processes as it may have. Those that obey have asked
+    /// Returns true if the group of a process that is not known yet has as many processes as it may have. Those that obey have asked
     /// before they forked.
     fn is_full(&self, process: ProcessKey) -> bool {
         let range = ProcessKey { index: 0, ..process }..=ProcessKey { index: u32::MAX, ..process };
@@ -315,11 +316,12 @@ fn parent_of(pid: u32) -> Option<u32> {
     status.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// The name that a program has given itself (PR_SET_NAME).
 fn program_name(pid: u32) -> String {
-    std::fs::read(format!("/proc/{pid}/comm")).map(|name| printable(&name)).unwrap_or_default()
+    std::fs::read(format!("/proc/{pid}/comm")).map(|name| name_of(&name)).unwrap_or_default()
 }
 
-/// The name that a program has given itself (PR_SET_NAME), without what a terminal would obey.
-pub(super) fn printable(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).trim_end().chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+/// Reads what a comm file holds: the name and the end of the line.
+pub(super) fn name_of(comm: &[u8]) -> String {
+    printable(String::from_utf8_lossy(comm).trim_end())
 }

@@ -29,8 +29,8 @@ const LIMITS: AttachLimits = AttachLimits { groups_per_user: 2, processes_per_gr
 
 #[test]
 fn names_that_programs_give_themselves_do_nothing_to_a_terminal() {
-    assert_eq!(super::members::printable(b"\x1b[2Jrm\x07 \xff\n"), "?[2Jrm? \u{fffd}");
-    assert_eq!(super::members::printable("ngin\u{e9}\u{9b}\n".as_bytes()), "ngin\u{e9}?");
+    assert_eq!(super::members::name_of(b"\x1b[2Jrm\x07 \xff\n"), "?[2Jrm? \u{fffd}");
+    assert_eq!(super::members::name_of("ngin\u{e9}\u{9b}\n".as_bytes()), "ngin\u{e9}?");
 }
 
 struct NoPorts;

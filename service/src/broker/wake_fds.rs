@@ -26,7 +26,7 @@ pub(crate) struct WakeFds {
     limits: WakeFdLimits,
 }
 
-/// How many wake descriptors there may be, one descriptor each.
+/// Limits of the number of wake descriptors, one descriptor each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WakeFdLimits {
     /// Of one user.
@@ -59,7 +59,7 @@ struct Known {
 
 /// A wake descriptor that has just been made.
 pub(super) struct Made {
-    /// What rings it.
+    /// The end that rings it.
     pub(super) ringer: Arc<OwnedFd>,
     /// The application's end.
     pub(super) wake_fd: OwnedFd,
@@ -100,7 +100,7 @@ impl WakeFds {
         Ok(Made { ringer, wake_fd, key })
     }
 
-    /// What users have of them. `None`: they are being looked at just now.
+    /// Returns the users' numbers of wake descriptors. `None`: they are being looked at just now.
     pub(crate) fn usage(&self) -> Option<Vec<Usage>> {
         let known = self.known.try_lock().ok()?;
         let mut users: BTreeMap<u32, u64> = BTreeMap::new();
@@ -113,7 +113,7 @@ impl WakeFds {
         Some(users.into_iter().map(of_user).chain([of_all]).collect())
     }
 
-    /// What rings the wake descriptor with this key.
+    /// Finds the end that rings the wake descriptor with this key.
     pub(super) fn find(&self, key: &WakeFdKey) -> Option<Arc<OwnedFd>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(key)?.ringer.upgrade()
     }

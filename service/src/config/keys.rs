@@ -8,13 +8,13 @@ use ringway_shm::channel::attach::WORKERS_MAX;
 pub struct Key {
     /// `section.key`; a unit stands at the end.
     pub path: &'static str,
-    /// What may stand there.
+    /// The values that may stand there.
     pub kind: Kind,
-    /// What it does and why the default is what it is.
+    /// Its effect, and the reason for the default.
     pub why: &'static str,
 }
 
-/// What may stand at a key.
+/// The values that may stand at a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// `true` or `false`.

@@ -1,11 +1,11 @@
-//! What one application, one user, and all of them may take: the section `limits`, and the size of a region.
+//! Limits of one application, one user, and all of them: the section `limits`, and the size of a region.
 
 use ringway::GroupQuotas;
 use ringway_shm::channel::Shape;
 
 use super::value::Values;
 
-/// What one application may take.
+/// Limits of one application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupLimits {
     /// Application groups at most.
@@ -61,7 +61,7 @@ impl GroupLimits {
         }
     }
 
-    /// What a worker lets one group use.
+    /// Returns one group's quotas of a worker.
     pub(crate) fn group(&self) -> GroupQuotas {
         GroupQuotas {
             sockets: self.sockets_per_group,

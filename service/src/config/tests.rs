@@ -248,7 +248,7 @@ fn memory_of_a_group_is_bounded() {
     assert!(small.bytes() <= 16 << 20);
 }
 
-/// What cannot be is named with its key and what would be right.
+/// An impossible value is named with its key and the right values.
 #[test]
 fn quotas_out_of_range_are_errors() {
     for line in

@@ -160,7 +160,7 @@ impl Key {
     /// Checks that `value` may stand here.
     ///
     /// # Errors
-    /// What would be right.
+    /// The text of the right values.
     pub fn check(&self, value: Value) -> Result<Value, String> {
         match (self.kind, value) {
             (Kind::Flag { .. }, Value::Flag(flag)) => Ok(Value::Flag(flag)),
@@ -184,7 +184,7 @@ impl Key {
     /// Reads the text of an environment variable; a list is separated by commas.
     ///
     /// # Errors
-    /// What would be right.
+    /// The text of the right values.
     pub fn read(&self, text: &str) -> Result<Value, String> {
         let value = match self.kind {
             Kind::Flag { .. } => match text {
@@ -202,7 +202,7 @@ impl Key {
         self.check(value)
     }
 
-    /// What may stand here, in words.
+    /// Returns the values that may stand here, in words.
     pub fn expected(&self) -> String {
         match self.kind {
             Kind::Flag { .. } => "true or false".to_owned(),

@@ -3,10 +3,11 @@
 //!
 //! Promises: an expression that is not known to be without effect is [`Expression::Acts`].
 
+use ringway_device::netlink::{Attributes, attribute, text};
+
 use super::packet::BYTES;
 use super::wire::number;
 use super::xtables;
-use crate::netlink::wire::{Attributes, text};
 
 const NFTA_EXPR_NAME: u16 = 1;
 const NFTA_EXPR_DATA: u16 = 2;
@@ -55,10 +56,10 @@ const UNKNOWNS: [(&str, &str); 11] = [
     ("limit", "a rate"),
     ("connlimit", "the number of connections"),
 ];
-/// What an action is called, where its own name does not say it.
+/// Names of actions, where an action's own name does not say it.
 const ACTIONS: [(&str, &str); 3] = [("log", "logs"), ("masq", "masquerade"), ("redir", "redirect")];
 
-/// What is to happen to a packet.
+/// The fate of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Accept,
@@ -77,7 +78,7 @@ pub(super) struct Call {
     pub(super) name: String,
     /// Its place in the ruleset; `None`: it was not listed.
     pub(super) chain: Option<usize>,
-    /// What comes after the call does not count.
+    /// True if the rules after the call do not count.
     pub(super) is_goto: bool,
 }
 
@@ -156,12 +157,12 @@ pub(super) fn read(expressions: &[u8]) -> Vec<Expression> {
     Attributes(expressions).flat_map(|(_, expression)| read_one(expression)).collect()
 }
 
-/// Whether an expression does nothing but count.
+/// Returns true if an expression does nothing but count.
 pub(super) fn only_counts(expression: &[u8]) -> bool {
     read_one(expression) == [Expression::Idle]
 }
 
-/// Whether all expressions of a list do nothing but count.
+/// Returns true if all expressions of a list do nothing but count.
 pub(super) fn all_only_count(expressions: &[u8]) -> bool {
     read(expressions).iter().all(|expression| *expression == Expression::Idle)
 }
@@ -322,8 +323,4 @@ fn place(register: u32) -> Option<usize> {
 
 fn fits(at: usize, len: usize) -> bool {
     len > 0 && len <= BYTES && at + len <= BYTES
-}
-
-pub(super) fn attribute(data: &[u8], wanted: u16) -> Option<&[u8]> {
-    Attributes(data).find(|(kind, _)| *kind == wanted).map(|(_, payload)| payload)
 }

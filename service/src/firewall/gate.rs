@@ -1,4 +1,4 @@
-//! What workers ask of the rules: whether a port may be served, whether a connection may be opened.
+//! Answers of the rules to workers: true if a port may be served, or a connection may be opened.
 //!
 //! Answers are kept until the rules or the links change, and what holds for all connections is found out when they do: a worker
 //! that opens a connection takes a lock that is held briefly, and looks at rules only where they tell peers apart.
@@ -79,7 +79,7 @@ impl Gate {
         true
     }
 
-    /// Whether ports wait for the end of the kernel's connections of them.
+    /// Returns true if ports wait for the end of the kernel's connections of them.
     pub(crate) fn holds(&self) -> bool {
         !self.rules().held.is_empty()
     }
@@ -103,7 +103,7 @@ impl Gate {
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
-    /// Whether packets of this port of the machine's may be the stack's, whatever peer they are of.
+    /// Returns true if packets of this port of the machine's may be the stack's, whatever peer they are of.
     pub(crate) fn may_serve(&self, transport: Transport, ip: IpAddr, port: u16) -> bool {
         let rules = self.rules();
         if transport == Transport::Tcp && rules.held.contains(&port) {
@@ -113,14 +113,14 @@ impl Gate {
         objection.is_none_or(|why| self.hear(&rules, (transport, Beginning::Theirs, port), &why))
     }
 
-    /// Whether a connection may be opened.
+    /// Returns true if a connection may be opened.
     pub(crate) fn may_connect(&self, local: SocketAddr, peer: SocketAddr) -> bool {
         let rules = self.rules();
         let objection = rules.objection_to_connection(local, peer);
         objection.is_none_or(|why| self.hear(&rules, (Transport::Tcp, Beginning::Ours, peer.port()), &why))
     }
 
-    /// What the rules say to connections and to ports of TCP, a line each; nothing where there are no rules.
+    /// Describes the verdict of the rules on connections and on ports of TCP, a line each; nothing where there are no rules.
     pub(crate) fn describe(&self, ports: &BTreeSet<u16>) -> Vec<String> {
         let rules = self.rules();
         if rules.ruleset.is_empty() || rules.links.is_empty() {
@@ -141,7 +141,7 @@ impl Gate {
         lines
     }
 
-    /// What an objection leads to. It is said once for a port.
+    /// Returns true if an objection does not matter; an operator is told once for a port.
     fn hear(&self, rules: &Rules, about: (Transport, Beginning, u16), why: &str) -> bool {
         let serves = self.choice != RuleChoice::Respect;
         let about = (about.0, about.1, about.2.min(UPPER));
@@ -191,7 +191,7 @@ impl Rules {
         refused.map(|((_, _, port), _)| *port).chain(self.held.iter().copied()).collect()
     }
 
-    /// What the rules say on all links: packets of a port come by any of them.
+    /// Returns the verdict of the rules on all links: packets of a port come by any of them.
     fn judge(&self, flow: Flow) -> Judgment {
         let mut unknown = None;
         for (index, name) in &self.links {
@@ -258,7 +258,7 @@ fn keep<K: std::hash::Hash + Eq, V>(kept: &Mutex<HashMap<K, V>>, key: K, value: 
     kept.insert(key, value);
 }
 
-/// What is behind these locks is whole after every statement.
+/// Takes a lock even after a panic: the value behind it is whole after every statement.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What the rules say to a packet of which only some bits are known.
+//! The verdict of the rules on a packet of which only some bits are known.
 //!
 //! A comparison with bits that are not known may hold or not, so a rule may match or not, and a chain has a set of possible ends.
 //! Each rule is looked at once for a packet, and each chain that is called once: what two rules have in common is not kept, which
@@ -43,7 +43,7 @@ const CMP_NEQ: u32 = 1;
 /// NF_IP_PRI_CONNTRACK: chains before it do not see what conntrack says.
 const CONNTRACK: i32 = -200;
 
-/// What the rules say to a flow.
+/// The verdict of the rules on a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgment {
     /// Whatever is not known of it, it passes.
@@ -202,17 +202,17 @@ impl<'a> View<'a> {
     }
 }
 
-/// How a packet can leave a chain.
+/// The ways in which a packet can leave a chain.
 #[derive(Clone, Debug, Default)]
 struct Ends {
     accepts: bool,
-    /// And how.
+    /// The way of refusal.
     refuses: Option<&'static str>,
     /// Something is done to it that the stack does not do.
     acts: Option<String>,
     /// Behind the last rule, or by a return.
     falls: bool,
-    /// What decides among several.
+    /// The property that decides among several.
     on: Option<&'static str>,
 }
 
@@ -232,9 +232,9 @@ impl Ends {
     }
 }
 
-/// What a rule does to a packet.
+/// The effect of a rule on a packet.
 struct Effect {
-    /// Whether the rule matches.
+    /// Truth of "the rule matches".
     matches: Truth,
     /// One of these, or (where it says nothing) nothing.
     verdicts: Vec<Verdict>,
@@ -309,7 +309,7 @@ impl Trial<'_, '_> {
         false
     }
 
-    /// What comes of a called chain, which is looked at once for a packet: registers mean nothing from one rule to the next.
+    /// Returns the ends of a called chain, which is looked at once for a packet: registers mean nothing from one rule to the next.
     fn call(&mut self, call: &Call, depth: usize) -> Ends {
         let Some(place) = call.chain else { return Ends::act(&format!("calls the chain {}, which was not listed", call.name)) };
         if depth > DEPTH_MAX {

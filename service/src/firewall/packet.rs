@@ -1,4 +1,4 @@
-//! What is known of a packet that rules are asked about: some of its bits. The others may be anything.
+//! The known bits of a packet that rules are asked about. The others may be anything.
 //!
 //! A packet of a connection of the stack is never invalid, untracked or related: conntrack would have followed the connection
 //! from its first packet, as it follows the kernel's own, and what does not belong to it (ICMP errors, stray segments) is
@@ -107,7 +107,7 @@ impl Bits {
         if is_certain { Truth::Yes } else { Truth::Maybe }
     }
 
-    /// Whether the bytes, as a number in network order, are `low` to `high`, which are of one length.
+    /// Compares the bytes, as a number in network order, with the range `low` to `high`, which are of one length.
     pub(super) fn is_between(&self, at: usize, low: &[u8], high: &[u8]) -> Truth {
         if low == high {
             return self.equals(at, low);
@@ -137,7 +137,7 @@ pub enum LocalPort {
     Upper,
 }
 
-/// How a flow begins.
+/// The way in which a flow begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Beginning {
     /// A peer connects, or the socket is one of datagrams, to which any peer may send.
@@ -174,7 +174,7 @@ pub(super) enum Way {
     Out,
 }
 
-/// What conntrack says.
+/// The state that conntrack reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Established,
@@ -224,7 +224,7 @@ impl Packet<'_> {
         kinds.iter().map(packet).collect()
     }
 
-    /// Whether nothing comes of the flow without packets of this kind: all of TCP's, and the first datagram of a peer's.
+    /// Returns true if nothing comes of the flow without packets of this kind: all of TCP's, and the first datagram of a peer's.
     pub(super) fn is_needed(&self) -> bool {
         self.flow.transport == Transport::Tcp || (self.way, self.state) == (Way::In, State::New)
     }

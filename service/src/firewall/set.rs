@@ -15,7 +15,7 @@ const EVAL: u32 = 0x20;
 const INTERVAL_END: u32 = 0x1;
 const CATCHALL: u32 = 0x2;
 
-/// What a map gives for a key.
+/// The value of a map for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Data {
     /// It is a set.
@@ -47,7 +47,7 @@ pub(super) struct Set {
     otherwise: Option<Data>,
 }
 
-/// What a key finds.
+/// The result of a look-up.
 pub(super) enum Found<'a> {
     Nothing,
     This(&'a Data),
@@ -110,17 +110,17 @@ impl Set {
         self.entries.extend(open);
     }
 
-    /// What keys find in it.
+    /// Returns the values in it.
     pub(super) fn data_mut(&mut self) -> impl Iterator<Item = &mut Data> {
         self.entries.iter_mut().map(|entry| &mut entry.data).chain(&mut self.otherwise)
     }
 
-    /// How many steps a look into it takes.
+    /// Returns the number of steps of a look-up.
     pub(super) fn steps(&self) -> usize {
         self.entries.len()
     }
 
-    /// What the key at `at` finds.
+    /// Looks up the key at `at`.
     pub(super) fn find(&self, bits: &Bits, at: usize) -> Found<'_> {
         if let Some(doubt) = self.doubt {
             return Found::Doubt(doubt);

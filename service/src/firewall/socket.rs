@@ -60,7 +60,7 @@ fn open(groups: u32) -> io::Result<OwnedFd> {
 /// All that the kernel has.
 ///
 /// # Errors
-/// What the kernel says. A kernel that has no nf_tables has no chains.
+/// An error of the kernel. A kernel that has no nf_tables has no chains.
 pub(super) fn read() -> io::Result<Ruleset> {
     let mut lister = match open(0) {
         Ok(socket) => Lister { socket, sequence: 0 },

@@ -1,10 +1,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use ringway_device::netlink::{self, put};
+
 use super::wire::Message;
 use super::*;
 use crate::config::RuleChoice;
-use crate::netlink::wire::{finish, header};
 
 const INPUT: u32 = 1;
 const PREROUTING: u32 = 0;
@@ -15,10 +16,8 @@ const DROP: u32 = 0;
 const ETH0: Link<'_> = Link { index: 2, name: "eth0" };
 
 fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = (4 + payload.len() as u16).to_ne_bytes().to_vec();
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(payload);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    let mut bytes = Vec::new();
+    put(&mut bytes, kind, payload);
     bytes
 }
 
@@ -101,10 +100,7 @@ fn lookup(set: &str, map: bool, inverted: u32) -> Vec<u8> {
 }
 
 fn message(kind: u16, family: u8, body: &[Vec<u8>]) -> Vec<u8> {
-    let mut message = header(10 << 8 | kind, 2, 1);
-    message.extend([family, 0, 0, 0]);
-    message.extend(body.concat());
-    finish(message)
+    netlink::message(10 << 8 | kind, 2, 1, &[&[family, 0, 0, 0], &body.concat()[..]].concat())
 }
 
 fn base_at(family: u8, (hook, priority): (u32, i32), policy: u32, devices: &[&str]) -> Vec<u8> {
@@ -157,7 +153,7 @@ fn judge(messages: &[Vec<u8>], flow: Flow) -> Judgment {
     judge_messages(&messages.concat(), flow, false).expect("they fit together")
 }
 
-/// What an input chain with `policy` and these rules says.
+/// Returns the verdict of an input chain with `policy` and these rules.
 fn asked(policy: u32, rules: &[&[Vec<u8>]], flow: Flow) -> Judgment {
     let rules = rules.iter().map(|expressions| rule("base", expressions));
     judge(&[base(INET, INPUT, policy)].into_iter().chain(rules).collect::<Vec<_>>(), flow)

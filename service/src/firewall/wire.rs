@@ -2,16 +2,13 @@
 //!
 //! Numbers are in network order. A message of another kind is skipped; a chain, rule or set that makes no sense is an error.
 
-use super::expression::{self, Expression, attribute};
+use ringway_device::netlink::{
+    self, Attributes, DONE, DUMP, DUMP_INTERRUPTED, ERROR, Messages, REQUEST, attribute, put, text, u32_at,
+};
+
+use super::expression::{self, Expression};
 use super::set::Data;
 use super::{Chain, Hook};
-use crate::netlink::wire::{Attributes, HEADER_BYTES, attribute as put, finish, header, text, u16_at, u32_at};
-
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-const NLM_F_REQUEST: u16 = 0x001;
-const NLM_F_DUMP_INTR: u16 = 0x010;
-const NLM_F_DUMP: u16 = 0x300;
 
 /// NFNL_SUBSYS_NFTABLES, which is the upper byte of each kind.
 const NFTABLES: u16 = 10 << 8;
@@ -72,7 +69,7 @@ const NOT_READ: i32 = -74;
 /// struct nfgenmsg {family u8, version u8, res_id u16}
 const GENERIC_BYTES: usize = 4;
 
-/// What can be asked for.
+/// The lists that can be asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum List<'a> {
     /// The number of the ruleset, which every change makes another one.
@@ -118,7 +115,7 @@ pub(super) struct Element {
     pub(super) is_conditional: bool,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Debug)]
 pub(super) enum Message {
     Generation(u32),
@@ -145,43 +142,34 @@ pub(super) struct Received {
 /// Asks for everything of one kind, of all families, or for the elements of a set.
 pub(super) fn list_request(list: List<'_>, sequence: u32) -> Vec<u8> {
     let (kind, flags) = match list {
-        List::Generation => (NFT_MSG_GETGEN, NLM_F_REQUEST),
-        List::Chains => (NFT_MSG_GETCHAIN, NLM_F_REQUEST | NLM_F_DUMP),
-        List::Rules => (NFT_MSG_GETRULE, NLM_F_REQUEST | NLM_F_DUMP),
-        List::Sets => (NFT_MSG_GETSET, NLM_F_REQUEST | NLM_F_DUMP),
-        List::Elements(_) => (NFT_MSG_GETSETELEM, NLM_F_REQUEST | NLM_F_DUMP),
+        List::Generation => (NFT_MSG_GETGEN, REQUEST),
+        List::Chains => (NFT_MSG_GETCHAIN, REQUEST | DUMP),
+        List::Rules => (NFT_MSG_GETRULE, REQUEST | DUMP),
+        List::Sets => (NFT_MSG_GETSET, REQUEST | DUMP),
+        List::Elements(_) => (NFT_MSG_GETSETELEM, REQUEST | DUMP),
     };
-    let mut request = header(kind, flags, sequence);
-    request.extend([0; GENERIC_BYTES]);
+    let mut body = vec![0; GENERIC_BYTES];
     if let List::Elements(set) = list {
-        request[HEADER_BYTES] = set.family;
-        put(&mut request, NFTA_SET_ELEM_LIST_TABLE, &[set.table.as_bytes(), &[0]].concat());
-        put(&mut request, NFTA_SET_ELEM_LIST_SET, &[set.name.as_bytes(), &[0]].concat());
+        body[0] = set.family;
+        put(&mut body, NFTA_SET_ELEM_LIST_TABLE, &[set.table.as_bytes(), &[0]].concat());
+        put(&mut body, NFTA_SET_ELEM_LIST_SET, &[set.name.as_bytes(), &[0]].concat());
     }
-    finish(request)
+    netlink::message(kind, flags, sequence, &body)
 }
 
-/// The messages of one received datagram.
-pub(super) fn messages(mut datagram: &[u8]) -> Vec<Received> {
-    let mut received = Vec::new();
-    while let Some(len) = u32_at(datagram, 0).map(|len| len as usize) {
-        if len < HEADER_BYTES || len > datagram.len() {
-            break;
-        }
-        let (kind, flags) = (u16_at(datagram, 4).unwrap_or(0), u16_at(datagram, 6).unwrap_or(0));
-        let sequence = u32_at(datagram, 8).unwrap_or(0);
-        if let Some(message) = message(kind, &datagram[HEADER_BYTES..len]) {
-            received.push(Received { sequence, interrupted: flags & NLM_F_DUMP_INTR != 0, message });
-        }
-        datagram = datagram.get(len.next_multiple_of(4)..).unwrap_or(&[]);
-    }
-    received
+/// Reads the messages of one received datagram.
+pub(super) fn messages(datagram: &[u8]) -> Vec<Received> {
+    let read = |one: netlink::Message<'_>| {
+        let interrupted = one.flags & DUMP_INTERRUPTED != 0;
+        Some(Received { sequence: one.sequence, interrupted, message: message(one.kind, one.body)? })
+    };
+    Messages(datagram).filter_map(read).collect()
 }
 
 fn message(kind: u16, body: &[u8]) -> Option<Message> {
     match kind {
-        NLMSG_DONE => Some(Message::Done(u32_at(body, 0).unwrap_or(0).cast_signed())),
-        NLMSG_ERROR => Some(Message::Error(u32_at(body, 0)?.cast_signed())),
+        DONE => Some(Message::Done(u32_at(body, 0).unwrap_or(0).cast_signed())),
+        ERROR => Some(Message::Error(u32_at(body, 0)?.cast_signed())),
         // One that is left out would count as one that is not there.
         NFT_MSG_NEWCHAIN => Some(chain(body).map_or(Message::Error(NOT_READ), Message::Chain)),
         NFT_MSG_NEWRULE => Some(placed(body).map_or(Message::Error(NOT_READ), Message::Rule)),

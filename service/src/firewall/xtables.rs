@@ -3,10 +3,11 @@
 //!
 //! Promises: a match says what its kernel module compares, or that it may hold or not. Numbers are in the machine's order.
 
-use super::expression::{Expression, Source, TRANSPORT_HEADER, attribute};
+use ringway_device::netlink::{attribute, text, u16_at, u32_at};
+
+use super::expression::{Expression, Source, TRANSPORT_HEADER};
 use super::judge::CT_STATE;
 use super::wire::number;
-use crate::netlink::wire::{text, u16_at, u32_at};
 
 /// Registers that no expression of iptables-nft uses.
 const SCRATCH: usize = 60;
@@ -34,7 +35,7 @@ const PLAIN_STATES: u16 = 0xf;
 const TYPE_INVERTS_SOURCE: u32 = 1;
 const TYPE_INVERTS_DESTINATION: u32 = 2;
 
-/// What a match compares.
+/// Reads the comparisons of a match.
 pub(super) fn read(data: &[u8]) -> Vec<Expression> {
     let name = attribute(data, 1).map(text).unwrap_or_default();
     let revision = attribute(data, 2).and_then(number).unwrap_or(0);

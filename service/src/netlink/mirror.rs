@@ -29,7 +29,7 @@ pub struct Snapshot {
     pub policies: Vec<Policy>,
 }
 
-/// What an update changed.
+/// The changes of an update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
     /// Links that came, went or changed, or whose addresses did.
@@ -142,7 +142,7 @@ impl Snapshot {
     }
 }
 
-/// What leads from `before` to `after`.
+/// Returns the changes that lead from `before` to `after`.
 fn differences(before: &Snapshot, after: &Snapshot) -> Differences {
     let mut found = Differences {
         routes: before.routes != after.routes,

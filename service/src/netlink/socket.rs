@@ -25,7 +25,7 @@ pub(super) struct RouteSocket {
     buffer: Vec<u8>,
 }
 
-/// What `receive` found.
+/// The result of `receive`.
 pub(super) enum Notifications {
     Messages(Vec<Received>),
     /// Nothing is there now.

@@ -5,11 +5,15 @@
 
 use std::net::IpAddr;
 
+use ringway_device::netlink::{
+    self, Attributes, CREATE, DONE, DUMP, DUMP_INTERRUPTED, ERROR, Messages, REPLACE, REQUEST, attribute, put, text, u16_at,
+    u32_at,
+};
 use ringway_stack::{Cidr, MacAddress};
 
 use super::{Address, Link, LinkRoute, NO_LINK, Neighbor, Policy};
 
-/// What can be dumped.
+/// The tables that can be dumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Table {
     Links,
@@ -19,7 +23,7 @@ pub(super) enum Table {
     Policies,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Message {
     Link(Link),
@@ -48,10 +52,6 @@ pub(super) struct Received {
     pub(super) message: Message,
 }
 
-pub(crate) const HEADER_BYTES: usize = 16;
-
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
 const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
 const RTM_GETLINK: u16 = 18;
@@ -67,12 +67,6 @@ const RTM_GETNEIGH: u16 = 30;
 const RTM_NEWRULE: u16 = 32;
 const RTM_DELRULE: u16 = 33;
 const RTM_GETRULE: u16 = 34;
-
-const NLM_F_REQUEST: u16 = 0x001;
-const NLM_F_DUMP_INTR: u16 = 0x010;
-const NLM_F_DUMP: u16 = 0x300;
-const NLM_F_REPLACE: u16 = 0x100;
-const NLM_F_CREATE: u16 = 0x400;
 
 const AF_UNSPEC: u8 = 0;
 const AF_INET: u8 = 2;
@@ -136,69 +130,39 @@ pub(super) fn dump_request(table: Table, sequence: u32) -> Vec<u8> {
         Table::Neighbors => (RTM_GETNEIGH, 12),
         Table::Policies => (RTM_GETRULE, 12),
     };
-    let mut request = header(kind, NLM_F_REQUEST | NLM_F_DUMP, sequence);
-    request.resize(HEADER_BYTES + body, 0);
-    finish(request)
+    netlink::message(kind, REQUEST | DUMP, sequence, &vec![0; body])
 }
 
 /// Asks the kernel to resolve `ip` as if it had a packet for it.
 pub(super) fn resolve_request(link: u32, ip: IpAddr, sequence: u32) -> Vec<u8> {
-    let mut request = header(RTM_NEWNEIGH, NLM_F_REQUEST | NLM_F_CREATE, sequence);
     let family = if ip.is_ipv4() { AF_INET } else { AF_INET6 };
-    request.extend([family, 0, 0, 0]);
-    request.extend(link.to_ne_bytes());
-    request.extend([0, 0, NTF_USE, 0]);
+    let mut body = vec![family, 0, 0, 0];
+    body.extend(link.to_ne_bytes());
+    body.extend([0, 0, NTF_USE, 0]);
     match ip {
-        IpAddr::V4(ip) => attribute(&mut request, NDA_DST, &ip.octets()),
-        IpAddr::V6(ip) => attribute(&mut request, NDA_DST, &ip.octets()),
+        IpAddr::V4(ip) => put(&mut body, NDA_DST, &ip.octets()),
+        IpAddr::V6(ip) => put(&mut body, NDA_DST, &ip.octets()),
     }
-    finish(request)
+    netlink::message(RTM_NEWNEIGH, REQUEST | CREATE, sequence, &body)
 }
 
-pub(crate) fn header(kind: u16, flags: u16, sequence: u32) -> Vec<u8> {
-    let mut bytes = vec![0; 4];
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(flags.to_ne_bytes());
-    bytes.extend(sequence.to_ne_bytes());
-    bytes.extend([0; 4]);
-    bytes
-}
-
-pub(crate) fn attribute(request: &mut Vec<u8>, kind: u16, payload: &[u8]) {
-    request.extend((4 + payload.len() as u16).to_ne_bytes());
-    request.extend(kind.to_ne_bytes());
-    request.extend(payload);
-    request.resize(request.len().next_multiple_of(4), 0);
-}
-
-pub(crate) fn finish(mut request: Vec<u8>) -> Vec<u8> {
-    let len = request.len() as u32;
-    request[..4].copy_from_slice(&len.to_ne_bytes());
-    request
-}
-
-/// The messages of one received datagram.
-pub(super) fn messages(mut datagram: &[u8]) -> Vec<Received> {
-    let mut received = Vec::new();
-    while let Some(len) = u32_at(datagram, 0).map(|len| len as usize) {
-        if len < HEADER_BYTES || len > datagram.len() {
-            break;
-        }
-        let (kind, flags) = (u16_at(datagram, 4).unwrap_or(0), u16_at(datagram, 6).unwrap_or(0));
-        let sequence = u32_at(datagram, 8).unwrap_or(0);
-        if let Some(message) = message(kind, &datagram[HEADER_BYTES..len]) {
-            let (interrupted, replaces) = (flags & NLM_F_DUMP_INTR != 0, flags & NLM_F_REPLACE != 0);
-            received.push(Received { sequence, interrupted, replaces, message });
-        }
-        datagram = datagram.get(len.next_multiple_of(4)..).unwrap_or(&[]);
-    }
-    received
+/// Reads the messages of one received datagram.
+pub(super) fn messages(datagram: &[u8]) -> Vec<Received> {
+    let read = |one: netlink::Message<'_>| {
+        Some(Received {
+            sequence: one.sequence,
+            interrupted: one.flags & DUMP_INTERRUPTED != 0,
+            replaces: one.flags & REPLACE != 0,
+            message: message(one.kind, one.body)?,
+        })
+    };
+    Messages(datagram).filter_map(read).collect()
 }
 
 fn message(kind: u16, body: &[u8]) -> Option<Message> {
     match kind {
-        NLMSG_DONE => Some(Message::Done),
-        NLMSG_ERROR => Some(Message::Error(u32_at(body, 0)?.cast_signed())),
+        DONE => Some(Message::Done),
+        ERROR => Some(Message::Error(u32_at(body, 0)?.cast_signed())),
         RTM_NEWLINK => link(body).map(Message::Link),
         RTM_DELLINK => link(body).map(|link| Message::LinkGone(link.index)),
         RTM_NEWADDR => address(body).map(Message::Address),
@@ -238,7 +202,7 @@ fn link(body: &[u8]) -> Option<Link> {
             IFLA_MTU => link.mtu = u32_at(payload, 0)?,
             IFLA_QDISC => link.queued = text(payload) != NO_QUEUE,
             IFLA_LINKINFO => {
-                let nested = |wanted| Attributes(payload).find(|(kind, _)| *kind == wanted).map(|(_, kind)| text(kind));
+                let nested = |wanted| attribute(payload, wanted).map(text);
                 link.kind = nested(IFLA_INFO_KIND).unwrap_or_default();
                 link.is_in_vrf = nested(IFLA_INFO_SLAVE_KIND).is_some_and(|kind| kind == VRF);
             }
@@ -329,8 +293,7 @@ fn policy(body: &[u8]) -> Option<Policy> {
 /// struct rtnexthop {len u16, flags u8, hops u8, ifindex i32} and its attributes: of several paths the first is used.
 fn first_hop(family: u8, payload: &[u8]) -> Option<(Option<u32>, Option<IpAddr>)> {
     let len = usize::from(u16_at(payload, 0)?);
-    let mut attributes = Attributes(payload.get(8..len)?);
-    let gateway = attributes.find(|(kind, _)| *kind == RTA_GATEWAY).and_then(|(_, gateway)| ip(family, gateway));
+    let gateway = attribute(payload.get(8..len)?, RTA_GATEWAY).and_then(|gateway| ip(family, gateway));
     Some((u32_at(payload, 4), gateway))
 }
 
@@ -347,22 +310,6 @@ fn neighbor(body: &[u8]) -> Option<Neighbor> {
     }
     let usable = state & NUD_USABLE != 0;
     Some(Neighbor { link: u32_at(body, 4)?, ip: address?, mac: if usable { link_address } else { None } })
-}
-
-/// Type and payload of each attribute; stops at one that does not fit.
-pub(crate) struct Attributes<'a>(pub(crate) &'a [u8]);
-
-impl<'a> Iterator for Attributes<'a> {
-    type Item = (u16, &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let len = usize::from(u16_at(self.0, 0)?);
-        // The two upper bits are flags (NLA_F_NESTED, NLA_F_NET_BYTEORDER).
-        let kind = u16_at(self.0, 2)? & 0x3fff;
-        let payload = self.0.get(4..len)?;
-        self.0 = self.0.get(len.next_multiple_of(4)..).unwrap_or(&[]);
-        Some((kind, payload))
-    }
 }
 
 fn cidr(ip: IpAddr, prefix_len: u8) -> Option<Cidr> {
@@ -388,17 +335,4 @@ fn unspecified(family: u8) -> Option<IpAddr> {
 
 fn mac(payload: &[u8]) -> Option<MacAddress> {
     <[u8; 6]>::try_from(payload).ok().map(MacAddress)
-}
-
-pub(crate) fn text(payload: &[u8]) -> String {
-    let end = payload.iter().position(|byte| *byte == 0).unwrap_or(payload.len());
-    String::from_utf8_lossy(&payload[..end]).into_owned()
-}
-
-pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(bytes.get(offset..offset + 2)?.try_into().ok()?))
-}
-
-pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?))
 }

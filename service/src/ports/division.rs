@@ -22,7 +22,7 @@ pub(crate) const KEPT_MAX: u32 = 65_536;
 /// Of these, the part for connections that arrive while a group moves.
 const LATE_MAX: u32 = 4_096;
 
-/// What the filters of the workers' sockets read.
+/// The tables that the filters of the workers' sockets read.
 pub(crate) trait Tables: Send {
     /// New connections of `group` come to `worker`; `flows` says whether some are kept by others.
     ///
@@ -57,7 +57,7 @@ impl Tables for Division {
     }
 }
 
-/// What all workers share.
+/// The state that all workers share.
 struct Shares {
     tables: Box<dyn Tables>,
     owners: [usize; GROUPS],

@@ -24,7 +24,7 @@ struct Holder {
     inode: u64,
 }
 
-/// Whether a user other than `uid` has a kernel socket, other than the one with `inode`, whose packets come to `local` too.
+/// Returns true if a user other than `uid` has a kernel socket, other than the one with `inode`, whose packets come to `local` too.
 pub(crate) fn others(transport: Transport, local: SocketAddr, dual_stack: bool, (uid, inode): (u32, u64)) -> io::Result<bool> {
     let tables = match transport {
         Transport::Tcp => ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"],
@@ -45,7 +45,7 @@ pub(crate) fn others(transport: Transport, local: SocketAddr, dual_stack: bool, 
     Ok(false)
 }
 
-/// Whether packets to one address can be for a socket on the other. A wildcard of IPv6 may serve IPv4; the table does not say.
+/// Returns true if packets to one address can be for a socket on the other. A wildcard of IPv6 may serve IPv4; the table does not say.
 fn meets(holder: IpAddr, ip: IpAddr, dual_stack: bool) -> bool {
     let wild = |one: IpAddr, other: IpAddr| one.is_unspecified() && (one.is_ipv4() == other.is_ipv4() || one.is_ipv6());
     holder == ip || wild(holder, ip) || (ip.is_unspecified() && (ip.is_ipv4() == holder.is_ipv4() || dual_stack))

@@ -1,4 +1,4 @@
-//! How busy the workers are, and which of them should give flow groups to which.
+//! The loads of the workers, and which of them should give flow groups to which.
 //!
 //! Each tells of itself while it works ([`Loads::told`]); one that has reported nothing for a while sleeps. A worker that is
 //! busy for much
@@ -13,7 +13,7 @@ use ringway_shm::{Duration, Instant};
 const DIFFERENCE: f64 = 1.0 / 3.0;
 /// A worker that has reported nothing for this long is not busy.
 const SILENCE: Duration = Duration::from_millis(300);
-/// How long the figures need to tell what a change has brought.
+/// The time that the figures need to show the effect of a change.
 const REST: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ struct Load {
     rests_until: Instant,
 }
 
-/// What is known of each worker.
+/// The known load of each worker.
 #[derive(Debug)]
 pub(super) struct Loads {
     of: Vec<Load>,
@@ -31,7 +31,7 @@ pub(super) struct Loads {
     busy: f64,
 }
 
-/// What a worker should give.
+/// The groups that a worker should give.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Relief {
     pub(super) to: usize,
@@ -51,7 +51,7 @@ impl Loads {
         (self.of[worker].busy, self.of[worker].told_at) = (busy, now);
     }
 
-    /// What `worker`, which has just reported, should give, and the receiver.
+    /// Returns the groups that `worker`, which has just reported, should give, and the receiver.
     pub(super) fn relief(&self, now: Instant, worker: usize) -> Option<Relief> {
         let own = self.busy(now, worker);
         let others = (0..self.of.len()).filter(|&other| other != worker);

@@ -80,7 +80,7 @@ fn namespace_start_and_stop() {
     assert!(!client.service_alive(), "programs see the end");
 }
 
-/// What programs without sockets do not pay for: no packet socket, no ring and no filter is there before a program attaches,
+/// Programs without sockets do not pay for devices: no packet socket, no ring and no filter is there before a program attaches,
 /// which
 /// then finds all of it.
 #[test]

@@ -18,7 +18,8 @@ impl Drop for Temporary {
 
 fn write(writer: &mut CaptureWriter, number: u64, bytes: &[u8]) {
     let mut pieces = bytes.chunks(7).map(Payload::from);
-    writer.write_pieces(Instant::from_nanos(number), 3, Direction::Sent, &mut pieces);
+    writer.begin_pieces(Instant::from_nanos(number), 3, Direction::Sent, &mut pieces);
+    writer.publish(None);
 }
 
 /// A packet in several frames comes out as its bytes, cut at the snap length, with its true length.
@@ -40,6 +41,25 @@ fn packets_come_out_whole() {
     assert_eq!(reader.next_packet(), None);
     drop(reader);
     assert!(!writer.is_wanted());
+}
+
+/// A packet is seen when what became of it is known.
+#[test]
+fn a_packet_is_published_with_its_drop_reason() {
+    let file = Temporary::new("capture-drop");
+    let mut writer = CaptureWriter::create(&file.0, 0, 100).expect("a temporary file");
+    let mut reader = CaptureReader::open(&file.0).expect("a capture file");
+    for (interface, direction, reason) in
+        [(1, Direction::Received, Some(0)), (u16::MAX, Direction::Sent, None), (2, Direction::Received, Some(32_766))]
+    {
+        writer.begin(Instant::ZERO, interface.into(), direction, [].iter());
+        assert_eq!(reader.next_packet(), None);
+        writer.publish(reason);
+        let packet = reader.next_packet().expect("published");
+        assert_eq!((packet.interface, packet.direction, packet.drop_reason), (interface.into(), direction, reason));
+    }
+    writer.publish(None);
+    assert_eq!(reader.next_packet(), None, "nothing had begun");
 }
 
 /// A reader that is overtaken gets no torn packet and knows how many it has lost.

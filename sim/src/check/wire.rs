@@ -109,7 +109,8 @@ impl WireCheck {
         if let Some(checker) = &mut self.looker {
             checker.packet(&Packet { number: self.captured, nanos: now.as_nanos(), link_type, bytes, original_len });
         }
-        let failed = self.capture.as_mut().is_some_and(|writer| writer.write(now.as_nanos(), bytes, original_len).is_err());
+        let failed =
+            self.capture.as_mut().is_some_and(|writer| writer.write(&pcap::Record::whole(now.as_nanos(), bytes)).is_err());
         if failed {
             self.capture = None;
         }

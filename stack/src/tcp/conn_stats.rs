@@ -3,8 +3,8 @@
 //! Read RFC 4898 for the meaning of the counters. Three parts: a word in the control block, enough for a connection that was
 //! opened without data; a [`ConnStats`] for one that exchanges data (each count of a segment is one addition); and a [`RareStats`]
 //! for rarer state: retransmissions, limits, a rate, a tuned receive window. Only these fields decide what is sent:
-//! `rare statistics.receive` (`receive_tuning`), `rare statistics.send_buffer_locked` (`send_tuning`), `rare statistics.read_shut` (`close`), and
-//! `rare statistics.patience` (`ack`).
+//! `RareStats::receive` (`receive_tuning`), `RareStats::send_buffer_locked` (`send_tuning`), `RareStats::read_shut` (`close`), and
+//! `RareStats::interactive` (`ack`).
 
 use alloc::vec::Vec;
 
@@ -48,7 +48,7 @@ pub(crate) struct ConnStats {
 const _: () = assert!(size_of::<ConnStats>() == 40, "there is one for each connection that has exchanged data");
 
 impl ConnStats {
-    /// ConnStats of a connection with this word, opened at `tick`.
+    /// Returns the statistics of a connection with this word, opened at `tick`.
     pub(super) fn new(word: u32, tick: u32) -> ConnStats {
         ConnStats {
             segments_in: (word & !OPENED) >> ARRIVED_SHIFT,
@@ -124,7 +124,7 @@ fn opened_at(tcb: &Tcb, tick: u32) -> u32 {
     if tcb.last_received == 0 { tick.max(1) } else { tcb.last_received }
 }
 
-/// The conn_stats of a stack. A connection's word ([`Tcb::statistics`](Tcb)) is the index of its statistics, or [`OPENED`] and counts.
+/// The statistics of a stack's connections. A connection's word ([`Tcb::stats`](Tcb)) is the index of its statistics, or [`OPENED`] and counts.
 #[derive(Debug)]
 pub(crate) struct ConnStatsTable {
     conn_stats: Vec<ConnStats>,
@@ -135,7 +135,7 @@ pub(crate) struct ConnStatsTable {
 }
 
 impl ConnStatsTable {
-    /// No conn_stats yet; there will be `connections_max` at most.
+    /// Makes a table without entries; there will be `connections_max` at most.
     pub(crate) fn new(connections_max: u32) -> ConnStatsTable {
         ConnStatsTable { conn_stats: Vec::new(), free: Vec::new(), rare: Vec::new(), free_ledgers: Vec::new(), connections_max }
     }
@@ -166,7 +166,7 @@ impl ConnStatsTable {
         self.of(tcb).copied().unwrap_or_else(|| ConnStats::new(tcb.stats, opened_at(tcb, tick)))
     }
 
-    /// Makes a statistics for a connection.
+    /// Makes the statistics of a connection.
     fn open(&mut self, tcb: &mut Tcb, tick: u32) -> &mut ConnStats {
         let stats = ConnStats::new(tcb.stats, opened_at(tcb, tick));
         tcb.stats = self.free.pop().unwrap_or(self.conn_stats.len() as u32);
@@ -179,20 +179,20 @@ impl ConnStatsTable {
         &mut self.conn_stats[place]
     }
 
-    /// The rare statistics of a connection, if it has one.
+    /// The rare statistics of a connection, if it has any.
     #[inline]
     pub(crate) fn rare(&self, tcb: &Tcb) -> Option<&RareStats> {
         self.rare.get(self.of(tcb)?.rare as usize)
     }
 
-    /// Like [`rare statistics`](ConnStatsTable::rare statistics), mutable.
+    /// Like [`rare`](ConnStatsTable::rare), mutable.
     #[inline]
     pub(crate) fn rare_mut(&mut self, tcb: &Tcb) -> Option<&mut RareStats> {
         let rare = self.of(tcb)?.rare;
         self.rare.get_mut(rare as usize)
     }
 
-    /// Like [`rare_mut`](ConnStatsTable::rare_mut); makes one now, at `tick`, if there is none.
+    /// Like [`rare_mut`](ConnStatsTable::rare_mut); makes them now, at `tick`, if there are none.
     pub(crate) fn demand(&mut self, tcb: &mut Tcb, tick: u32) -> &mut RareStats {
         tcb.has_rare_stats = true;
         if !tcb.has_stats() {
@@ -228,12 +228,12 @@ impl ConnStatsTable {
 }
 
 impl Tcb {
-    /// Returns true when the connection has a statistics.
+    /// Returns true when the connection has statistics.
     pub(crate) fn has_stats(&self) -> bool {
         self.stats < OPENED
     }
 
-    /// Counts segments without payload while there is no statistics and the word has space. Returns true when it did.
+    /// Counts segments without payload while there are no statistics and the word has space. Returns true when it did.
     fn count_opened(&mut self, arrived: u32, departed: u32) -> bool {
         let (before, arrivals) = (self.stats & DEPARTED, (self.stats & !OPENED) >> ARRIVED_SHIFT);
         let can_tell = !self.has_stats() && before + departed <= DEPARTED && arrivals + arrived <= ARRIVALS_MAX;
@@ -245,7 +245,7 @@ impl Tcb {
 }
 
 impl Connection<'_, '_> {
-    /// The statistics, made now if there is none.
+    /// The statistics, made now if there are none.
     pub(crate) fn stats(&mut self) -> &mut ConnStats {
         if self.tcb.has_stats() {
             return self.known_stats();
@@ -254,13 +254,13 @@ impl Connection<'_, '_> {
         self.shared.conn_stats.open(self.tcb, tick)
     }
 
-    /// Like [`statistics`](Connection::statistics), for a connection that has one: the fast paths require it.
+    /// Like [`stats`](Connection::stats), for a connection that has them: the fast paths require it.
     #[inline]
     pub(crate) fn known_stats(&mut self) -> &mut ConnStats {
         &mut self.shared.conn_stats.conn_stats[self.tcb.stats as usize]
     }
 
-    /// The rare statistics, made now if there is none.
+    /// The rare statistics, made now if there are none.
     pub(crate) fn rare(&mut self) -> &mut RareStats {
         let tick = self.tick();
         self.shared.conn_stats.demand(self.tcb, tick)

@@ -235,7 +235,7 @@ impl Tcp {
         self.shared.fast_segments
     }
 
-    /// Number of connections that have a rare statistics.
+    /// Number of connections that have rare statistics.
     #[cfg(test)]
     pub(crate) fn rare_stats_count(&self) -> usize {
         self.tcbs.iter().filter(|tcb| tcb.has_rare_stats).count()

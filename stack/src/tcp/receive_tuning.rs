@@ -5,7 +5,7 @@
 //! growth once more, for a sender in slow start). It is never reduced, since an advertised window must not shrink
 //! (RFC 9293 §3.8.6). SO_RCVBUF ends the tuning: that much at once, and no more. The receiver measures the round trip: by
 //! echoed timestamps (RFC 7323) of full segments, otherwise by the time in which a whole window arrives. When the peer has
-//! timestamps and sends only small messages, nothing is measured, and no rare statistics is needed.
+//! timestamps and sends only small messages, nothing is measured, and no rare statistics are needed.
 //!
 //! The advertised window stays bounded by the buffer and by the free memory, whatever a peer or an application does
 //! (`receive_queue`).
@@ -159,7 +159,7 @@ impl Connection<'_, '_> {
 }
 
 impl Shared {
-    /// Like [`receive_limit`](Connection::receive_limit), for a connection with a rare statistics.
+    /// Like [`receive_limit`](Connection::receive_limit), for a connection with rare statistics.
     #[inline(never)]
     fn tuned_receive_limit(&self, tcb: &Tcb) -> u32 {
         let receive = self.conn_stats.rare(tcb).map(|rare| (rare.receive.limit, rare.receive.clamp));

@@ -164,7 +164,7 @@ pub(crate) struct Tcb {
     pub(crate) send_buffer: u32,
     /// Memory behind `receive_queue` and out-of-order data, bytes.
     pub(crate) receive_memory: u32,
-    /// Index of the statistics, or the counts before there is one: see `statistics`.
+    /// Index of the statistics, or the counts before there are any: see `conn_stats`.
     pub(crate) stats: u32,
     pub(crate) bytes_acked: u64,
     pub(crate) bytes_received: u64,
@@ -172,7 +172,7 @@ pub(crate) struct Tcb {
     min_rtt: u32,
     /// Tick at which the last segment arrived.
     pub(crate) last_received: u32,
-    /// There are statistics beyond the statistics: a [`RareStats`](super::conn_stats::RareStats).
+    /// The connection has rare statistics too: a [`RareStats`](super::conn_stats::RareStats).
     pub(crate) has_rare_stats: bool,
     /// [`NOTES_MOST`], [`OFFERED`], [`PEER_ENDED`] and [`DELAYS_ACKS`].
     marks: u8,

@@ -4,6 +4,7 @@ use std::io;
 use std::process::{Output, Stdio};
 
 use crate::wire::veth::Side;
+use crate::wrk::{self, Report, SocketErrors};
 
 use super::ask::Told;
 use super::program::{FILE, LARGE_FILE, PORT, Program, Server};
@@ -69,8 +70,8 @@ impl Load {
     /// The load failed, reported an error, or its output cannot be parsed.
     pub(super) fn run(&self, server: &Server, connections: u32, seconds: u32) -> io::Result<Figures> {
         match self {
-            Load::Http { is_short } => wrk(server, FILE, *is_short, connections, seconds),
-            Load::Files => wrk(server, LARGE_FILE, false, connections, seconds),
+            Load::Http { is_short } => http(server, FILE, *is_short, connections, seconds),
+            Load::Files => http(server, LARGE_FILE, false, connections, seconds),
             Load::Redis { test, is_short } => {
                 let first = redis(server, test, *is_short, connections, FIRST)?;
                 let wanted = (first.requests_per_s * f64::from(seconds)) as u64;
@@ -113,7 +114,7 @@ fn ask(server: &Server, language: &str, words: &[String]) -> io::Result<Told> {
     serde_json::from_slice(&output.stdout).map_err(|error| io::Error::other(format!("ask: {error}")))
 }
 
-fn wrk(server: &Server, file: &str, is_short: bool, connections: u32, seconds: u32) -> io::Result<Figures> {
+fn http(server: &Server, file: &str, is_short: bool, connections: u32, seconds: u32) -> io::Result<Figures> {
     let url = format!("http://{}:{PORT}/{file}", server.wire.address(Side::Server));
     let mut words: Vec<String> = ["wrk", "-t1", "--latency"].map(str::to_string).to_vec();
     words.extend([format!("-c{connections}"), format!("-d{seconds}s")]);
@@ -122,33 +123,9 @@ fn wrk(server: &Server, file: &str, is_short: bool, connections: u32, seconds: u
     }
     words.push(url);
     let output = client(server, &words)?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let refused = text.contains("Non-2xx") || (text.contains("Socket errors") && !is_short);
-    wrk_figures(&text).filter(|_| !refused).ok_or_else(|| io::Error::other(format!("wrk printed: {text}")))
-}
-
-/// Reads wrk's report.
-fn wrk_figures(text: &str) -> Option<Figures> {
-    let after = |label: &str| text.lines().find_map(|line| line.trim().strip_prefix(label)).map(str::trim);
-    Some(Figures {
-        requests: text.lines().find(|line| line.contains(" requests in "))?.split_whitespace().next()?.parse().ok()?,
-        requests_per_s: after("Requests/sec:")?.parse().ok()?,
-        p50_us: microseconds(after("50%")?)?,
-        p99_us: microseconds(after("99%")?)?,
-    })
-}
-
-/// Parses wrk's times: `532.00us`, `1.20ms`, `2.01s`.
-fn microseconds(text: &str) -> Option<f64> {
-    let split = text.find(|letter: char| letter.is_ascii_alphabetic())?;
-    let factor = match &text[split..] {
-        "us" => 1.0,
-        "ms" => 1e3,
-        "s" => 1e6,
-        "m" => 60e6,
-        _ => return None,
-    };
-    text[..split].parse::<f64>().ok().map(|value| value * factor)
+    let socket_errors = if is_short { SocketErrors::Expected } else { SocketErrors::Fail };
+    let Report { requests, requests_per_s, p50_us, p99_us } = wrk::read(&output, socket_errors)?;
+    Ok(Figures { requests, requests_per_s, p50_us, p99_us })
 }
 
 fn redis(server: &Server, test: &str, is_short: bool, connections: u32, requests: u64) -> io::Result<Figures> {

@@ -1,6 +1,6 @@
 //! The judge of rules against the kernel: random rules, and which packets get through.
 //!
-//! What the service would serve, the kernel must let through; what it says to be refused, the kernel must refuse.
+//! The kernel must let through all that the service would serve, and refuse all that the service says to be refused.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -17,7 +17,7 @@ use crate::harness::*;
 const RULESETS: usize = 40;
 const TCP_PORTS: [u16; 4] = [80, 81, 443, 5432];
 const UDP_PORTS: [u16; 2] = [53, 5353];
-/// How long a refused peer is watched for a packet that comes through after all.
+/// The time for which a refused peer is watched for a packet that comes through after all.
 const GRACE: Duration = Duration::from_millis(30);
 
 /// A linear congruential generator: the same rules every time.
@@ -192,7 +192,7 @@ impl World<'_> {
         (stream, from)
     }
 
-    /// Whether a byte gets through from the client and back.
+    /// Returns true if a byte gets through from the client and back.
     fn tcp_echo(&self, place: usize, client: &mut TcpStream, accepted: &mut Option<TcpStream>) -> bool {
         // What is not connected yet, or never will be, takes no byte.
         if client.peer_addr().is_ok() && accepted.is_none() {

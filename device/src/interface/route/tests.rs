@@ -4,7 +4,7 @@ use crate::testing::{in_namespace, ip};
 
 fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    super::attribute(&mut bytes, kind, payload);
+    put(&mut bytes, kind, payload);
     bytes
 }
 

@@ -1,4 +1,4 @@
-//! What is particular to the link; the rest is in the conformance suite.
+//! The particular rules of the link; the rest is in the conformance suite.
 use super::*;
 use crate::testing::{Packet, arena, arrived};
 use ringway_shm::wire::wire;

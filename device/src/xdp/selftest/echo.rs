@@ -24,7 +24,7 @@ const HOPS: u8 = 255;
 /// More than any packet of the test has.
 const PACKET_MAX: usize = 1 << 16;
 
-/// What a received frame is.
+/// The kinds of received frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// No answer to a request of this test.
@@ -35,7 +35,7 @@ pub(super) enum Answer {
     Wrong(String),
 }
 
-/// How long packets of either family are, and how an echo is named there.
+/// The lengths of packets of either family, and the names of an echo there.
 struct Family {
     header: usize,
     protocol: u8,
@@ -107,7 +107,7 @@ pub(super) fn sum(frame: &mut [u8], start: usize) {
     frame[start + CHECKSUM..start + CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// What `frame` is, if request number N with this `identifier` had an IP packet of `lengths[N]` bytes.
+/// Classifies `frame`, if request number N with this `identifier` had an IP packet of `lengths[N]` bytes.
 pub(super) fn judge(frame: &[u8], ends: &Ends, identifier: u16, lengths: &[usize]) -> Answer {
     let Family { header, protocol, reply, .. } = family(ends.neighbor);
     let (ethertype, at_protocol): ([u8; 2], usize) = if ends.neighbor.is_ipv4() { ([0x08, 0x00], 9) } else { ([0x86, 0xdd], 6) };

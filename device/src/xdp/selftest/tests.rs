@@ -124,7 +124,7 @@ fn now() -> Instant {
     Instant::from_nanos(1 + nanos as u64)
 }
 
-/// What the kernel's and the card's test say of `left`, in `mode`, towards the peer's IPv4 or IPv6 address.
+/// Runs the kernel's and the card's test of `left`, in `mode`, towards the peer's IPv4 or IPv6 address.
 fn tested(peer: &Peer, mode: Option<XdpMode>, ipv6: bool, arena: &Arena) -> Result<(Option<Xdp>, Vec<Tried>), String> {
     let interface = Interface::open("left").expect("made above");
     let candidate = if ipv6 { ("fd09::1", "fd09::2") } else { ("10.9.0.1", "10.9.0.2") };

@@ -6,7 +6,7 @@ use ringway_shm::Duration;
 
 use super::harness::{Net, pattern};
 
-/// What the worker does with payload differs by what the wire can do: it is handed on, cut, summed, or made one piece.
+/// Wires that differ in the worker's treatment of payload: it is handed on, cut, summed, or made one piece.
 fn wires() -> [MemoryOptions; 5] {
     let all = MemoryOptions::offloading();
     [

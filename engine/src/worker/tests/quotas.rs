@@ -1,4 +1,4 @@
-//! What happens where a user or group has as much as it may have, and that it is counted.
+//! A user or group at its limit is refused, and that is counted.
 
 use ringway_shm::channel::SlotRef;
 use ringway_shm::stats::{Holder, QuotaRecord};
@@ -28,7 +28,7 @@ impl Net {
         self.hits(0, quota, region)
     }
 
-    /// What tools are told of a group of worker 0.
+    /// Returns the record of a group of worker 0, as tools are told.
     fn told(&mut self, app: usize, quota: Quota) -> QuotaRecord {
         let number = self.apps[app].region.0;
         let worker = &mut self.workers[0];

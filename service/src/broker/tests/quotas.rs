@@ -1,4 +1,4 @@
-//! What the broker refuses where something is used up, and that it is counted.
+//! The broker refuses what goes beyond a limit, and counts it.
 
 use std::io::BufRead;
 use std::path::Path;

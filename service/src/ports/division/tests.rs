@@ -13,7 +13,7 @@ const NOW: Instant = Instant::from_millis(10_000);
 struct State {
     groups: HashMap<FlowGroup, (usize, bool)>,
     kept: HashMap<Flow, usize>,
-    /// How many connections there is room for; `None`: any number.
+    /// Space for so many connections; `None`: any number.
     room: Option<usize>,
 }
 

@@ -2,10 +2,6 @@ use super::*;
 
 #[test]
 fn the_reports_of_other_loads_are_read() {
-    let wrk = "  Latency Distribution\n     50%  532.00us\n     75%    1.00ms\n     99%    2.50ms\n  150000 requests in 2.00s, 30MB read\nRequests/sec:  75000.50\n";
-    let expected = Figures { requests: 150_000.0, requests_per_s: 75_000.5, p50_us: 532.0, p99_us: 2500.0 };
-    assert_eq!(wrk_figures(wrk), Some(expected));
-    assert_eq!(wrk_figures("unable to connect"), None);
     let redis = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n\"GET\",\"52083.33\",\"0.5\",\"0.1\",\"0.4\",\"0.6\",\"0.75\",\"1.2\"\n";
     let expected = Figures { requests: 100.0, requests_per_s: 52_083.33, p50_us: 400.0, p99_us: 750.0 };
     assert_eq!(redis_figures(redis, 100), Some(expected));

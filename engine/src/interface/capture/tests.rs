@@ -1,0 +1,73 @@
+//! Each received packet comes out of the ring with what the stack did to it.
+use ringway_shm::Arena;
+use ringway_shm::arena::ArenaConfig;
+use ringway_shm::capture::CaptureReader;
+use ringway_stack::{Autoconfiguration, Cidr, Interface, MacAddress, Medium, Role, StackConfig};
+
+use super::*;
+
+const HOST: [u8; 4] = [10, 0, 0, 1];
+
+/// Makes an IPv4 packet to the host.
+fn packet(protocol: u8, body: &[u8]) -> Vec<u8> {
+    let mut header = vec![0x45, 0, 0, 20 + body.len() as u8, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 2];
+    header.extend(HOST);
+    let sum = internet_checksum(&header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    [header, body.to_vec()].concat()
+}
+
+fn internet_checksum(bytes: &[u8]) -> u16 {
+    let sum: u32 = bytes.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    !((sum >> 16) + (sum & 0xffff)) as u16
+}
+
+fn stack(arena: &Arena) -> Stack {
+    let mut stack = Stack::new(StackConfig::default(), arena.clone(), Instant::ZERO);
+    let interface = stack.add_interface(Interface {
+        name: "tun0".into(),
+        medium: Medium::Ip,
+        mac: MacAddress::default(),
+        mtu: 1500,
+        sends_partial_checksums: false,
+        segmentation_max_bytes: 0,
+        segmentation_max_segments: 0,
+        segments_udp: false,
+        gathers: true,
+        role: Role::Owned,
+        autoconfiguration: Autoconfiguration::Off,
+        detects_duplicates: false,
+        vlan: None,
+    });
+    stack.set_addresses(interface, vec![Cidr { ip: HOST.into(), prefix_len: 24 }]);
+    stack
+}
+
+#[test]
+fn packets_have_the_reasons_for_which_they_were_dropped() {
+    let arena = Arena::new(ArenaConfig { large: 16, small: 16 });
+    let mut stack = stack(&arena);
+    let echo = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
+    let cases = [
+        (packet(1, &echo), None),
+        (vec![0x45, 0, 0], Some(Counter::IpInHdrErrors)),
+        (packet(253, b"text"), Some(Counter::IpInUnknownProtos)),
+        (packet(6, &[0; 20]), Some(Counter::TcpInCsumErrors)),
+        (packet(1, &echo), None),
+    ];
+    let mut burst = Burst::default();
+    for (bytes, _) in &cases {
+        let frame = arena.alloc_from(bytes).expect("a frame");
+        burst.push(frame);
+    }
+    let file = std::env::temp_dir().join(format!("ringway-drop-reasons-{}", std::process::id()));
+    let mut capture = CaptureWriter::create(&file, 0, 100).expect("a temporary file");
+    let mut reader = CaptureReader::open(&file).expect("it was just made");
+    receive(&mut capture, Instant::ZERO, 0, &mut stack, &mut burst);
+    for (bytes, reason) in cases {
+        let packet = reader.next_packet().expect("one for each");
+        assert_eq!((packet.bytes, packet.drop_reason), (bytes, reason.map(|reason| reason as u16)));
+    }
+    assert_eq!(stack.counters().get(Counter::IcmpInEchos), 2, "the stack got the others");
+    std::fs::remove_file(&file).expect("the test made it");
+}
