@@ -125,7 +125,13 @@ fn tcpdump_shows_both_directions() {
     assert!(lines.contains("Flags [S],") && lines.contains("Flags [S.],"), "the handshake: {lines}");
 }
 
-/// The file of `-w` is read by tcpdump and by `check-trace`; the filter holds for it, and `-w -` is standard output.
+/// Sends a TCP segment without a checksum to the port 80 of an address.
+const BROKEN_SEGMENT: &str = "import socket, struct, sys
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP)
+raw.sendto(struct.pack('!HHIIHHHH', 4000, 80, 1, 1, 0x5010, 100, 0, 0), (sys.argv[1], 0))";
+
+/// The file of `-w` is read by tcpdump and by `check-trace`; it has the interface and the reason for a drop, the filter holds
+/// for it, and `-w -` is standard output.
 #[test]
 fn tcpdump_writes_files() {
     let net = Net::new();
@@ -141,14 +147,16 @@ fn tcpdump_writes_files() {
     net.output(Client, &["curl", "-sS", "-o", "/dev/null", &net.url(80, "small.txt")]);
     let handshake = pipe.finish(DEADLINE).success().stdout;
     assert!(handshake.lines().count() == 3 && handshake.contains("Flags [S.],"), "{handshake}");
+    net.output(Client, &["python3", "-c", BROKEN_SEGMENT, &net.address(Server)]);
+    let has = |text: &str| std::fs::read(&file).is_ok_and(|file| file.windows(text.len()).any(|part| part == text.as_bytes()));
+    wait_until("the dropped segment is in the file", DEADLINE, || has("TcpInCsumErrors"));
     capture.signal(Signal::INT);
     capture.finish(DEADLINE).success();
     let lines = net.output(Server, &["tcpdump", "-n", "-r", &file]);
     assert!(lines.contains("HTTP: GET /small.txt") && lines.contains("HTTP/1.1 200 OK"), "{lines}");
-    let checked = net.output(Server, &[RINGWAY, "check-trace", &file]);
-    assert!(checked.contains("1 flows, 0 findings"), "{checked}");
-    let bytes = std::fs::read(&file).expect("it was read before");
-    assert!(bytes.windows(INTERFACE.len()).any(|part| part == INTERFACE.as_bytes()), "the interface {INTERFACE}");
+    let checked = net.run(Server, &[RINGWAY, "check-trace", &file]).stdout;
+    assert!(checked.contains(":80: tcp-checksum: ") && checked.contains("1 flows, 1 findings"), "{checked}");
+    assert!(has(INTERFACE), "the interface {INTERFACE}");
 }
 
 #[test]
