@@ -61,7 +61,14 @@ struct CountingPorts {
     next: u16,
     owned: Arc<AtomicUsize>,
     guarded: Guarded,
+    chosen: Arc<Chosen>,
     division: Option<Recorder>,
+}
+
+/// Ports that were chosen for connections, and the most that may be.
+struct Chosen {
+    count: AtomicUsize,
+    most: AtomicUsize,
 }
 
 /// Ports that the host's firewall forbids: to serve, and to connect to.
@@ -132,10 +139,19 @@ impl Division for Recorder {
 
 impl Ports for CountingPorts {
     fn reserve(&mut self, _: IpAddr, port: u16) -> Result<u16, PortError> {
+        if self.chosen.count.load(Ordering::Relaxed) >= self.chosen.most.load(Ordering::Relaxed) {
+            return Err(PortError::InUse);
+        }
+        self.chosen.count.fetch_add(1, Ordering::Relaxed);
         self.next += 1;
         Ok(if port == 0 { self.next } else { port })
     }
-    fn release(&mut self, _: IpAddr, _: u16) {}
+    fn reserved_max(&self) -> Option<u64> {
+        Some(self.chosen.most.load(Ordering::Relaxed) as u64)
+    }
+    fn release(&mut self, _: IpAddr, _: u16) {
+        self.chosen.count.fetch_sub(1, Ordering::Relaxed);
+    }
     fn own(&mut self, _: Transport, _: IpAddr, _: u16) -> Result<(), PortError> {
         self.owned.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -176,6 +192,7 @@ pub(super) struct Net {
     pub(super) apps: Vec<App>,
     owned: Arc<AtomicUsize>,
     guarded: Guarded,
+    chosen: Arc<Chosen>,
 }
 
 impl Net {
@@ -201,13 +218,15 @@ impl Net {
 
     fn with(options: MemoryOptions, others: Option<&Recorder>, harm: Option<Impairments>) -> Net {
         let (owned, guarded) = (Arc::new(AtomicUsize::new(0)), Guarded::default());
+        let chosen = Arc::new(Chosen { count: AtomicUsize::new(0), most: AtomicUsize::new(10_000) });
         let now = Instant::from_millis(1_000);
         let make = |seed: u64| {
             let mut stack = StackConfig { seed, ..StackConfig::default() };
             stack.tcp.fast_open = FastOpenConfig::from_bits(3);
             let config = WorkerConfig { stack, arena: ARENA, shape: SHAPE, ..WorkerConfig::default() };
             let division = others.filter(|_| seed == 1).cloned();
-            let ports = CountingPorts { next: 40_000, owned: owned.clone(), guarded: guarded.clone(), division };
+            let (owned, guarded, chosen) = (owned.clone(), guarded.clone(), chosen.clone());
+            let ports = CountingPorts { next: 40_000, owned, guarded, chosen, division };
             Worker::new_at(now, config, Box::new(ports), Box::new(NoHost)).expect("a worker").0
         };
         let mut workers = [make(1), make(2)];
@@ -218,7 +237,7 @@ impl Net {
             Some(harm) => Box::new(Impair::new(Box::new(wire.1), workers[1].arena(), 7, harm, Impairments::default())),
         };
         add_interface(&mut workers[1], 1, second, now);
-        let mut net = Net { now, workers, apps: Vec::new(), owned, guarded };
+        let mut net = Net { now, workers, apps: Vec::new(), owned, guarded, chosen };
         net.attach(0, [1; 16]);
         net.attach(1, [2; 16]);
         net
@@ -226,9 +245,14 @@ impl Net {
 
     /// Attaches one more application group to a worker; returns its number.
     pub(super) fn attach(&mut self, worker: usize, token: [u8; 16]) -> usize {
+        self.attach_shaped(worker, token, SHAPE)
+    }
+
+    /// The same with a region of another shape.
+    pub(super) fn attach_shaped(&mut self, worker: usize, token: [u8; 16], shape: Shape) -> usize {
         let owner = RegionRequest { token, uid: 0, pid: std::process::id(), program: "test".into(), rights: Rights::Trusted };
         let target = &mut self.workers[worker];
-        let made = Maker::new(SHAPE).make(owner).expect("memory");
+        let made = Maker::new(shape).make(owner).expect("memory");
         let memory = target.attachments.attach(made, &mut target.core, &target.idle).expect("a region");
         let path = socket_path();
         let listener = ControlListener::bind(&path).expect("a path of our own");
@@ -238,9 +262,9 @@ impl Net {
             let control = listener.accept().expect("it connects");
             wait_readable(&control);
             assert!(matches!(control.receive(), Ok(ClientMessage::Hello { .. })));
-            let processes = ProcessTable::new(memory.memory.as_fd(), SHAPE).expect("the region is good");
+            let processes = ProcessTable::new(memory.memory.as_fd(), shape).expect("the region is good");
             let process = processes.claim(std::process::id(), None).expect("a number is free");
-            control.welcome(SHAPE, process, memory.memory.as_fd(), memory.doorbell.as_fd()).expect("it listens");
+            control.welcome(shape, process, memory.memory.as_fd(), memory.doorbell.as_fd()).expect("it listens");
             (attaching.join().expect("no panic").expect("attached"), control)
         });
         std::fs::remove_file(&path).expect("it is ours");
@@ -253,6 +277,11 @@ impl Net {
     pub(super) fn guard(&mut self, worker: usize, ports: &[u16]) {
         *self.guarded.lock().expect("no panic while it is held") = ports.iter().copied().collect();
         self.workers[worker].follow_rules();
+    }
+
+    /// Lets both workers choose so many ports for connections, those of now included.
+    pub(super) fn limit_chosen_ports(&mut self, most: usize) {
+        self.chosen.most.store(most, Ordering::Relaxed);
     }
 
     /// Runs one iteration of both workers, then advances time a little.
