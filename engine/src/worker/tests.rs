@@ -4,6 +4,7 @@ mod balance;
 mod foreign;
 mod guard;
 mod harness;
+mod nonsense;
 mod quotas;
 
 use ringway_device::memory::MemoryOptions;
