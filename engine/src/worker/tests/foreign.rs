@@ -36,7 +36,7 @@ fn harm() -> Impairments {
 }
 
 #[test]
-fn who_writes_over_payload_that_is_under_way_spoils_its_own_stream_alone() {
+fn a_program_that_writes_over_payload_under_way_spoils_its_own_stream_alone() {
     for (kind, options) in wires().into_iter().enumerate() {
         for harm in [None, Some(harm())] {
             let mut net = Net::impaired(options, harm);

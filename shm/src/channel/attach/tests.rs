@@ -114,7 +114,7 @@ fn a_service_that_lies_is_refused() {
 }
 
 #[test]
-fn a_service_that_dies_leaves_nobody_waiting() {
+fn a_service_that_dies_leaves_no_process_waiting() {
     let pair = pair();
     let Pair { service, application } = pair;
     thread::scope(|scope| {

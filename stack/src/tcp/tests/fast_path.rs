@@ -172,7 +172,7 @@ fn visible(rig: &Rig) -> String {
 }
 
 /// Random conversations, with every case that a fast path must leave to the slow path.
-fn nobody_can_tell(family: Family) {
+fn the_path_taken_is_invisible(family: Family) {
     let mut hits = 0;
     for seed in 0..120 {
         let mut twins = Twins::new(family, seed, seed % 4 != 0, seed % 3 != 0);
@@ -256,7 +256,7 @@ fn exchange(twins: &mut Twins, count: u32) {
 }
 
 in_both_families! {
-    nobody_can_tell
+    the_path_taken_is_invisible
     requests_and_responses
     options_that_need_the_long_way
 }

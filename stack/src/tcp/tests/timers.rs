@@ -334,7 +334,7 @@ fn a_large_message_is_acknowledged_at_once() {
 
 /// A server with few requests woke up once more for each of them, a millisecond later, without work.
 #[test]
-fn nobody_wakes_for_an_ack_that_an_answer_has_carried() {
+fn no_timer_wakes_for_an_ack_that_an_answer_has_carried() {
     let mut rig = conversation();
     rig.receive(seg(ACK | PSH, 1, 61).data(10));
     rig.send(61, 1);
