@@ -29,12 +29,12 @@ pub struct Plan {
     pub urgent_one_in: u64,
     /// An end may give up although no plan says so.
     pub gives_up: bool,
-    /// This end reads nothing, and lives for an hour.
+    /// This end reads nothing, and ends after a while.
     pub never_reads: Option<Side>,
 }
 
-/// How long a program lives that never reads.
-const LIFE: Duration = Duration::from_secs(3_600);
+/// How long a program lives that never reads: longer than fifteen probes take.
+const LIFE: Duration = Duration::from_secs(1_500);
 /// Separates the draw of ends that never read from the others of a plan.
 const NEVER_READS_SALT: u64 = 0x3861;
 

@@ -219,6 +219,8 @@ impl Scenario {
             return self;
         }
         self.plans.never_reads_one_in = random.between(1, 6);
+        // They may come one after the other.
+        self.limit = Duration::from_secs(200_000);
         let is_silent = random.one_in(2);
         if is_silent {
             self.path.lies = self.path.lies.map(|lie| Some(lie.unwrap_or(Lie::Silence)));

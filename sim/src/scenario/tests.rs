@@ -121,7 +121,7 @@ fn peers_that_never_read() {
         let all = beside(&network);
         assert!(all.len() > 4 && all.iter().all(|(outcome, is_left)| outcome.is_none() && *is_left), "seed {seed}: {all:?}");
         // Waits double up to two minutes; the user timeout is looked at when a probe is due.
-        let (early, late) = if user_timeout_s > 0 { (60, 200) } else { (600, 1_800) };
+        let (early, late) = if user_timeout_s > 0 { (60, 200) } else { (600, 1_400) };
         run_for(&mut network, early - 20);
         assert!(beside(&network).iter().all(|(outcome, _)| outcome.is_none()), "seed {seed}: too early");
         run_for(&mut network, late - early);
