@@ -3,7 +3,7 @@
 //! An application acts only on an event or on its own timer, like a program under epoll: when the stack forgets an event,
 //! the run stands still.
 
-use ringway_shm::Instant;
+use ringway_shm::{Duration, Instant};
 use ringway_stack::{CongestionControl, Event, ReceiveError, SendError, SocketAddress, SocketId, Stack, TcpOptions};
 
 use crate::check::{Failure, failure};
@@ -29,7 +29,14 @@ pub struct Plan {
     pub urgent_one_in: u64,
     /// An end may give up although no plan says so.
     pub gives_up: bool,
+    /// This end reads nothing, and ends after a while.
+    pub never_reads: Option<Side>,
 }
+
+/// How long a program lives that never reads: longer than fifteen probes take.
+const LIFE: Duration = Duration::from_secs(1_500);
+/// Separates the draw of ends that never read from the others of a plan.
+const NEVER_READS_SALT: u64 = 0x3861;
 
 /// Approximate maximum of writes in one direction of a connection: a million one-byte writes show no more than two thousand.
 const WRITES_MAX: u64 = 2_000;
@@ -53,13 +60,24 @@ pub struct Plans {
     pub urgent_one_in: u64,
     /// A peer may stall an end until that end gives up.
     pub gives_up: bool,
+    /// In one connection of so many an end never reads; 0: in none.
+    pub never_reads_one_in: u64,
 }
 
 impl Plans {
     /// Plans in which no end does anything.
     pub fn nothing(seed: u64) -> Plans {
         let (up_bytes, down_bytes) = ((0, 0), (0, 0));
-        Plans { seed, up_bytes, down_bytes, slow_readers: false, abort_one_in: 0, urgent_one_in: 0, gives_up: false }
+        Plans {
+            seed,
+            up_bytes,
+            down_bytes,
+            slow_readers: false,
+            abort_one_in: 0,
+            urgent_one_in: 0,
+            gives_up: false,
+            never_reads_one_in: 0,
+        }
     }
 
     /// Returns the plan of the connection from this client port.
@@ -79,7 +97,14 @@ impl Plans {
             server_aborts_after,
             urgent_one_in: self.urgent_one_in,
             gives_up: self.gives_up,
+            never_reads: self.never_reads(client_port),
         }
+    }
+
+    fn never_reads(&self, client_port: u16) -> Option<Side> {
+        let mut random = Random::new(self.seed ^ NEVER_READS_SALT ^ u64::from(client_port) << 32);
+        let is_drawn = self.never_reads_one_in != 0 && random.one_in(self.never_reads_one_in);
+        is_drawn.then(|| if random.one_in(2) { Side::Client } else { Side::Server })
     }
 }
 
@@ -120,6 +145,8 @@ pub struct Endpoint {
     gone: bool,
     ready: bool,
     rests_until: Option<Instant>,
+    /// When a program that never reads ends.
+    life_ends: Option<Instant>,
     rests: u32,
     writes: u64,
 }
@@ -144,6 +171,7 @@ impl Endpoint {
             gone: false,
             ready: false,
             rests_until: None,
+            life_ends: None,
             rests: 0,
             writes: 0,
         }
@@ -167,13 +195,17 @@ impl Endpoint {
         }
         self.ready = false;
         let before = (self.sent, self.received);
-        if self.aborts() {
+        let reads = self.plan.never_reads != Some(self.side);
+        let life_ends = *self.life_ends.get_or_insert(now + LIFE);
+        if self.aborts() || !reads && life_ends <= now {
             stack.abort(now, self.id);
             (self.closed, self.outcome) = (true, Some(Outcome::Aborted));
             return Ok(true);
         }
         self.write(now, stack)?;
-        if self.rests_until.is_none() {
+        if !reads {
+            self.rests_until = Some(life_ends);
+        } else if self.rests_until.is_none() {
             self.read(now, stack)?;
         }
         if self.write_closed && self.read_closed && !self.closed {
@@ -249,7 +281,7 @@ impl Endpoint {
                     stack.consumed(self.id, len);
                     if self.plan.rest_us > 0 && self.rests < RESTS_MAX {
                         self.rests += 1;
-                        self.rests_until = Some(now + ringway_shm::Duration::from_micros(self.plan.rest_us));
+                        self.rests_until = Some(now + Duration::from_micros(self.plan.rest_us));
                         return Ok(());
                     }
                 }
@@ -270,8 +302,8 @@ impl Endpoint {
 
     /// Returns true when the connection was reset although no plan said so.
     fn on_failed(&mut self, now: Instant, stack: &mut Stack, error: ringway_stack::SocketError) -> bool {
-        let Plan { client_aborts_after, server_aborts_after, gives_up, .. } = self.plan;
-        let planned = client_aborts_after.is_some() || server_aborts_after.is_some() || gives_up;
+        let Plan { client_aborts_after, server_aborts_after, gives_up, never_reads, .. } = self.plan;
+        let planned = client_aborts_after.is_some() || server_aborts_after.is_some() || never_reads.is_some() || gives_up;
         let lost = !planned && self.outcome.is_none() && error == ringway_stack::SocketError::Reset;
         self.outcome.get_or_insert(Outcome::Failed(error));
         if !self.closed {
@@ -353,6 +385,17 @@ impl Application {
     /// Returns the outcome of each connection so far, if it has ended.
     pub fn outcomes(&self) -> impl Iterator<Item = Option<Outcome>> + '_ {
         self.endpoints.iter().map(|endpoint| endpoint.outcome)
+    }
+
+    /// Returns the same for connections of which both ends read.
+    pub fn outcomes_of_readers(&self) -> impl Iterator<Item = Option<Outcome>> + '_ {
+        self.endpoints.iter().filter(|endpoint| endpoint.plan.never_reads.is_none()).map(|endpoint| endpoint.outcome)
+    }
+
+    /// Returns the same for ends whose peer never reads, and whether they had bytes left to send.
+    pub fn outcomes_beside_never_readers(&self) -> impl Iterator<Item = (Option<Outcome>, bool)> + '_ {
+        let beside = |endpoint: &&Endpoint| endpoint.plan.never_reads.is_some_and(|side| side != endpoint.side);
+        self.endpoints.iter().filter(beside).map(|endpoint| (endpoint.outcome, endpoint.sent < endpoint.bytes().0))
     }
 
     /// Returns the payload bytes received in order.

@@ -62,7 +62,7 @@ fn findings(process: Process) -> Vec<String> {
 }
 
 #[test]
-fn a_port_is_served_only_for_who_holds_it_in_the_kernel() {
+fn a_port_is_served_only_for_a_process_that_holds_it_in_the_kernel() {
     let net = Net::new();
     let attacked = Attacked::new(&net);
     let mut held = attacked.start("hold a connection", &[]);

@@ -14,7 +14,7 @@ mod echo;
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use ringway_shm::{Arena, Burst, Checksum, Duration, Frame, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -110,7 +110,7 @@ pub fn find_neighbor(
                 return Ok(*ends);
             }
         }
-        let sockets: Vec<_> = asked.iter().map(|(_, echo, _)| echo.socket().as_fd()).collect();
+        let sockets: Vec<_> = asked.iter().filter_map(|(_, echo, _)| echo.wait_fd()).collect();
         rounds.wait(&sockets);
     }
     let small = asked.iter().find(|(_, _, answered)| answered[0]);
@@ -174,28 +174,45 @@ fn trouble_since(index: u32, before: Trouble) -> String {
 /// Sends both sizes by both ways until all have come back.
 fn passes(device: &mut Xdp, interface: &Interface, test: &Test, arena: &Arena) -> Result<(), String> {
     wait_for_link(interface.index, test.clock)?;
-    let Test { ends, mtu, identifier, clock } = *test;
-    let kernel = KernelEcho::open(interface.index, ends.own, ends.neighbor, identifier ^ 1);
+    let kernel = KernelEcho::open(interface.index, test.ends.own, test.ends.neighbor, test.identifier ^ 1);
     let kernel = kernel.map_err(|error| format!("the kernel cannot send an echo request: {error}"))?;
+    exchange(device, &kernel, test, arena)
+}
+
+/// The kernel's way to the neighbor.
+trait Echo {
+    /// Sends request number `number`, an IP packet of `len` bytes.
+    fn send(&self, number: u16, len: usize) -> io::Result<()>;
+
+    /// The numbers of the requests whose answers have come.
+    fn answered(&self) -> Vec<u16>;
+
+    /// What is readable when an answer has come.
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
+}
+
+/// As [`passes`], on a link that is there.
+fn exchange(device: &mut dyn Device, kernel: &dyn Echo, test: &Test, arena: &Arena) -> Result<(), String> {
+    let Test { mtu, clock, .. } = *test;
     let (mut by_xdp, mut by_kernel) = ([false; 2], [false; 2]);
     let mut rounds = Rounds::new(TEST, clock);
     while rounds.goes_on() {
         if rounds.is_due {
             send_by_xdp(device, test, by_xdp, arena).map_err(|error| format!("packets cannot be sent: {error}"))?;
-            send_by_kernel(&kernel, mtu, by_kernel);
+            send_by_kernel(kernel, mtu, by_kernel);
         }
         mark(&mut by_xdp, receive(device, test)?);
         mark(&mut by_kernel, kernel.answered());
         if by_xdp.iter().chain(&by_kernel).all(|answered| *answered) {
             return Ok(());
         }
-        let mut fds = vec![kernel.socket().as_fd()];
+        let mut fds: Vec<_> = kernel.wait_fd().into_iter().collect();
         device.wait_fds(&mut fds);
         rounds.wait(&fds);
     }
-    let lost = |by: [bool; 2], who: &str| {
+    let lost = |by: [bool; 2], whose: &str| {
         let sizes = sizes(mtu).into_iter().zip(by).filter(|(_, answered)| !answered);
-        sizes.map(|(size, _)| format!("no answer to {who} echo request of {size} bytes")).collect::<Vec<_>>()
+        sizes.map(|(size, _)| format!("no answer to {whose} echo request of {size} bytes")).collect::<Vec<_>>()
     };
     Err([lost(by_xdp, "an"), lost(by_kernel, "the kernel's own")].concat().join(", "))
 }
@@ -213,14 +230,14 @@ fn mark(answered: &mut [bool; 2], numbers: Vec<u16>) {
     }
 }
 
-fn send_by_kernel(echo: &KernelEcho, mtu: u16, answered: [bool; 2]) {
+fn send_by_kernel(echo: &dyn Echo, mtu: u16, answered: [bool; 2]) {
     for (number, len) in sizes(mtu).into_iter().enumerate().filter(|(number, _)| !answered[*number]) {
         // `Err`: the neighbor is not resolved, or a packet filter refuses it; then nothing is answered.
         echo.send(number as u16, len).ok();
     }
 }
 
-fn send_by_xdp(device: &mut Xdp, test: &Test, answered: [bool; 2], arena: &Arena) -> io::Result<()> {
+fn send_by_xdp(device: &mut dyn Device, test: &Test, answered: [bool; 2], arena: &Arena) -> io::Result<()> {
     let mut burst = Burst::default();
     let sums = device.capabilities().sends_partial_checksums;
     for (number, len) in sizes(test.mtu).into_iter().enumerate().filter(|(number, _)| !answered[*number]) {
@@ -240,7 +257,7 @@ fn send_by_xdp(device: &mut Xdp, test: &Test, answered: [bool; 2], arena: &Arena
 }
 
 /// The numbers of the requests whose answers have come by AF_XDP.
-fn receive(device: &mut Xdp, test: &Test) -> Result<Vec<u16>, String> {
+fn receive(device: &mut dyn Device, test: &Test) -> Result<Vec<u16>, String> {
     let (mut burst, mut packet, mut numbers) = (Burst::default(), Vec::new(), Vec::new());
     device.receive((test.clock)(), &mut burst).map_err(|error| format!("packets cannot be received: {error}"))?;
     while take_packet(&mut burst, &mut packet) {

@@ -4,7 +4,7 @@
 //!   claim (service) -> noted for the slot -> used by Listen, Connect or Datagram -> kept by the socket, or with its port
 //! ```
 //! Promises: a claim is good for one use of one slot. It lives as long as the socket that uses it; a connection's lives
-//! until its port is given back. Does not do: judging; the service has done so.
+//! until its port is given back, an unused one until its slot is freed. Does not do: judging; the service has done so.
 
 use std::net::IpAddr;
 

@@ -93,8 +93,16 @@ impl Region {
         if let Some(record) = self.sockets.remove(slot).and_then(|socket| socket.record) {
             core.metrics.release_record(record);
         }
-        self.channel.free_slot(slot);
+        self.free(slot);
         self.note_room(core);
+    }
+
+    /// Frees a slot, and the port that was shown for it and is not used.
+    fn free(&mut self, slot: SlotIndex) {
+        if !self.claims.is_empty() {
+            self.claims.remove(&slot);
+        }
+        self.channel.free_slot(slot);
     }
 
     /// Closes the sockets that only a dead process held, as the kernel would.
@@ -104,7 +112,7 @@ impl Region {
             if self.sockets.get(slot).is_some() {
                 self.close(slot, false, core);
             } else {
-                self.channel.free_slot(slot);
+                self.free(slot);
             }
         }
         for slot in gone.torn {

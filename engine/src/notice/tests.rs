@@ -14,7 +14,7 @@ impl Write for Full {
 }
 
 #[test]
-fn a_full_disk_stops_nobody() {
+fn a_full_disk_stops_no_thread() {
     let (sender, lines) = sync_channel(QUEUE);
     for _ in 0..3 {
         sender.send("a line\n".to_owned()).expect("there is room");

@@ -177,7 +177,7 @@ fn a_poller_tells_what_can_be_done_and_only_that() {
 }
 
 #[test]
-fn a_poller_with_little_room_has_a_turn_for_everybody() {
+fn a_poller_with_little_room_has_a_turn_for_every_socket() {
     let house = House::new();
     let (_peer, first) = pair(&house);
     let mut events = Vec::new();

@@ -4,6 +4,7 @@ mod balance;
 mod foreign;
 mod guard;
 mod harness;
+mod nonsense;
 mod quotas;
 
 use ringway_device::memory::MemoryOptions;
@@ -173,7 +174,7 @@ fn fast_open_keys() {
 
 /// A refused connection fails with that reason.
 #[test]
-fn nobody_listens() {
+fn no_socket_listens() {
     let mut net = Net::new();
     let client = net.connect(1, 81);
     net.run_until(|net| net.apps[1].client.slot(client.index).state() == State::Closed);
@@ -426,7 +427,7 @@ fn slow_readers_leave_room_for_others() {
 /// As many slow readers as there is space for are written to as far as possible, while others connect and are answered,
 /// one after the other.
 #[test]
-fn who_never_reads_leaves_a_share_to_those_that_drain() {
+fn a_program_that_never_reads_leaves_a_share_to_those_that_drain() {
     let mut net = Net::new();
     let listener = net.listen(0, 80);
     let bytes = pattern(100_000, 4);

@@ -45,7 +45,7 @@ fn a_connection_that_ended_untold_is_said_to_be_aborted_once() {
 }
 
 #[test]
-fn an_error_that_nobody_has_taken_is_told_first() {
+fn an_error_that_no_call_has_taken_is_told_first() {
     let (bench, _, socket) = connected_in_the_background();
     end(&bench, socket, Some(Failure::TimedOut));
     assert_eq!(bench.posix.connect_again(socket), Some(Err(Errno::TIMEDOUT)));
@@ -54,7 +54,7 @@ fn an_error_that_nobody_has_taken_is_told_first() {
 
 /// Found by a differential run, seed 92.
 #[test]
-fn who_has_shut_down_knows_that_it_is_connected() {
+fn a_socket_that_is_shut_down_knows_that_it_is_connected() {
     let (bench, fd, socket) = connected_in_the_background();
     assert_eq!(bench.posix.shutdown(fd, socket, libc::SHUT_WR), Ok(()));
     assert_eq!(bench.posix.connect_again(socket), Some(Err(Errno::ISCONN)));

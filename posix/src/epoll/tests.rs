@@ -413,7 +413,7 @@ fn a_shared_instance_wakes_the_process_that_an_event_is_for() {
 
 /// A writer far ahead of the stack yields to the worker, unless another socket has an event for the program.
 #[test]
-fn who_writes_much_gives_way_unless_others_have_news() {
+fn a_thread_that_writes_much_gives_way_unless_others_have_news() {
     let bench = Bench::new();
     let (fd, other) = bench.socket(State::Connected);
     let (_, writer) = bench.socket(State::Connected);

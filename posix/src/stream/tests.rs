@@ -132,7 +132,7 @@ fn a_reset_is_told_once_and_after_the_bytes() {
 
 /// Found by a differential run, seed 119: the failure stayed.
 #[test]
-fn who_has_shut_down_and_writes_is_told_of_a_reset_first() {
+fn a_writer_that_has_shut_down_is_told_of_a_reset_first() {
     let (bench, socket) = connected();
     bench.posix.shutdown(0, socket, libc::SHUT_WR).expect("it is connected");
     let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::WRITE_CLOSED.0);
@@ -158,7 +158,7 @@ fn behind_the_end_a_reset_is_a_broken_pipe() {
 
 /// The same after both ends had closed: the error is not EPIPE.
 #[test]
-fn behind_both_ends_a_reset_is_told_to_who_asks() {
+fn behind_both_ends_a_reset_is_told_to_a_caller_that_asks() {
     let (bench, socket) = connected();
     let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::WRITE_CLOSED.0);
     bench.turn(|worker| worker.set_flags(socket.index, Flags::PEER_CLOSED));

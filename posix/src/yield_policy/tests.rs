@@ -82,7 +82,7 @@ fn once_each(yield_policy: &YieldPolicy, count: u32, takes: Duration) -> u64 {
 
 /// A worker that sends takes some time, and is yielded to each time; slices of other tasks end that for a while.
 #[test]
-fn giving_way_once_ends_where_a_stranger_takes_slices() {
+fn giving_way_once_ends_where_another_program_takes_slices() {
     let yield_policy = YieldPolicy::default();
     assert_eq!(once_each(&yield_policy, 4 * JUDGED, Duration::from_micros(100)), u64::from(4 * JUDGED));
     assert_eq!(once_each(&yield_policy, JUDGED + SKIPPED, Duration::from_millis(3)), u64::from(JUDGED));
@@ -118,7 +118,7 @@ fn what_the_service_says_is_bounded() {
 
 /// While the service sleeps no thread yields for it, and that does not count as a failure.
 #[test]
-fn nobody_waits_for_a_service_that_sleeps() {
+fn no_caller_waits_for_a_service_that_sleeps() {
     let kernel = TestKernel::default();
     kernel.yield_policy_takes.store(1_000, Ordering::Relaxed);
     let yield_policy = YieldPolicy::default();

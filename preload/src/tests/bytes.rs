@@ -144,7 +144,7 @@ fn a_vector_of_no_bytes_takes_and_sends_no_datagram() {
 
 /// include/linux/fs.h, kiocb_set_rw_flags.
 #[test]
-fn a_flag_of_preadv2_that_nobody_knows_is_refused() {
+fn an_unknown_flag_of_preadv2_is_refused() {
     let bench = Bench::new();
     let fd = bench.connection();
     bench.arrive(fd, b"kept");

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use ringway::{Host, PortError, Ports, RegionId, Transport, WorkerConfig, WorkerThread};
 use ringway_shm::ArenaConfig;
-use ringway_shm::channel::attach::{AttachError, Credentials};
-use ringway_shm::channel::{Client, Shape};
+use ringway_shm::channel::attach::{AttachError, Credentials, WakeFdKind};
+use ringway_shm::channel::{Client, Shape, Usage};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
+use super::account::Account;
 use super::admission::{Admission, Standing};
 use super::{AttachLimits, BrokerConfig, BrokerStatus, Desk, KeptLimits, WakeFdLimits, WakeFds, start};
 use crate::host::{Fork, Forks};
@@ -65,12 +66,27 @@ struct House {
     worker: Option<WorkerThread>,
 }
 
+/// How much may be used of what brokers hold.
+#[derive(Clone, Copy)]
+struct Most {
+    attach: AttachLimits,
+    wake_fds: WakeFdLimits,
+    kept: KeptLimits,
+}
+
+const MOST: Most =
+    Most { attach: LIMITS, wake_fds: WakeFdLimits { per_user: 64, all: 64 }, kept: KeptLimits { per_user: 16, all: 16 } };
+
 fn wake_fd() -> Arc<OwnedFd> {
     Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("descriptors are left"))
 }
 
 impl House {
     fn new(name: &str, admission: Admission) -> House {
+        House::limited(name, admission, MOST)
+    }
+
+    fn limited(name: &str, admission: Admission, most: Most) -> House {
         let forks = Forks::new().expect("descriptors are left");
         let path = std::env::temp_dir().join(format!("ringway-broker-{name}-{}.sock", std::process::id()));
         let config = WorkerConfig {
@@ -82,15 +98,19 @@ impl House {
         };
         let worker = ringway::spawn(config, Box::new(NoPorts), Box::new(TestHost(forks.clone()))).expect("memory is left");
         let (stop, idle, status) = (wake_fd(), wake_fd(), Arc::<BrokerStatus>::default());
+        let wake_fds = WakeFds::new(most.wake_fds);
+        let desk = Desk::start(&stop, most.kept).expect("threads are left").0;
+        let account = Account::new(wake_fds.clone(), desk.clone(), status.clone(), most.attach);
+        worker.handle.show_usage(account.source()).expect("the worker runs");
         let broker = BrokerConfig {
             number: 0,
             admission,
             shape: SHAPE,
-            limits: LIMITS,
+            limits: most.attach,
             worker: worker.handle.clone(),
             forks,
-            wake_fds: WakeFds::new(WakeFdLimits { per_user: 64, all: 64 }),
-            desk: Desk::start(&stop, KeptLimits { per_user: 16, all: 16 }).expect("threads are left").0,
+            wake_fds,
+            desk,
             readiness: Readiness::new(true).expect("descriptors are left"),
             stop: stop.clone(),
             status: status.clone(),
@@ -110,10 +130,16 @@ impl House {
 
     /// A process of its own that attaches and tells its number.
     fn child(&self, token: [u8; 16]) -> (Child, String) {
+        self.child_with_contexts(token, 0)
+    }
+
+    /// The same, and the process takes wait contexts. Where it gets fewer, it tells their number and the refusal.
+    fn child_with_contexts(&self, token: [u8; 16], contexts: u32) -> (Child, String) {
         let mut child = Command::new(std::env::current_exe().expect("the test binary has a path"))
             .args(["--exact", "broker::tests::child_attaches_and_waits", "--ignored", "--nocapture"])
             .env("RINGWAY_TEST_PATH", &self.path)
             .env("RINGWAY_TEST_TOKEN", token[0].to_string())
+            .env("RINGWAY_TEST_CONTEXTS", contexts.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -147,9 +173,13 @@ impl Drop for House {
 fn child_attaches_and_waits() {
     let path = PathBuf::from(std::env::var_os("RINGWAY_TEST_PATH").expect("set by the parent"));
     let token = std::env::var("RINGWAY_TEST_TOKEN").expect("set by the parent").parse().expect("a number");
+    let contexts: u32 = std::env::var("RINGWAY_TEST_CONTEXTS").expect("set by the parent").parse().expect("a number");
     let client = Client::attach(&path, [token; 16], 0);
-    match &client {
-        Ok(client) => print!("<{}!", client.process()),
+    let mut kept = Vec::new();
+    let mut open = |client: &Client| client.open_context(Usage::OneThread, WakeFdKind::Epoll).map(|context| kept.push(context));
+    match client.as_ref().map(|client| (client.process(), (0..contexts).try_for_each(|_| open(client)))) {
+        Ok((number, Ok(()))) => print!("<{number}!"),
+        Ok((_, Err(refusal))) => print!("<{} contexts, {refusal}!", kept.len()),
         Err(error) => print!("<{error}!"),
     }
     std::io::stdout().flush().expect("the parent reads");
@@ -223,32 +253,6 @@ fn nonsense_is_refused_and_counted() {
     }
     assert_eq!(house.status.violations(), 3);
     Client::attach(&house.path, TOKEN, 0).expect("others are served");
-}
-
-#[test]
-fn silent_connections_do_not_keep_others_out_for_ever() {
-    use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with};
-    let house = House::new("silent", Admission::Private(TOKEN));
-    let address = SocketAddrUnix::new(&house.path).expect("short enough");
-    let open = || {
-        // Children that other tests start must not inherit it: a connection ends with its last holder.
-        let stranger = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
-        let stranger = stranger.expect("descriptors are left");
-        connect(&stranger, &address).expect("somebody listens");
-        stranger
-    };
-    let silent: Vec<OwnedFd> = (0..LIMITS.silent_per_user).map(|_| open()).collect();
-    let late = open();
-    let (_, len) = recv(&late, &mut [0; 512], RecvFlags::empty()).expect("answered");
-    assert!(len > 0, "refused with text");
-    quotas::wait_counted(&house.path, "RingwayQuotaUserSilentHits", 1);
-    drop(silent);
-    // A child between its fork and its exec may hold them for a moment more.
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while let Err(error) = Client::attach(&house.path, TOKEN, 0) {
-        assert!(Instant::now() < deadline, "there is room again: {error:?}");
-        std::thread::yield_now();
-    }
 }
 
 #[test]

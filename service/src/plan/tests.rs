@@ -137,7 +137,7 @@ fn policy_routing_leaves_interfaces_to_the_kernel() {
 }
 
 #[test]
-fn af_xdp_that_nobody_has_asked_for_must_pass_its_self_test() {
+fn af_xdp_that_was_not_asked_for_must_pass_its_self_test() {
     let lacking = Machine { lacks_packet: true, ..Machine::default() };
     let served = |text, machine: &Machine| {
         let planned = plan(&config(text), &kernel(), machine).served.remove(0);

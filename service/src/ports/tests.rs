@@ -89,7 +89,7 @@ fn packets_are_steered_while_a_port_is_owned() {
 }
 
 #[test]
-fn who_makes_addresses_needs_none_of_the_kernels() {
+fn a_service_that_makes_addresses_needs_none_of_the_kernels() {
     let made = IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 7]);
     assert_eq!(shared().reserve(made, 0), Err(PortError::NotLocal));
     let mut ports = shared().with_own_ipv6();

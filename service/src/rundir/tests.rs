@@ -98,7 +98,7 @@ fn names_that_leave_the_directory_are_refused() {
 
 /// Every user that may read the lock file may lock it, and so could keep every service from starting.
 #[test]
-fn a_lock_that_a_stranger_holds_keeps_no_service_from_starting() {
+fn a_lock_of_an_unprivileged_user_keeps_no_service_from_starting() {
     let path = std::env::temp_dir().join(format!("ringway-rundir-stranger-{}", std::process::id()));
     let directory = RunDirectory::at(path.clone());
     drop(directory.claim("name").expect("nobody has it"));

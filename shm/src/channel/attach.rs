@@ -170,7 +170,11 @@ impl Message {
 /// Receives one checked message of the service.
 fn receive_answer(socket: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>), AttachError> {
     let mut message = Message([0; MESSAGE_BYTES]);
-    let received = sys::receive_message(socket, &mut message.0)?;
+    let received = match sys::receive_message(socket, &mut message.0) {
+        // unix(7): the service has closed its end with our message unread. What it said before that comes next.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => sys::receive_message(socket, &mut message.0)?,
+        received => received?,
+    };
     if received.bytes == 0 {
         return Err(AttachError::ServiceGone);
     }
@@ -211,7 +215,11 @@ fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd)
     // Without a network there is no namespace to show; the service then refuses.
     let shown = sys::inet_socket().ok();
     let shown: Vec<BorrowedFd<'_>> = shown.iter().map(AsFd::as_fd).collect();
-    sys::send_message(socket.as_fd(), &hello.0, &shown)?;
+    if let Err(error) = sys::send_message(socket.as_fd(), &hello.0, &shown) {
+        // The service may have refused the connection before it heard anything.
+        let refusal = if error.kind() == io::ErrorKind::BrokenPipe { receive_answer(socket.as_fd()).err() } else { None };
+        return Err(refusal.filter(|refusal| matches!(refusal, AttachError::Refused(_))).unwrap_or(AttachError::System(error)));
+    }
     let (message, fds) = receive_answer(socket.as_fd())?;
     let Ok([region, wake_fd]) = <[OwnedFd; 2]>::try_from(fds) else {
         return Err(AttachError::Protocol("a welcome needs exactly two descriptors"));

@@ -709,7 +709,7 @@ fn a_region_names_as_many_processes_as_the_contract_says() {
 
 /// No thread polls a full queue.
 #[test]
-fn who_accepts_from_a_full_queue_says_so_and_else_says_nothing() {
+fn an_accept_from_a_full_queue_tells_the_worker_and_no_other_does() {
     let mut bench = Bench::new(SHAPE);
     let listener = bench.client.open_slot().expect("a slot is free");
     bench.worker.set_state(listener.index, State::Listening);

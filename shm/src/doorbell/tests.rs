@@ -4,7 +4,7 @@ use super::*;
 
 #[cfg(loom)]
 #[test]
-fn loom_whoever_sleeps_is_woken() {
+fn loom_a_sleeper_is_woken() {
     use loom::sync::Arc;
     use loom::thread;
     loom::model(|| {

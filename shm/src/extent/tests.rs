@@ -28,7 +28,7 @@ fn content_is_sent_without_a_copy_and_lives_as_long_as_its_frames() {
 }
 
 #[test]
-fn nobody_writes_to_content() {
+fn content_is_never_written() {
     let arena = arena();
     let content = Content::new(*b"abcdefgh");
     let mut frame = arena.frame_of(&content, 0..8).expect("an extent");

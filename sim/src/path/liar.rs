@@ -30,10 +30,12 @@ pub enum Lie {
     Sacks,
     /// Windows that shrink, close and open at random, within what the host really offered.
     Windows,
+    /// A window that is shut is said once: probes of it have no answer.
+    Silence,
 }
 
 impl Lie {
-    /// All lies.
+    /// All lies about what has arrived, and how much more may come.
     pub const ALL: [Lie; 5] = [Lie::Division, Lie::Optimism, Lie::Duplication, Lie::Sacks, Lie::Windows];
 }
 
@@ -123,6 +125,11 @@ impl Liar {
                 flow.shut = if shuts { flow.shut + 1 } else { 0 };
                 let window = if shuts { 0 } else { (header.window >> random.between(0, 8)).max(1).min(header.window) };
                 vec![Header { window, ..header }]
+            }
+            Lie::Silence => {
+                let is_repeated = header.window == 0 && flow.shut > 0 && before == header.acknowledgment.0;
+                flow.shut = u32::from(header.window == 0);
+                if is_repeated { Vec::new() } else { vec![header] }
             }
         }
     }

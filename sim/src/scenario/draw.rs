@@ -21,7 +21,7 @@ use crate::random::Random;
 impl Scenario {
     /// Draws a full scenario: wire, link, sizes, numbers and options, and also path and company.
     pub fn random(seed: u64) -> Scenario {
-        Scenario::alone(seed).with_path().with_company()
+        Scenario::alone(seed).with_path().with_company().with_never_readers()
     }
 
     /// Draws it without path and company: two honest hosts on one wire and their streams.
@@ -210,6 +210,29 @@ impl Scenario {
         }
         self
     }
+
+    /// Draws ends that never read: their window shuts for ever. Their peers probe until the user timeout, or, where probes have
+    /// no answer, as often as they would retransmit.
+    fn with_never_readers(mut self) -> Scenario {
+        let mut random = Random::new(self.seed ^ NEVER_READS_SALT);
+        if !random.one_in(4) {
+            return self;
+        }
+        self.plans.never_reads_one_in = random.between(1, 6);
+        // They may come one after the other.
+        self.limit = Duration::from_secs(200_000);
+        let is_silent = random.one_in(2);
+        if is_silent {
+            self.path.lies = self.path.lies.map(|lie| Some(lie.unwrap_or(Lie::Silence)));
+        }
+        if !is_silent || self.path.lies != [Some(Lie::Silence); 2] || random.one_in(2) {
+            self.options.user_timeout = Duration::from_secs(random.between(60, 600));
+        }
+        // What never-readers hold together leaves frames to others.
+        let most = self.options.receive_buffer_bytes.wrapping_sub(1).min(HELD_MAX - 1) + 1;
+        (self.options.receive_buffer_bytes, self.frames) = (most, self.frames.max(FRAMES_AMPLE));
+        self
+    }
 }
 
 /// Draws the TCP configuration of one end.
@@ -272,6 +295,9 @@ const CHOICES_SALT: u64 = 0x7323;
 const QUEUE_SALT: u64 = 0x7567;
 const PATH_SALT: u64 = 0x1191;
 const COMPANY_SALT: u64 = 0x8085;
+const NEVER_READS_SALT: u64 = 0x3861;
+/// Bytes that an end that never reads may hold.
+const HELD_MAX: u32 = 16_384;
 /// Datagrams up to this size are never fragmented (RFC 1191: no path MTU below 552 is believed).
 const WHOLE_ANYWHERE: u16 = 500;
 /// Enough frames that no packet is lost for lack of one.

@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::path::liar::Lie;
 use ringway_shm::Class;
 use ringway_stack::Instant;
 
@@ -82,6 +83,57 @@ fn slow_readers() {
     }
 }
 
+/// Peers that never read, beside others: with and without answers to the probes of their windows. The streams of the others
+/// arrive, the memory that both hosts hold stays below what the never-readers may hold, and each end that has more to send is
+/// given up by the timer that is documented: TCP_USER_TIMEOUT, or as many probes without an answer as retransmissions.
+#[test]
+fn peers_that_never_read() {
+    for seed in 0..12 {
+        let (is_silent, user_timeout_s) = [(false, 90), (true, 0), (true, 90)][seed as usize % 3];
+        let mut scenario = Scenario::transfer(seed, 0, Faults::none(Duration::from_millis(1)));
+        scenario.ipv6 = seed % 2 == 0;
+        (scenario.plans.up_bytes, scenario.plans.down_bytes) = ((200_000, 200_000), (200_000, 200_000));
+        scenario.plans.never_reads_one_in = 2;
+        (scenario.connections, scenario.at_once) = (20, 20);
+        (scenario.options.receive_buffer_bytes, scenario.options.send_buffer_bytes) = (16_384, 16_384);
+        scenario.options.user_timeout = Duration::from_secs(user_timeout_s);
+        scenario.path.lies = [is_silent.then_some(Lie::Silence); 2];
+        let mut network = scenario.network();
+        let mut peak = 0;
+        let mut run_for = |network: &mut Network, seconds: u64| {
+            for _ in 0..seconds {
+                assert_eq!(network.run_for(Duration::from_secs(1)), Ok(()), "seed {seed}");
+                let used =
+                    |host: &Host| [Class::Large, Class::Small].map(|class| host.arena.capacity(class) - host.arena.free(class));
+                peak = network.hosts.iter().map(|host| used(host).iter().sum::<u32>()).chain([peak]).max().unwrap_or(0);
+            }
+        };
+        run_for(&mut network, 20);
+        let application =
+            |network: &Network, at: usize| -> Vec<_> { network.hosts[at].application.outcomes_of_readers().collect() };
+        assert!(
+            [0, 1].iter().all(|&at| application(&network, at).iter().all(|one| *one == Some(Outcome::Complete))),
+            "seed {seed}"
+        );
+        let beside = |network: &Network| -> Vec<_> {
+            network.hosts.iter().flat_map(|host| host.application.outcomes_beside_never_readers().collect::<Vec<_>>()).collect()
+        };
+        let all = beside(&network);
+        assert!(all.len() > 4 && all.iter().all(|(outcome, is_left)| outcome.is_none() && *is_left), "seed {seed}: {all:?}");
+        // Waits double up to two minutes; the user timeout is looked at when a probe is due.
+        let (early, late) = if user_timeout_s > 0 { (60, 200) } else { (600, 1_400) };
+        run_for(&mut network, early - 20);
+        assert!(beside(&network).iter().all(|(outcome, _)| outcome.is_none()), "seed {seed}: too early");
+        run_for(&mut network, late - early);
+        let timed_out = (Some(Outcome::Failed(ringway_stack::SocketError::TimedOut)), true);
+        assert!(beside(&network).iter().all(|outcome| *outcome == timed_out), "seed {seed}: {:?}", beside(&network));
+        // A receive and a send buffer of full segments for each, and as many frames again for the headers and what is under way.
+        assert!(peak < 20 * 2 * 2 * 16_384 / 1_400, "seed {seed}: {peak} frames");
+        assert_eq!(network.run_until_done(scenario.limit), Ok(()), "seed {seed}");
+        assert_eq!(network.check_nothing_left(), Ok(()), "seed {seed}");
+    }
+}
+
 /// Some ends give up half-way: their peers learn of it, nothing leaks.
 #[test]
 fn aborted_connections() {
@@ -135,7 +187,7 @@ fn connection_refused() {
 
 /// A host that does not exist: the neighbor does not answer, and the open fails.
 #[test]
-fn nobody_is_there() {
+fn a_host_that_does_not_exist() {
     let scenario = Scenario { connections: 0, ..Scenario::transfer(1, 10, Faults::none(Duration::from_millis(5))) };
     let mut network = scenario.network();
     network.hosts[0].application.connect(SocketAddress { ip: [10, 0, 0, 9].into(), port: 80 }, 1, 1);
@@ -329,14 +381,15 @@ fn every_pair_is_drawn() {
             }
         }
     }
-    assert_eq!(names.len(), 43);
+    assert_eq!(names.len(), 45);
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
 /// Enough for the rarest pair.
 const SEEDS_DRAWN: u64 = 20_000;
 /// Traits that exclude each other.
-const EXCLUDED: [(&str, &[&str]); 10] = [
+const EXCLUDED: [(&str, &[&str]); 11] = [
+    ("few frames", &["never readers", "silence"]),
     ("IPv4", &["IPv6"]),
     ("IPv6", &["fragmenting router"]),
     ("black hole", &["fragmenting router", "narrow path"]),

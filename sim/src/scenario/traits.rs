@@ -48,6 +48,8 @@ impl Scenario {
             ("tiny windows", self.options.receive_buffer_bytes.wrapping_sub(1) < TINY_BYTES),
             ("tiny segments", self.options.maximum_segment_size.wrapping_sub(1) < TINY_SEGMENT_BYTES),
             ("slow readers", self.plans.slow_readers),
+            ("never readers", self.plans.never_reads_one_in > 0),
+            ("silence", lie(Lie::Silence)),
             ("resets", self.plans.abort_one_in > 0),
             ("few frames", self.frames <= FEW_FRAMES),
             ("super-segments", self.link.segmentation_max_bytes > 0),

@@ -79,7 +79,7 @@ fn plain_packets_of_both_families_say_whose_they_are_and_where_payload_begins() 
 }
 
 #[test]
-fn what_is_not_plain_is_nobodys() {
+fn what_is_not_plain_names_no_flow() {
     assert_eq!(flow(&ipv4(|header| header.more_fragments = true)), None);
     assert_eq!(flow(&ipv4(|header| header.fragment_offset = 8)), None);
     assert_eq!(flow(&ipv4(|header| header.protocol = ipv4::PROTOCOL_UDP)), None);

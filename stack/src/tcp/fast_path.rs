@@ -49,6 +49,7 @@ impl Connection<'_, '_> {
         let quiet = self.tcb.state == State::Established
             && self.tcb.recovery == Recovery::Open
             && self.tcb.dup_acks == 0
+            && self.tcb.probes == 0
             && !self.tcb.has(flag::ORPHAN)
             && self.shared.cold.get(self.tcb.cold).is_none_or(Cold::is_undisturbed);
         if !quiet {

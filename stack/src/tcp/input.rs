@@ -227,7 +227,7 @@ impl Connection<'_, '_> {
         if segment.len == 0 && !segment.has(FIN) {
             self.env.counters.count(Counter::TcpPureAcks);
         }
-        self.tcb.probes = 0;
+        self.count_probes(0);
         self.check_fin_acknowledged()
     }
 

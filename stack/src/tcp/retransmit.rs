@@ -247,7 +247,8 @@ impl Connection<'_, '_> {
         self.tcb.backoff = self.tcb.backoff.saturating_add(1);
         // RFC 5482, Linux: a peer that keeps its window shut gets no more time than a silent one.
         let retries = if self.tcb.has(flag::ORPHAN) { ORPHAN_RETRIES } else { u8::MAX };
-        if self.is_given_up(retries) {
+        // Linux, tcp_probe_timer: a peer that answers none gets as many probes as retransmissions.
+        if self.is_given_up(retries) || self.tcb.probes >= self.shared.config.retries {
             self.give_up();
             return;
         }
@@ -257,6 +258,7 @@ impl Connection<'_, '_> {
             // RFC 9293 §3.8.6.2.1, the override: a small window is used after all.
             self.mark_data();
         } else {
+            self.count_probes(self.tcb.probes + 1);
             self.mark_control();
         }
         self.restart_persist();

@@ -55,7 +55,9 @@ impl Connection<'_, '_> {
         let (idle_ms, interval_ms, probes_max) = self.keepalive();
         let idle_for = self.tick().wrapping_sub(self.tcb.last_received) as u64;
         if self.tcb.flight() > 0 || self.tcb.unsent() > 0 || idle_for < idle_ms {
-            self.tcb.probes = 0;
+            if !self.tcb.has(flag::PERSIST) {
+                self.count_probes(0);
+            }
             self.tcb.idle_deadline = self.deadline(idle_ms.saturating_sub(idle_for).max(1) * 1_000);
             return;
         }
@@ -65,11 +67,19 @@ impl Connection<'_, '_> {
             self.give_up();
             return;
         }
-        self.tcb.probes += 1;
+        self.count_probes(self.tcb.probes + 1);
         self.env.counters.count(Counter::TcpKeepAlive);
         self.tcb.set(flag::PROBE);
         self.mark_control();
         self.tcb.idle_deadline = self.deadline(interval_ms * 1_000);
+    }
+
+    /// Sets the number of probes without an answer: while there are any, the next segment is looked at closely.
+    pub(crate) fn count_probes(&mut self, count: u8) {
+        if self.tcb.probes != count {
+            self.tcb.probes = count;
+            self.predict();
+        }
     }
 
     /// Idle time and interval in milliseconds, and number of probes.

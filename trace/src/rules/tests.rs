@@ -271,7 +271,7 @@ fn acknowledgments() {
 
 /// The client goes on behind what was acknowledged: the capture lacks a packet, and says so.
 #[test]
-fn missing_packets_are_not_blamed_on_anybody() {
+fn missing_packets_are_blamed_on_neither_end() {
     let trace = opened(&[
         (30, segment(Client, ACK, 100, 500).data(100)),
         (40, segment(Server, ACK, 500, 500)),

@@ -13,7 +13,7 @@ fn a_core_is_found_by_its_whole_name() {
 }
 
 #[test]
-fn softirqs_on_the_idle_core_are_charged_and_strangers_are_not() {
+fn softirqs_on_the_idle_core_are_charged_and_other_programs_are_not() {
     let used = |processes_ns, busy_ns, softirq_ns| Used { processes_ns, core: Core { busy_ns, softirq_ns, ..Core::default() } };
     // All softirqs ran while the process was on the core: they are in its time already.
     assert_eq!(used(1000, 1000, 400).cpu_ns(), 1000);

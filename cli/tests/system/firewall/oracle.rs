@@ -2,6 +2,7 @@
 //!
 //! The kernel must let through all that the service would serve, and refuse all that the service says to be refused.
 
+use std::cell::Cell;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
@@ -17,6 +18,8 @@ use crate::harness::*;
 const RULESETS: usize = 40;
 const TCP_PORTS: [u16; 4] = [80, 81, 443, 5432];
 const UDP_PORTS: [u16; 2] = [53, 5353];
+/// Above those that rules name as a peer's.
+const FIRST_PORT: u16 = 2_000;
 /// The time for which a refused peer is watched for a packet that comes through after all.
 const GRACE: Duration = Duration::from_millis(30);
 
@@ -138,6 +141,8 @@ struct World<'a> {
     listeners: Vec<TcpListener>,
     datagrams: Vec<UdpSocket>,
     link: u32,
+    /// The client's next port. None is used twice: conntrack would take a flow for an earlier one, which is established.
+    next_port: Cell<u16>,
 }
 
 impl World<'_> {
@@ -162,7 +167,15 @@ impl World<'_> {
         let datagrams: Vec<_> = UDP_PORTS.iter().map(bind).collect();
         let link = netdevice::name_to_index(&datagrams[0], INTERFACE).expect("the wire is there");
         let listeners = TCP_PORTS.iter().map(listen).collect();
-        World { net, server: address(Server), client: address(Client), listeners, datagrams, link }
+        World {
+            net,
+            server: address(Server),
+            client: address(Client),
+            listeners,
+            datagrams,
+            link,
+            next_port: Cell::new(FIRST_PORT),
+        }
     }
 
     fn judge(&self, rules: &Ruleset, transport: Transport, port: u16, peer: Option<SocketAddr>) -> Judgment {
@@ -178,10 +191,16 @@ impl World<'_> {
         rules.judge(Link { index: self.link, name: INTERFACE }, flow)
     }
 
+    fn fresh_end(&self) -> SocketAddr {
+        let port = self.next_port.get();
+        self.next_port.set(port.checked_add(1).expect("fewer questions than ports"));
+        SocketAddr::new(self.client, port)
+    }
+
     /// A connection of the client's that is on its way, and where from.
     fn connect(&self, port: u16) -> (TcpStream, SocketAddr) {
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-        rustix::net::bind(&socket, &SocketAddr::new(self.client, 0)).expect("its own address");
+        rustix::net::bind(&socket, &self.fresh_end()).expect("its own address");
         rustix::io::ioctl_fionbio(&socket, true).expect("it is a socket");
         match connect(&socket, &SocketAddr::new(self.server, port)) {
             Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
@@ -213,7 +232,7 @@ impl World<'_> {
 
     fn udp_echo(&self, place: usize, client: &UdpSocket) -> bool {
         let mut byte = [0];
-        if let Ok((_, from)) = self.datagrams[place].recv_from(&mut byte) {
+        while let Ok((_, from)) = self.datagrams[place].recv_from(&mut byte) {
             self.datagrams[place].send_to(b"!", from).ok();
         }
         match client.recv(&mut byte) {
@@ -260,7 +279,7 @@ impl World<'_> {
             self.compare(&format!("{text}TCP port {port}"), &judgments, || self.tcp_echo(place, &mut client, &mut accepted));
         }
         for (place, &port) in UDP_PORTS.iter().enumerate() {
-            let client = UdpSocket::bind((self.client, 0)).expect("its own address");
+            let client = UdpSocket::bind(self.fresh_end()).expect("its own address");
             client.set_nonblocking(true).expect("it is a socket");
             client.connect((self.server, port)).expect("a datagram socket connects at once");
             client.send(b"?").expect("it is sent");

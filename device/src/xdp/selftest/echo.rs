@@ -3,11 +3,11 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, ipproto, recv, sendto, socket_with};
 
-use super::Ends;
+use super::{Echo, Ends};
 use crate::checksum;
 
 const ETHERNET: usize = 14;
@@ -163,13 +163,15 @@ impl KernelEcho {
         };
         Ok(KernelEcho { socket, to, identifier })
     }
+}
 
-    pub(super) fn socket(&self) -> &OwnedFd {
-        &self.socket
+impl Echo for KernelEcho {
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
     }
 
-    /// Sends request number `sequence`, an IP packet of `len` bytes. The kernel sums it over IPv6.
-    pub(super) fn send(&self, sequence: u16, len: usize) -> io::Result<()> {
+    /// The kernel sums it over IPv6.
+    fn send(&self, sequence: u16, len: usize) -> io::Result<()> {
         let Family { header, request, .. } = family(self.to.ip());
         let mut bytes = message(request, header, (self.identifier, sequence), len);
         if self.to.is_ipv4() {
@@ -179,8 +181,7 @@ impl KernelEcho {
         Ok(())
     }
 
-    /// The numbers of the requests whose answers have come.
-    pub(super) fn answered(&self) -> Vec<u16> {
+    fn answered(&self) -> Vec<u16> {
         let Family { reply, .. } = family(self.to.ip());
         let (mut packet, mut answered) = (vec![0; PACKET_MAX], Vec::new());
         while let Ok((len, _)) = recv(&self.socket, packet.as_mut_slice(), RecvFlags::empty()) {

@@ -1,11 +1,14 @@
-//! Answers that are right and wrong; and the whole test over a veth pair, whose other end is a kernel of its own namespace.
+//! Answers that are right and wrong; the test on cards that spoil or lose packets, in virtual time; and the whole test over a veth pair, whose other end is a kernel of its own namespace.
+use std::cell::{Cell, RefCell};
 use std::process::{Child, Command};
 use std::sync::OnceLock;
 
 use super::*;
+use crate::memory::MemoryOptions;
 use crate::steering::XdpMode;
 use crate::testing::{arena, in_namespace, ip};
 use crate::xdp::XdpOptions;
+use crate::{Capabilities, Counters};
 
 const IDENTIFIER: u16 = 0xbeef;
 const LENGTHS: [usize; 2] = [64, 1500];
@@ -66,6 +69,176 @@ fn what_is_no_answer_to_the_test_is_passed_over() {
     assert_eq!(judge(&unknown, &four), Answer::Other, "a number that was not sent");
 }
 
+/// A card and what is behind it: a host that answers each request in which every byte is right.
+#[derive(Clone, Copy)]
+struct Card {
+    /// The card takes packets whose checksum it is to complete.
+    completes_sums: bool,
+    /// Does to a frame what the card does when it sends it; `false`: it is lost.
+    sends: fn(&mut Vec<u8>) -> bool,
+    /// The same of a frame that the card receives.
+    receives: fn(&mut Vec<u8>) -> bool,
+}
+
+const GOOD: Card = Card { completes_sums: false, sends: |_| true, receives: |_| true };
+
+struct Scripted<'a> {
+    card: Card,
+    ends: Ends,
+    arena: &'a Arena,
+    answers: Vec<Vec<u8>>,
+}
+
+/// What the neighbor answers, if it does.
+fn neighbor(ends: &Ends, frame: &[u8]) -> Option<Vec<u8>> {
+    let number = (0..2).find(|&number| {
+        let (mut right, start) = echo::request(ends, (IDENTIFIER, number), LENGTHS[usize::from(number)]);
+        echo::sum(&mut right, start);
+        right == frame
+    })?;
+    Some(answer(ends, number))
+}
+
+impl Device for Scripted<'_> {
+    fn capabilities(&self) -> Capabilities {
+        let sends_partial_checksums = self.card.completes_sums;
+        Capabilities {
+            sends_partial_checksums,
+            ..crate::memory::pair(self.arena, self.arena, MemoryOptions::default()).0.capabilities()
+        }
+    }
+
+    fn receive(&mut self, _: Instant, burst: &mut Burst) -> io::Result<usize> {
+        let mut count = 0;
+        for mut frame in std::mem::take(&mut self.answers) {
+            if (self.card.receives)(&mut frame) {
+                let mut packet: Vec<Frame> =
+                    frame.chunks(PIECE).map(|piece| self.arena.alloc_from(piece).expect("room")).collect();
+                give_packet(burst, &mut packet);
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    fn transmit(&mut self, _: Instant, burst: &mut Burst) -> io::Result<usize> {
+        let (mut packet, mut count) = (Vec::new(), 0);
+        while take_packet(burst, &mut packet) {
+            let mut frame: Vec<u8> = packet.iter().flat_map(|frame| frame.bytes().to_vec()).collect();
+            if let Checksum::Partial { start, .. } = packet[0].checksum() {
+                echo::sum(&mut frame, usize::from(start));
+            }
+            if (self.card.sends)(&mut frame) {
+                self.answers.extend(neighbor(&self.ends, &frame));
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn wait_fds<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
+
+    fn arm(&mut self) -> bool {
+        false
+    }
+
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
+}
+
+/// The kernel's echo: answered, unless the card keeps the kernel's packets to itself.
+struct ScriptedKernel {
+    is_answered: bool,
+    sent: RefCell<Vec<u16>>,
+}
+
+impl Echo for ScriptedKernel {
+    fn send(&self, number: u16, _: usize) -> io::Result<()> {
+        self.sent.borrow_mut().push(number);
+        Ok(())
+    }
+
+    fn answered(&self) -> Vec<u16> {
+        if self.is_answered { self.sent.take() } else { Vec::new() }
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Time of the tests without a network: a tenth of a second is over at each look.
+fn leaping() -> Instant {
+    thread_local!(static NOW: Cell<Instant> = const { Cell::new(Instant::ZERO) });
+    NOW.set(NOW.get() + AGAIN);
+    NOW.get()
+}
+
+/// What the test says of a card, over both families.
+fn judged(card: Card, is_answered: bool) -> Result<(), String> {
+    let [four, six] = [false, true].map(|ipv6| {
+        let (ends, arena) = (ends(ipv6), arena());
+        let mut device = Scripted { card, ends, arena: &arena, answers: Vec::new() };
+        let kernel = ScriptedKernel { is_answered, sent: RefCell::default() };
+        let test = Test { ends, mtu: 1500, identifier: IDENTIFIER, clock: leaping };
+        let result = exchange(&mut device, &kernel, &test, &arena);
+        assert_eq!(arena.free(ringway_shm::Class::Large), arena.capacity(ringway_shm::Class::Large), "all frames are back");
+        result
+    });
+    assert_eq!(four, six, "the families do not differ");
+    four
+}
+
+fn spoils_sum(frame: &mut [u8]) -> bool {
+    let message = if frame[12] == 8 { 34 } else { 54 };
+    frame[message + CHECKSUM] ^= 1;
+    true
+}
+
+const NO_ANSWER: &str = "no answer to an echo request of 64 bytes, no answer to an echo request of 1500 bytes";
+
+#[test]
+fn a_card_that_changes_nothing_passes_whether_it_completes_sums_or_not() {
+    assert_eq!(judged(GOOD, true), Ok(()));
+    assert_eq!(judged(Card { completes_sums: true, ..GOOD }, true), Ok(()));
+}
+
+/// The receiver sees a wrong checksum, drops the request and says nothing.
+#[test]
+fn a_card_that_spoils_the_checksums_of_what_it_sends_fails() {
+    assert_eq!(judged(Card { sends: |frame| spoils_sum(frame), ..GOOD }, true), Err(NO_ANSWER.to_owned()));
+    // Also where it has said that it completes them.
+    assert_eq!(judged(Card { completes_sums: true, sends: |frame| spoils_sum(frame), ..GOOD }, true), Err(NO_ANSWER.to_owned()));
+}
+
+#[test]
+fn a_card_that_spoils_what_it_receives_fails_and_it_is_said_how() {
+    let result = judged(Card { receives: |frame| spoils_sum(frame), ..GOOD }, true);
+    assert_eq!(result, Err("the answer to an echo request of 64 bytes came with a wrong checksum".to_owned()));
+    let cuts = |frame: &mut Vec<u8>| {
+        frame.truncate(14 + 1280);
+        true
+    };
+    let result = judged(Card { receives: cuts, ..GOOD }, true);
+    assert_eq!(result, Err("the answer to an echo request of 1500 bytes came with 1280 bytes".to_owned()));
+}
+
+/// On the way out or back: small packets pass, and large ones do not.
+#[test]
+fn a_card_whose_mtu_is_smaller_than_it_says_fails_at_the_large_size_alone() {
+    let small = |frame: &mut Vec<u8>| frame.len() <= 14 + 1280;
+    let expected = Err("no answer to an echo request of 1500 bytes".to_owned());
+    assert_eq!(judged(Card { sends: small, ..GOOD }, true), expected);
+    assert_eq!(judged(Card { receives: small, ..GOOD }, true), expected);
+}
+
+#[test]
+fn a_card_that_keeps_the_kernels_packets_fails() {
+    let expected = NO_ANSWER.replace(" an echo", " the kernel's own echo");
+    assert_eq!(judged(GOOD, false), Err(expected));
+}
+
 /// A host at the other end of a veth pair.
 struct Peer(Child);
 
@@ -101,6 +274,11 @@ impl Peer {
         self.run("nft add table inet walls");
         self.run("nft add chain inet walls in { type filter hook input priority 0 ; }");
         self.run(&format!("nft add rule inet walls in {packets} drop"));
+    }
+
+    /// Loses what is longer than this from now on: the pair carries nothing that its other end may not have.
+    fn shrink(&self, mtu: u16) {
+        self.run(&format!("ip link set right mtu {mtu}"));
     }
 
     fn mac(&self) -> [u8; 6] {
@@ -198,5 +376,17 @@ fn without_a_neighbor_that_answers_nothing_is_tested() {
         let arena = arena();
         let error = tested(&peer, None, true, &arena).err().expect("it does not answer");
         assert!(error.contains("fd09::2") && error.contains("no neighbor answers"), "{error}");
+    });
+}
+
+/// A path narrower than the interface says is no fault of AF_XDP: the kernel finds it first, and nothing is tested.
+#[test]
+fn a_neighbor_with_a_smaller_mtu_takes_no_part() {
+    in_namespace(|| {
+        let peer = Peer::new(1500);
+        peer.shrink(1280);
+        let arena = arena();
+        let error = tested(&peer, None, false, &arena).err().expect("it answers no large request");
+        assert_eq!(error, "10.9.0.2 answers the kernel no echo request of 1500 bytes");
     });
 }

@@ -313,7 +313,7 @@ fn frames_of_another_worker_are_copied() {
 
 /// A socket that finds no frame to write into is told when there are some; a socket closed meanwhile is not.
 #[test]
-fn whoever_lacks_frames_is_told_when_there_are_some() {
+fn a_sender_that_lacks_frames_is_told_when_there_are_some() {
     let mut pair = Pair::with(MemoryOptions::default(), Impairments::default(), 64);
     let (waiting, _) = pair.connection(80);
     let (closed, _) = pair.connection(81);

@@ -26,7 +26,7 @@ fn the_program_may_want_less() {
 
 /// A socket that reads nothing does not take the last quarter from those that do.
 #[test]
-fn the_last_chunks_are_for_who_has_nothing_unread() {
+fn the_last_chunks_are_for_sockets_with_nothing_unread() {
     assert_eq!(unread_limit(4096, 4096), UNREAD_MAX);
     assert_eq!(unread_limit(512, 512), 128 << 10);
     assert_eq!(unread_limit(256, 512), 32 << 10);
@@ -37,7 +37,7 @@ fn the_last_chunks_are_for_who_has_nothing_unread() {
 
 /// One writer may have most of the bulk chunks; when few are left, none more, and only some of the large ones.
 #[test]
-fn the_last_send_chunks_are_for_who_holds_none() {
+fn the_last_send_chunks_are_for_sockets_that_hold_none() {
     let shape = Shape { slots: 256, tx_large: 512, tx_bulk: 128, ..Shape::default() };
     let (channel, _memory) = Attachment::create(shape).expect("memory");
     assert!(send_share(&channel) > SEND_LIMIT_ALONE);

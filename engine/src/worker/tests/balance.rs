@@ -54,7 +54,7 @@ fn connections_stay_where_they_are_when_their_groups_go() {
 /// Connections that the program has opened come to this worker by their port, whichever worker has the group, and need
 /// no keeping. A second hand-over does not keep a connection twice.
 #[test]
-fn only_who_came_to_a_common_listener_is_kept_and_once() {
+fn only_connections_of_a_common_listener_are_kept_and_once() {
     let others = Recorder::default();
     let mut net = Net::divided(&others);
     let (listener, common) = (net.listen(1, 81), net.listen_everywhere(0, 80));

@@ -14,10 +14,8 @@ use ringway_device::Device;
 use ringway_device::impair::{Impair, Impairments};
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
-use ringway_shm::channel::{
-    Client, ControlAnswer, ControlResult, Envelope, Operation, ProcessTable, Request, Shape, SlotRef, SocketOption,
-};
-use ringway_shm::{ArenaConfig, Class, Duration, Flow, GroupSet, Instant};
+use ringway_shm::channel::{Client, ControlAnswer, ControlResult, Operation, ProcessTable, Shape, SlotRef, SocketOption};
+use ringway_shm::{Arena, ArenaConfig, Class, Duration, Flow, GroupSet, Instant};
 use ringway_stack::{Cidr, FastOpenConfig, MacAddress, Route, StackConfig};
 
 use crate::attach::Maker;
@@ -28,7 +26,7 @@ use crate::worker::{Worker, WorkerConfig};
 
 pub(super) const SERVER: [u8; 4] = [10, 0, 0, 1];
 const CLIENT: [u8; 4] = [10, 0, 0, 2];
-const ADDRESSES: [[u8; 4]; 2] = [SERVER, CLIENT];
+pub(super) const ADDRESSES: [[u8; 4]; 2] = [SERVER, CLIENT];
 pub(super) const SHAPE: Shape =
     Shape { slots: 256, rx_large: 512, rx_small: 512, tx_large: 512, tx_small: 512, tx_bulk: 128, rx_bulk: 4, rx_middle: 4 };
 const ARENA: ArenaConfig = ArenaConfig { large: 8_192, small: 8_192 };
@@ -44,10 +42,10 @@ pub(super) fn pattern(len: usize, seed: u64) -> Vec<u8> {
 }
 
 /// SplitMix64.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -61,7 +59,14 @@ struct CountingPorts {
     next: u16,
     owned: Arc<AtomicUsize>,
     guarded: Guarded,
+    chosen: Arc<Chosen>,
     division: Option<Recorder>,
+}
+
+/// Ports that were chosen for connections, and the most that may be.
+struct Chosen {
+    count: AtomicUsize,
+    most: AtomicUsize,
 }
 
 /// Ports that the host's firewall forbids: to serve, and to connect to.
@@ -132,10 +137,19 @@ impl Division for Recorder {
 
 impl Ports for CountingPorts {
     fn reserve(&mut self, _: IpAddr, port: u16) -> Result<u16, PortError> {
+        if self.chosen.count.load(Ordering::Relaxed) >= self.chosen.most.load(Ordering::Relaxed) {
+            return Err(PortError::InUse);
+        }
+        self.chosen.count.fetch_add(1, Ordering::Relaxed);
         self.next += 1;
         Ok(if port == 0 { self.next } else { port })
     }
-    fn release(&mut self, _: IpAddr, _: u16) {}
+    fn reserved_max(&self) -> Option<u64> {
+        Some(self.chosen.most.load(Ordering::Relaxed) as u64)
+    }
+    fn release(&mut self, _: IpAddr, _: u16) {
+        self.chosen.count.fetch_sub(1, Ordering::Relaxed);
+    }
     fn own(&mut self, _: Transport, _: IpAddr, _: u16) -> Result<(), PortError> {
         self.owned.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -176,6 +190,9 @@ pub(super) struct Net {
     pub(super) apps: Vec<App>,
     owned: Arc<AtomicUsize>,
     guarded: Guarded,
+    chosen: Arc<Chosen>,
+    /// Time leaps to the next timer when nothing happens; `false`: the kernel carries packets in its own time.
+    pub(super) leaps: bool,
 }
 
 impl Net {
@@ -200,25 +217,35 @@ impl Net {
     }
 
     fn with(options: MemoryOptions, others: Option<&Recorder>, harm: Option<Impairments>) -> Net {
+        Net::between(others, |arenas| {
+            let (first, second) = memory::pair(arenas[0], arenas[1], options);
+            let second: Box<dyn Device> = match harm {
+                None => Box::new(second),
+                Some(harm) => Box::new(Impair::new(Box::new(second), arenas[1], 7, harm, Impairments::default())),
+            };
+            [Box::new(first), second]
+        })
+    }
+
+    /// The same with other devices, made for the arenas of the two workers.
+    pub(super) fn between(others: Option<&Recorder>, devices: impl FnOnce([&Arena; 2]) -> [Box<dyn Device>; 2]) -> Net {
         let (owned, guarded) = (Arc::new(AtomicUsize::new(0)), Guarded::default());
+        let chosen = Arc::new(Chosen { count: AtomicUsize::new(0), most: AtomicUsize::new(10_000) });
         let now = Instant::from_millis(1_000);
         let make = |seed: u64| {
             let mut stack = StackConfig { seed, ..StackConfig::default() };
             stack.tcp.fast_open = FastOpenConfig::from_bits(3);
             let config = WorkerConfig { stack, arena: ARENA, shape: SHAPE, ..WorkerConfig::default() };
             let division = others.filter(|_| seed == 1).cloned();
-            let ports = CountingPorts { next: 40_000, owned: owned.clone(), guarded: guarded.clone(), division };
+            let (owned, guarded, chosen) = (owned.clone(), guarded.clone(), chosen.clone());
+            let ports = CountingPorts { next: 40_000, owned, guarded, chosen, division };
             Worker::new_at(now, config, Box::new(ports), Box::new(NoHost)).expect("a worker").0
         };
         let mut workers = [make(1), make(2)];
-        let wire = memory::pair(workers[0].arena(), workers[1].arena(), options);
-        add_interface(&mut workers[0], 0, Box::new(wire.0), now);
-        let second: Box<dyn Device> = match harm {
-            None => Box::new(wire.1),
-            Some(harm) => Box::new(Impair::new(Box::new(wire.1), workers[1].arena(), 7, harm, Impairments::default())),
-        };
+        let [first, second] = devices([workers[0].arena(), workers[1].arena()]);
+        add_interface(&mut workers[0], 0, first, now);
         add_interface(&mut workers[1], 1, second, now);
-        let mut net = Net { now, workers, apps: Vec::new(), owned, guarded };
+        let mut net = Net { now, workers, apps: Vec::new(), owned, guarded, chosen, leaps: true };
         net.attach(0, [1; 16]);
         net.attach(1, [2; 16]);
         net
@@ -226,9 +253,14 @@ impl Net {
 
     /// Attaches one more application group to a worker; returns its number.
     pub(super) fn attach(&mut self, worker: usize, token: [u8; 16]) -> usize {
+        self.attach_shaped(worker, token, SHAPE)
+    }
+
+    /// The same with a region of another shape.
+    pub(super) fn attach_shaped(&mut self, worker: usize, token: [u8; 16], shape: Shape) -> usize {
         let owner = RegionRequest { token, uid: 0, pid: std::process::id(), program: "test".into(), rights: Rights::Trusted };
         let target = &mut self.workers[worker];
-        let made = Maker::new(SHAPE).make(owner).expect("memory");
+        let made = Maker::new(shape).make(owner).expect("memory");
         let memory = target.attachments.attach(made, &mut target.core, &target.idle).expect("a region");
         let path = socket_path();
         let listener = ControlListener::bind(&path).expect("a path of our own");
@@ -238,9 +270,9 @@ impl Net {
             let control = listener.accept().expect("it connects");
             wait_readable(&control);
             assert!(matches!(control.receive(), Ok(ClientMessage::Hello { .. })));
-            let processes = ProcessTable::new(memory.memory.as_fd(), SHAPE).expect("the region is good");
+            let processes = ProcessTable::new(memory.memory.as_fd(), shape).expect("the region is good");
             let process = processes.claim(std::process::id(), None).expect("a number is free");
-            control.welcome(SHAPE, process, memory.memory.as_fd(), memory.doorbell.as_fd()).expect("it listens");
+            control.welcome(shape, process, memory.memory.as_fd(), memory.doorbell.as_fd()).expect("it listens");
             (attaching.join().expect("no panic").expect("attached"), control)
         });
         std::fs::remove_file(&path).expect("it is ours");
@@ -255,8 +287,13 @@ impl Net {
         self.workers[worker].follow_rules();
     }
 
+    /// Lets both workers choose so many ports for connections, those of now included.
+    pub(super) fn limit_chosen_ports(&mut self, most: usize) {
+        self.chosen.most.store(most, Ordering::Relaxed);
+    }
+
     /// Runs one iteration of both workers, then advances time a little.
-    fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         for worker in &mut self.workers {
             worker.turn(self.now);
         }
@@ -281,7 +318,7 @@ impl Net {
         let before = self.now;
         let worked = self.workers.iter_mut().fold(false, |worked, worker| worker.turn(before) | worked);
         let mut next = before + Duration::from_micros(20);
-        if !worked {
+        if !worked && self.leaps {
             let timer = self.workers.iter().filter_map(|worker| worker.next_timeout(before)).min();
             let until = timer.or(end).expect("something is still to happen");
             next = next.max(end.map_or(until, |end| until.min(end)));
@@ -452,106 +489,22 @@ impl Net {
 
     /// Writes `count` words to chunks of the group's region, in whatever state they are.
     pub(super) fn scribble_over_payload(&mut self, app: usize, seed: u64, count: usize) {
-        let mut random = Random(seed);
-        let memory = &self.apps[app].memory;
+        self.scribbler(app)(seed, count);
+    }
+
+    /// What does that; for another thread too.
+    pub(super) fn scribbler(&self, app: usize) -> impl Fn(u64, usize) + Send + use<> {
+        let memory = self.apps[app].memory.try_clone().expect("descriptors are left");
         let rooms = u64::from(SHAPE.rx_bulk) * (64 << 10) + u64::from(SHAPE.rx_middle) * (16 << 10);
         let (chunks, end) = (u64::from(SHAPE.tx_bulk) * (32 << 10) + rooms, memory.metadata().expect("a memory file").len());
-        for _ in 0..count {
-            // Bulk chunks are behind all lists, and receive chunks of bulk behind these.
-            let at = end - 8 - random.next() % (chunks - 8);
-            memory.write_all_at(&random.next().to_le_bytes(), at).expect("shared memory");
-        }
-    }
-
-    /// Sends false messages on a datagram socket; now and then another socket takes its slot.
-    pub(super) fn fire_lying_messages(&mut self, app: usize, seed: u64, count: usize) {
-        let mut random = Random(seed);
-        let socket_of_datagrams = |net: &mut Net, port: u16| {
-            let slot = net.open(app);
-            let operation = Operation::Datagram { local: socket([0, 0, 0, 0], port), dual_stack: false };
-            assert_eq!(net.control(app, slot, operation), ControlAnswer::Done);
-            slot
-        };
-        let mut slot = socket_of_datagrams(self, 1_000);
-        for number in 0..count {
-            let message = lying_message(&mut random);
-            // The stream's call is used because it does not check the envelope.
-            self.apps[app].client.send(slot, &[IoSlice::new(&message)]).ok();
-            let word = random.next();
-            if word & 3 == 0 {
-                self.step();
-            }
-            if word & 63 == 1 {
-                self.close(app, slot);
-                slot = socket_of_datagrams(self, 1_001 + number as u16);
+        move |seed, count| {
+            let mut random = Random(seed);
+            for _ in 0..count {
+                // Bulk chunks are behind all lists, and receive chunks of bulk behind these.
+                let at = end - 8 - random.next() % (chunks - 8);
+                memory.write_all_at(&random.next().to_le_bytes(), at).expect("shared memory");
             }
         }
-        self.step();
-    }
-
-    /// Fires requests of every kind about slots of every kind, in any order.
-    pub(super) fn fire_nonsense(&mut self, app: usize, seed: u64, count: usize) {
-        let mut random = Random(seed);
-        for _ in 0..count {
-            let word = random.next();
-            let index = (word >> 8) as u32 % SHAPE.slots;
-            let client = &self.apps[app].client;
-            let slot = SlotRef { index, generation: client.slot(index).generation().wrapping_add((word & 7 == 0).into()) };
-            let operation = nonsense(&mut random);
-            assert!(client.submit(Request { slot, sequence: word as u8, operation }));
-            if word & 15 == 1 {
-                client.send(slot, &[IoSlice::new(b"nonsense")]).ok();
-            }
-            if word & 31 == 2 {
-                self.step();
-            }
-        }
-        self.step();
-    }
-}
-
-/// An envelope and its payload, each true or false.
-fn lying_message(random: &mut Random) -> Vec<u8> {
-    let word = random.next();
-    let payload = vec![word as u8; (word >> 8) as usize % 4_000];
-    let peer = (word & 1 != 0).then(|| socket(ADDRESSES[1], 9));
-    let envelope = Envelope { len: payload.len(), peer, ..Envelope::default() };
-    let mut bytes = envelope.encode();
-    let lie = random.next();
-    match word % 4 {
-        // A length other than the payload's.
-        0 => bytes[..4].copy_from_slice(&(lie as u32 >> (lie >> 59)).to_le_bytes()),
-        // Invalid segment size, flags or addresses.
-        1 => bytes[4 + lie as usize % (bytes.len() - 4)] = (lie >> 32) as u8,
-        2 => bytes.iter_mut().for_each(|byte| *byte = random.next() as u8),
-        _ => {}
-    }
-    let mut message = [&bytes[..], &payload].concat();
-    if word & 16 != 0 {
-        message.truncate(lie as usize % (message.len() + 1));
-    }
-    message
-}
-
-fn nonsense(random: &mut Random) -> Operation {
-    let word = random.next();
-    let value = (word >> 16) as u32;
-    let ip = ADDRESSES[(word >> 8) as usize % 2];
-    match word % 15 {
-        0 => Operation::Listen { local: socket(ip, value as u16 | 1024), backlog: value, dual_stack: value & 1 != 0 },
-        1 => Operation::Listen { local: socket([0, 0, 0, 0], value as u16 % 100), backlog: value, dual_stack: value & 1 != 0 },
-        2 | 3 => Operation::Connect { remote: socket(ip, value as u16 % 100) },
-        4 => Operation::Transmit,
-        5 => Operation::Consumed,
-        6 => Operation::Shutdown,
-        7 => Operation::Close { linger_s: Some(value as u16 % 2) },
-        8 => Operation::Abort,
-        9 => Operation::SetOption { option: SocketOption::ReceiveBuffer, value },
-        10 => Operation::Info,
-        11 => Operation::Datagram { local: socket(ip, value as u16 % 100), dual_stack: value & 1 != 0 },
-        12 => Operation::ConnectDatagram { remote: socket(ip, value as u16 % 100) },
-        13 => Operation::Forked { process: value % 300, pid: value },
-        _ => Operation::Reclaim,
     }
 }
 

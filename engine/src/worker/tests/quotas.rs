@@ -1,12 +1,14 @@
 //! A user or group at its limit is refused, and that is counted.
 
-use ringway_shm::channel::SlotRef;
+use std::sync::Arc;
+
+use ringway_shm::channel::{Shape, SlotRef};
 use ringway_shm::stats::{Holder, QuotaRecord};
 
-use super::harness::SHAPE;
+use super::harness::{SERVER, SHAPE};
 use super::*;
 use crate::attach::Maker;
-use crate::claim::Rights;
+use crate::claim::{Claim, Purpose, Rights};
 use crate::command::RegionRequest;
 use crate::quota::{GroupQuotas, Quota};
 
@@ -132,6 +134,80 @@ fn a_user_that_has_all_its_ports_shares_those_that_it_has() {
     assert_eq!(net.control(1, third, Operation::Connect { remote }), ControlAnswer::Done);
 }
 
+/// What the service may choose, not one user: the second connection is lent the port of the first, the third finds none.
+#[test]
+fn a_service_without_a_port_left_lends_those_that_it_has_until_one_comes_back() {
+    let mut net = Net::new();
+    let listeners = [80, 81].map(|port| net.listen(0, port));
+    net.limit_chosen_ports(1);
+    let first = net.connect(1, 80);
+    let first_accepted = net.accept(0, listeners[0]);
+    assert_eq!(net.hits(1, Quota::Ports, 0), 0, "there was one");
+    let second = net.connect(1, 81);
+    let second_accepted = net.accept(0, listeners[1]);
+    let port = |net: &Net, slot: SlotRef| net.apps[1].client.slot(slot.index).local().port();
+    assert_eq!(port(&net, first), port(&net, second), "lent: the peers differ");
+    assert_eq!((net.hits(1, Quota::Ports, 0), net.workers[1].core.metrics.value(Work::PortsLent)), (1, 1));
+    let third = net.open(1);
+    let remote = socket(SERVER, 81);
+    assert_eq!(net.control(1, third, Operation::Connect { remote }), ControlAnswer::Failed(Failure::NotAvailable));
+    assert_eq!(net.hits(1, Quota::Ports, 0), 2);
+    assert_eq!(net.hits(1, Quota::PortsOfUser, 0), 0, "the user may have more");
+    let bytes = pattern(10_000, 3);
+    let (at_server, at_client) = net.exchange((0, first_accepted), (1, first), &bytes[..5_000], &bytes);
+    assert!(at_server == bytes && at_client == bytes[..5_000], "the others go on");
+    for (client, server) in [(first, first_accepted), (second, second_accepted)] {
+        net.close(0, server);
+        net.close(1, client);
+    }
+    net.run_for_ms(200_000);
+    assert_eq!(net.control(1, third, Operation::Connect { remote }), ControlAnswer::Done, "it has come back");
+    assert_eq!((net.hits(1, Quota::Ports, 0), net.workers[1].core.metrics.value(Work::PortsLent)), (2, 1));
+}
+
+/// Four receive chunks and a small one, and a program that reads none of five connections. What finds no chunk waits in the stack, and comes
+/// when another socket was read.
+#[test]
+fn a_group_without_a_chunk_leaves_data_in_the_stack_and_is_counted() {
+    let mut net = Net::new();
+    let app = net.attach_shaped(0, [9; 16], Shape { rx_large: 4, rx_small: 1, rx_bulk: 0, rx_middle: 0, ..SHAPE });
+    let listener = net.listen(app, 80);
+    let bytes = pattern(1_000, 5);
+    let open = |net: &mut Net| {
+        let sender = net.connect(1, 80);
+        let reader = net.accept(app, listener);
+        net.send(1, sender, &bytes);
+        net.run_for_ms(20);
+        reader
+    };
+    let held: Vec<_> = (0..4).map(|_| open(&mut net)).collect();
+    let has_all = |slot: &SlotRef| net.apps[app].client.slot(slot.index).unread() as usize == bytes.len();
+    assert!(held.iter().all(has_all), "a chunk for each of them");
+    assert_eq!(net.group_hits(app, Quota::MemoryOfGroup), 0);
+    let starved = open(&mut net);
+    assert_eq!(net.group_hits(app, Quota::MemoryOfGroup), 1);
+    assert_eq!(net.told(app, Quota::MemoryOfGroup).hits, 1);
+    assert_eq!(net.apps[app].client.slot(starved.index).unread(), 256, "the small chunk; the other bytes are in the stack");
+    let others = net.listen(0, 81);
+    let sender = net.connect(1, 81);
+    let reader = net.accept(0, others);
+    net.send(1, sender, &bytes);
+    let arrived = |net: &mut Net, app, slot| {
+        let mut read = Vec::new();
+        net.run_until(|net| {
+            net.receive_into(app, slot, &mut read);
+            read.len() >= bytes.len()
+        });
+        assert!(read == bytes);
+    };
+    arrived(&mut net, 0, reader);
+    assert_eq!(net.group_hits(0, Quota::MemoryOfGroup), 0, "another group");
+    arrived(&mut net, app, held[0]);
+    arrived(&mut net, app, starved);
+    held[1..].iter().for_each(|&slot| arrived(&mut net, app, slot));
+    assert_eq!(net.group_hits(app, Quota::MemoryOfGroup), 1, "once");
+}
+
 #[test]
 fn a_socket_holds_no_more_chunks_than_it_may() {
     let mut net = Net::new();
@@ -165,6 +241,27 @@ fn a_fork_beyond_the_quota_finds_no_number_and_is_counted() {
     assert_eq!(net.told(app, Quota::ProcessesOfGroup), QuotaRecord { used: Some(2), limit: Some(2), hits: 1 });
     net.workers[0].write_metrics();
     assert_eq!(net.group_hits(app, Quota::ProcessesOfGroup), 1, "once");
+}
+
+/// A port that a program has shown is a kernel socket that the service keeps, and that counts, until the slot is closed.
+#[test]
+fn a_port_that_was_shown_and_is_never_used_is_let_go_with_its_slot() {
+    let mut net = Net::new();
+    let kept = Arc::new(());
+    let show = |net: &mut Net| {
+        let (slot, region) = (net.open(0), net.apps[0].region);
+        let claim = Claim { purpose: Purpose::Listen, local: socket(SERVER, 80), dual_stack: false, kept: kept.clone() };
+        assert!(net.workers[0].attachments.claim(region, slot, claim));
+        slot
+    };
+    let closed = show(&mut net);
+    assert_eq!(Arc::strong_count(&kept), 2);
+    net.close(0, closed);
+    assert_eq!(Arc::strong_count(&kept), 1, "closed");
+    show(&mut net);
+    let process = net.apps[0].client.process();
+    net.process_gone(0, process);
+    assert_eq!(Arc::strong_count(&kept), 1, "its process is dead");
 }
 
 #[test]

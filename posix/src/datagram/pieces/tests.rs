@@ -79,7 +79,7 @@ fn pieces_leave_with_the_last_one_in_both_families() {
 }
 
 #[test]
-fn the_first_piece_says_to_whom() {
+fn the_first_piece_names_the_destination() {
     let program = program(&[]);
     program.send(Some(V4), b"a", MORE);
     assert_eq!(program.send(Some("127.0.0.1:9"), b"b", LAST), Some(Ok(1)), "also when the address is the kernel's");

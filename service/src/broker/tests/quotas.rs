@@ -1,18 +1,54 @@
 //! The broker refuses what goes beyond a limit, and counts it.
 
 use std::io::BufRead;
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use ringway_shm::stats::StatsReader;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use ringway::Quota;
+use ringway_shm::channel::SlotRef;
+use ringway_shm::channel::attach::Purpose;
+use ringway_shm::stats::{Holder, QuotaRecord, StatsReader};
+use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with};
+use rustix::process::{Resource, Rlimit, getrlimit, getuid, setrlimit};
+use rustix::thread::set_thread_res_uid;
 
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Waits until tools are told that a quota of `holder` is as `is_it` says, and returns what they are told.
+fn wait_told(house: &House, holder: &Holder, quota: Quota, is_it: impl Fn(QuotaRecord) -> bool) -> QuotaRecord {
+    let stats = StatsReader::open(&house.path.with_extension("stats")).expect("the worker has written it");
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let told = stats.holders().into_iter().find(|told| told.holder == *holder).and_then(|told| told.quotas[quota as usize]);
+        match told {
+            Some(told) if is_it(told) => return told,
+            _ => assert!(Instant::now() < end, "{quota:?} of {holder:?} is {told:?}"),
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn this_user() -> Holder {
+    Holder::User(getuid().as_raw())
+}
+
+/// Attaches. A child that another test makes may hold a closed connection for a moment, between its fork and its exec.
+fn attach_in_time(house: &House) -> Client {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match Client::attach(&house.path, TOKEN, 0) {
+            Ok(client) => return client,
+            Err(error) => assert!(Instant::now() < end, "there is room again: {error:?}"),
+        }
+        std::thread::yield_now();
+    }
+}
+
 /// Waits until a counter of the worker beside a broker's socket is at least `least`, and returns it.
-pub(super) fn wait_counted(socket: &Path, name: &str, least: u64) -> u64 {
+fn wait_counted(socket: &Path, name: &str, least: u64) -> u64 {
     let stats = StatsReader::open(&socket.with_extension("stats")).expect("the worker has written it");
     let end = Instant::now() + PATIENCE;
     loop {
@@ -27,10 +63,10 @@ pub(super) fn wait_counted(socket: &Path, name: &str, least: u64) -> u64 {
 }
 
 fn knock(path: &Path) -> OwnedFd {
-    let stranger = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
-    let stranger = stranger.expect("descriptors are left");
-    connect(&stranger, &SocketAddrUnix::new(path).expect("short enough")).expect("it is queued");
-    stranger
+    let silent = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+    let silent = silent.expect("descriptors are left");
+    connect(&silent, &SocketAddrUnix::new(path).expect("short enough")).expect("it is queued");
+    silent
 }
 
 #[test]
@@ -112,4 +148,121 @@ fn house_without_descriptors() {
     std::io::stdin().read_line(&mut line).expect("the parent writes");
     setrlimit(Resource::Nofile, before).expect("the hard limit is as it was");
     std::io::stdin().read_line(&mut line).expect("the parent closes it");
+}
+
+#[test]
+fn a_silent_connection_beyond_those_of_its_user_is_refused_and_others_are_heard() {
+    let house = House::new("silent", Admission::Private(TOKEN));
+    let attached = Client::attach(&house.path, TOKEN, 0).expect("nothing is used up");
+    let silent: Vec<OwnedFd> = (0..LIMITS.silent_per_user).map(|_| knock(&house.path)).collect();
+    let (_, len) = recv(knock(&house.path), &mut [0; 512], RecvFlags::empty()).expect("answered");
+    assert!(len > 0, "refused with text");
+    assert_eq!(wait_told(&house, &this_user(), Quota::SilentOfUser, |told| told.hits > 0).hits, 1);
+    attached.settle().expect("a process that has said hello is heard");
+    if getuid().is_root() {
+        // The user of a connection is that of the thread that makes it.
+        let another = std::thread::scope(|scope| {
+            let attach = || {
+                let other = rustix::process::Uid::from_raw(65_534);
+                set_thread_res_uid(other, other, other).expect("root may");
+                Client::attach(&house.path, [8; 16], 0).map(|_| ())
+            };
+            scope.spawn(attach).join().expect("no panic")
+        });
+        assert_eq!(
+            another.unwrap_err().to_string(),
+            "the service refused: this service is private to one program",
+            "another user is heard"
+        );
+    }
+    assert_eq!(wait_counted(&house.path, "RingwayQuotaUserSilentHits", 1), 1, "the other user's is none");
+    drop(silent);
+    attach_in_time(&house);
+}
+
+#[test]
+fn a_connection_beyond_all_that_there_may_be_is_refused_and_counted() {
+    let most = Most { attach: AttachLimits { connections: 3, ..LIMITS }, ..MOST };
+    let house = House::limited("connections", Admission::Private(TOKEN), most);
+    let attached = Client::attach(&house.path, TOKEN, 0).expect("nothing is used up");
+    let silent = [knock(&house.path), knock(&house.path)];
+    match Client::attach(&house.path, TOKEN, 0).map(|_| ()) {
+        Err(AttachError::Refused(text)) => assert!(text.contains("limits.attach_connections"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+    let told = wait_told(&house, &Holder::Service, Quota::Connections, |told| told.hits > 0);
+    assert_eq!(told, QuotaRecord { used: Some(3), limit: Some(3), hits: 1 });
+    attached.settle().expect("those that are attached are heard");
+    drop(silent);
+    attach_in_time(&house);
+}
+
+fn show_listener(client: &Client) -> Result<(SlotRef, TcpListener), AttachError> {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("ports are left");
+    let slot = client.open_slot().expect("a slot is free");
+    client.show(slot, Purpose::Listen, listener.as_raw_fd()).map(|()| (slot, listener))
+}
+
+/// Shows one socket more than `kept` allows; `quota` of `holder` is what refuses it.
+fn show_too_many(name: &str, kept: KeptLimits, holder: &Holder, quota: Quota) {
+    let house = House::limited(name, Admission::Private(TOKEN), Most { kept, ..MOST });
+    let client = Client::attach(&house.path, TOKEN, 0).expect("nothing is used up");
+    let (first, _listener) = show_listener(&client).expect("there may be two");
+    let _second = show_listener(&client).expect("there may be two");
+    assert_eq!(wait_told(&house, holder, quota, |told| told.used == Some(2)).hits, 0);
+    match show_listener(&client).map(|_| ()) {
+        Err(AttachError::Refused(text)) => assert!(text.contains(&format!("(limits.{})", quota.info().key)), "{text}"),
+        other => panic!("{other:?}"),
+    }
+    let told = wait_told(&house, holder, quota, |told| told.hits > 0);
+    assert_eq!(told, QuotaRecord { used: Some(2), limit: Some(2), hits: 1 });
+    assert!(client.release(first.index) && client.close(first, None));
+    wait_told(&house, holder, quota, |told| told.used == Some(1));
+    let _third = show_listener(&client).expect("one has been given back");
+    assert_eq!(wait_told(&house, holder, quota, |told| told.used == Some(2)).hits, 1, "once");
+    assert_eq!(wait_counted(&house.path, "RingwayQuotaHits", 1), 1, "of this quota alone");
+}
+
+#[test]
+fn a_socket_shown_beyond_those_of_its_user_is_refused_and_counted() {
+    show_too_many("shown-user", KeptLimits { per_user: 2, all: 16 }, &this_user(), Quota::ShownSocketsOfUser);
+}
+
+#[test]
+fn a_socket_shown_beyond_all_that_there_may_be_is_refused_and_counted() {
+    show_too_many("shown-all", KeptLimits { per_user: 16, all: 2 }, &Holder::Service, Quota::ShownSockets);
+}
+
+/// One process takes five contexts, all that there may be. Another one gets the two that every process has, and no third.
+fn take_too_many_contexts(name: &str, wake_fds: WakeFdLimits, holder: &Holder, quota: Quota) {
+    let house = House::limited(name, Admission::Private(TOKEN), Most { wake_fds, ..MOST });
+    let (mut taker, number) = house.child_with_contexts(TOKEN, 5);
+    assert_eq!(number, "0", "there may be five");
+    assert_eq!(wait_told(&house, holder, quota, |told| told.used == Some(5)).hits, 0);
+    let (mut second, refused) = house.child_with_contexts(TOKEN, 3);
+    assert!(refused.starts_with("2 contexts,") && refused.contains(&format!("(limits.{})", quota.info().key)), "{refused}");
+    let told = wait_told(&house, holder, quota, |told| told.hits > 0);
+    assert_eq!(told, QuotaRecord { used: Some(7), limit: Some(5), hits: 1 });
+    taker.kill().expect("ours");
+    taker.wait().expect("ours");
+    wait_told(&house, holder, quota, |told| told.used == Some(2));
+    let (mut third, number) = house.child_with_contexts(TOKEN, 3);
+    assert!(number.parse::<u32>().is_ok(), "three have been given back: {number}");
+    assert_eq!(wait_told(&house, holder, quota, |told| told.used == Some(5)).hits, 1, "once");
+    assert_eq!(wait_counted(&house.path, "RingwayQuotaHits", 1), 1, "of this quota alone");
+    for child in [&mut second, &mut third] {
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+    }
+}
+
+#[test]
+fn a_wait_context_beyond_those_of_its_user_is_refused_and_counted() {
+    let limits = WakeFdLimits { per_user: 5, all: 64 };
+    take_too_many_contexts("contexts-user", limits, &this_user(), Quota::WaitContextsOfUser);
+}
+
+#[test]
+fn a_wait_context_beyond_all_that_there_may_be_is_refused_and_counted() {
+    take_too_many_contexts("contexts-all", WakeFdLimits { per_user: 64, all: 5 }, &Holder::Service, Quota::WaitContexts);
 }

@@ -17,7 +17,7 @@ fn tell(loads: &mut Loads, from: u64, to: u64, busy: &[Option<f64>]) {
 
 /// Two that are as busy as each other, or have time, give nothing.
 #[test]
-fn who_would_gain_little_gives_nothing() {
+fn a_worker_that_would_gain_little_gives_nothing() {
     for busy in [[Some(1.0), Some(0.7)], [Some(0.5), None], [None, None]] {
         let mut loads = Loads::new(2, 60);
         tell(&mut loads, 0, 5_000, &busy);

@@ -44,7 +44,7 @@ fn a_port_of_one_worker_is_its_own() {
 
 /// All flows are divided from the first listener to the end of the last connection.
 #[test]
-fn a_shared_port_is_everybodys_until_the_last_has_gone() {
+fn a_shared_port_is_every_workers_until_the_last_has_gone() {
     let (first, second, log) = two();
     assert_eq!(second.own(Transport::Tcp, IP, 80, true), Ok(()));
     assert_eq!(first.own(Transport::Tcp, IP, 80, true), Ok(()));

@@ -114,7 +114,7 @@ fn a_service_that_lies_is_refused() {
 }
 
 #[test]
-fn a_service_that_dies_leaves_nobody_waiting() {
+fn a_service_that_dies_leaves_no_process_waiting() {
     let pair = pair();
     let Pair { service, application } = pair;
     thread::scope(|scope| {
@@ -126,6 +126,23 @@ fn a_service_that_dies_leaves_nobody_waiting() {
         let error = greeting.join().expect("it came back");
         assert!(matches!(error, Some(AttachError::ServiceGone | AttachError::System(_))));
     });
+}
+
+/// A service that is full answers before it reads: on either side of the hello the program learns why.
+#[test]
+fn a_refusal_is_told_although_the_service_has_read_nothing() {
+    let refused = |answer: Option<AttachError>| {
+        assert!(matches!(&answer, Some(AttachError::Refused(said)) if said == "full"), "{answer:?}")
+    };
+    let Pair { service, application } = pair();
+    service.refuse("full").expect("there is room");
+    drop(service);
+    refused(greet(application, [0; 16], None, 0).err());
+    let Pair { service, application } = pair();
+    sys::send_message(application.as_fd(), &Message::new(KIND_HELLO, &[]).0, &[]).expect("there is room");
+    service.refuse("full").expect("there is room");
+    drop(service);
+    refused(receive_answer(application.as_fd()).err());
 }
 
 #[test]

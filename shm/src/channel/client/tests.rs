@@ -16,7 +16,7 @@ fn a_lock_is_one_holders_and_is_free_afterwards() {
 }
 
 #[test]
-fn a_waiter_gives_up_when_nobody_is_left_to_free_the_lock() {
+fn a_waiter_gives_up_when_no_process_is_left_to_free_the_lock() {
     let word = AtomicU32::new(owner_word(200, 5));
     assert_eq!(acquire(&word, owner_word(1, 1), || false).err(), Some(LockError::ServiceGone));
     assert_eq!(owner_process(word.load(Ordering::Relaxed)), Some(200));

@@ -154,7 +154,7 @@ impl Drop for StopAtEnd<'_> {
 }
 
 #[test]
-fn scribbling_between_calls_harms_nobody_else() {
+fn scribbling_between_calls_harms_no_other_group() {
     for seed in 1..=200u64 {
         let (mut worker, fd) = Attachment::create(SHAPE).expect("memory files work here");
         let (region, layout) = region_of(&fd);
@@ -172,7 +172,7 @@ fn scribbling_between_calls_harms_nobody_else() {
 }
 
 #[test]
-fn scribbling_during_calls_harms_nobody_else() {
+fn scribbling_during_calls_harms_no_other_group() {
     for seed in 1..=4u64 {
         let (mut worker, fd) = Attachment::create(SHAPE).expect("memory files work here");
         let (region, layout) = region_of(&fd);

@@ -62,7 +62,7 @@ fn arp_from(mac: MacAddress, operation: wire_arp::Operation, sender_ip: [u8; 4],
 
 /// RFC 4862 §5.4: within a second one solicitation from the unspecified address, and a second later the address is ours.
 #[test]
-fn an_ipv6_address_that_nobody_has() {
+fn an_ipv6_address_without_a_holder() {
     let mut rig = rig(NEW6.into());
     assert!(!rig.ip.owns(NEW6.into()), "not used yet");
     let sent = run(&mut rig, ms(60_000));
@@ -84,7 +84,7 @@ fn an_ipv6_address_that_nobody_has() {
 /// RFC 4862 §5.4.3, §5.4.4, RFC 7527: an advertisement or another host's probe means that the address is taken; our own
 /// probe looped back, or a solicitation from a host with an address, does not.
 #[test]
-fn an_ipv6_address_that_somebody_has() {
+fn an_ipv6_address_that_another_host_has() {
     let group = ipv6::solicited_node(NEW6);
     let question = |nonce| Message::NeighborSolicitation { target: NEW6, source_link: None, nonce };
     let answer = Message::NeighborAdvertisement {
@@ -121,7 +121,7 @@ fn an_ipv6_address_that_somebody_has() {
 /// RFC 5227 §2.1.1, §2.3: three probes from 0.0.0.0, a second or two apart; two seconds later the address is ours and
 /// announced twice.
 #[test]
-fn an_ipv4_address_that_nobody_has() {
+fn an_ipv4_address_without_a_holder() {
     let mut rig = rig(NEW4.into());
     let sent = run(&mut rig, ms(60_000));
     let packets: Vec<(u64, Packet)> =
@@ -138,7 +138,7 @@ fn an_ipv4_address_that_nobody_has() {
 
 /// RFC 5227 §2.1.1: any packet from the address, or a probe for it, means that it is taken.
 #[test]
-fn an_ipv4_address_that_somebody_has() {
+fn an_ipv4_address_that_another_host_has() {
     use wire_arp::Operation::{Reply, Request};
     let cases = [
         (arp_from(PEER_MAC, Reply, NEW4, [0; 4]), true),

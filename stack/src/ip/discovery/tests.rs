@@ -114,7 +114,7 @@ fn resolution() {
 
 /// §7.2.2, §7.2.5: three solicitations, then the flow gets "host unreachable". Unsolicited answers create no entry.
 #[test]
-fn nobody_answers() {
+fn a_silent_neighbor() {
     let mut rig = rig();
     rig.receive(ms(0), &said(&advertisement(PEER6, Some(PEER_MAC), true, true), PEER6, OWN6));
     assert!(!rig.ip.neighbors.knows((0, PEER6.into())));

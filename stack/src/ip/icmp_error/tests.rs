@@ -31,7 +31,7 @@ fn no_errors_about_errors() {
 
 /// No errors about packets without a source or to others, nor about later fragments.
 #[test]
-fn who_is_told() {
+fn packets_that_no_error_answers() {
     let nobody = |header: &mut ipv6::Header| header.source = Ipv6Addr::UNSPECIFIED;
     assert_eq!(send(&from_peer6(17, &[0; 8], nobody), ErrorCause::Port), 0);
     let to_others = |header: &mut ipv6::Header| header.destination = PEER6;

@@ -112,7 +112,7 @@ fn what_a_router_tells() {
 
 /// §6.1.2: not from off-link senders, not through a router, not without autoconfiguration.
 #[test]
-fn who_is_not_believed() {
+fn advertisements_that_are_not_believed() {
     let told = advertisement(1_800, &[]);
     let mut rig = rig();
     let elsewhere: Ipv6Addr = "2001:db8::1".parse().expect("an address");

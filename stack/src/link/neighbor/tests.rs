@@ -129,7 +129,7 @@ fn doubts() {
 
 /// ARP updates known neighbors and adds new ones only when the packet was for us; the kernel's entries stay.
 #[test]
-fn whom_to_believe() {
+fn which_arp_packets_to_believe() {
     let mut table = table(8);
     table.heard(secs(0), key(2), A, false);
     assert!(table.entries.is_empty());

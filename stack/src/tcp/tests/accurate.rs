@@ -220,7 +220,7 @@ fn receiver_counts() {
 
 /// The option goes only to peers that have sent it; and it can be switched off.
 #[test]
-fn options_only_to_who_sends_them() {
+fn options_only_to_a_peer_that_sends_them() {
     let mut rig = accepted(seg(ACK, 1, 1).ace(0b010));
     rig.receive(seg(ACK, 1, 1).ace(5).data(100).ecn(CE));
     let sent = rig.sent();

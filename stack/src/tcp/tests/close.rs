@@ -30,12 +30,12 @@ fn sockets(rig: &Rig, state: State) -> usize {
 }
 
 in_both_families! {
-    text_for_nobody
+    text_without_a_reader
     text_for_a_reader
 }
 
 /// RFC 1122 §4.2.2.13: both directions are shut, so arriving data has no reader: RST, and the application gets the error.
-fn text_for_nobody(family: Family) {
+fn text_without_a_reader(family: Family) {
     for acknowledged in [false, true] {
         let mut rig = Rig::accepted_over(family, Rig::config(), TcpOptions::default());
         let now = rig.now;

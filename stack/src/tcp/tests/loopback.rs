@@ -104,7 +104,7 @@ fn a_transfer() {
 
 /// A port without a listener: refused when the address is ours alone, left to the kernel when the kernel has it too.
 #[test]
-fn ports_that_nobody_serves() {
+fn ports_without_a_listener() {
     for ip in addresses() {
         let remote = SocketAddress { ip, port: 81 };
         let now = Instant::from_millis(1_000);

@@ -29,7 +29,7 @@ fn all_but(group: FlowGroup) -> GroupSet {
 /// A SYN that was steered here before its group left: the flow is recorded before the SYN-ACK is written, so that it can be
 /// kept here first. Its last ACK and its data are not recorded.
 #[test]
-fn who_comes_late_is_told_before_the_syn_ack() {
+fn a_late_connection_is_told_before_the_syn_ack() {
     let mut rig = Rig::with(Rig::config());
     rig.listen(TcpOptions::default(), 16);
     rig.stack.watch_groups(GroupSet::ALL);
@@ -45,7 +45,7 @@ fn who_comes_late_is_told_before_the_syn_ack() {
 
 /// No flow is recorded when no group migrates, or another one.
 #[test]
-fn who_comes_to_a_group_that_stays_is_not_told() {
+fn a_connection_to_a_group_that_stays_is_not_told() {
     let mut rig = Rig::with(Rig::config());
     rig.listen(TcpOptions::default(), 16);
     rig.receive(seg(SYN, 0, 0).mss(1_460));

@@ -35,6 +35,34 @@ fn zero_window() {
     assert_eq!(rig.brief(), vec![(ACK | PSH, 11, 1, 500)]);
 }
 
+/// A peer may keep its window shut for ever as long as it answers. One that answers no probe is given up after as many as
+/// there are retransmissions, with keepalive too, whose own probes wait until all is sent.
+#[test]
+fn probes_without_an_answer_end_a_connection() {
+    for (answers, keepalive) in [(true, false), (true, true), (false, false), (false, true)] {
+        let options = TcpOptions { keepalive, keepalive_idle: Duration::from_secs(10), ..TcpOptions::default() };
+        let mut rig = Rig::accepted(Rig::config(), options);
+        rig.receive(seg(ACK, 1, 1).window(0));
+        rig.send(1, 500);
+        rig.sent();
+        let mut probes = 0;
+        while probes < 100
+            && let Some(at) = rig.stack.poll_timeout()
+        {
+            rig.now = rig.now.max(at);
+            rig.stack.handle_timeout(rig.now);
+            if !rig.sent().is_empty() {
+                probes += 1;
+                if answers {
+                    rig.receive(seg(ACK, 1, 1).window(0));
+                }
+            }
+        }
+        let timed_out = Event::Failed { socket: rig.id, user_token: NAME, error: SocketError::TimedOut };
+        assert_eq!((probes, rig.events().contains(&timed_out)), if answers { (100, false) } else { (15, true) }, "{keepalive}");
+    }
+}
+
 /// A window of a few bytes is not filled at once (silly window), but not for ever either.
 /// RFC 9293 MUST-38.
 #[test]
@@ -306,7 +334,7 @@ fn a_large_message_is_acknowledged_at_once() {
 
 /// A server with few requests woke up once more for each of them, a millisecond later, without work.
 #[test]
-fn nobody_wakes_for_an_ack_that_an_answer_has_carried() {
+fn no_timer_wakes_for_an_ack_that_an_answer_has_carried() {
     let mut rig = conversation();
     rig.receive(seg(ACK | PSH, 1, 61).data(10));
     rig.send(61, 1);

@@ -83,7 +83,7 @@ fn soft_and_hard_errors() {
 
 /// A message about another host's datagram changes nothing.
 #[test]
-fn strangers_errors() {
+fn errors_about_datagrams_of_other_hosts() {
     let mut rig = Rig::new();
     let id = rig.bind(any(53), UdpOptions::default());
     rig.stack.udp_connect(id, Some(at(REMOTE, 7))).expect("a route");

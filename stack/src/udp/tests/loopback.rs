@@ -86,7 +86,7 @@ fn datagrams_arrive() {
 
 /// A closed port: a connected sender is told of it. Where the kernel has the address too, it is the kernel's matter.
 #[test]
-fn nobody_there() {
+fn a_closed_port() {
     for ip in addresses() {
         let (mut owned, _) = stack(Role::Owned);
         let now = Instant::from_millis(1_000);

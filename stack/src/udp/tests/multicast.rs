@@ -94,7 +94,7 @@ fn sending_to_a_group() {
 
 /// Broadcast needs SO_BROADCAST, and goes to the broadcast link address without address resolution.
 #[test]
-fn sending_to_everybody() {
+fn sending_to_all_hosts() {
     for destination in [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255)] {
         let mut rig = Rig::on(Link { medium: Medium::Ethernet, ..PLAIN });
         rig.packets();

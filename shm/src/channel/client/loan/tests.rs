@@ -36,7 +36,7 @@ fn a_chunk_that_was_read_in_part_is_lent_from_there_on() {
 }
 
 #[test]
-fn who_keeps_all_chunks_starves_and_who_gives_back_goes_on() {
+fn a_program_that_keeps_all_chunks_starves_until_it_gives_some_back() {
     let mut bench = Bench::new(SHAPE);
     let slot = bench.connected(10_000);
     let everything = SHAPE.rx_large as usize * 2048 + SHAPE.rx_small as usize * 256;

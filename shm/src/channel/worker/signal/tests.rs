@@ -44,7 +44,7 @@ fn a_distant_context_is_told_and_rung_as_a_near_one() {
 
 /// A waiter that has not taken an event before it sleeps is woken by the next one all the same.
 #[test]
-fn an_event_that_nobody_took_keeps_no_sleeper_asleep() {
+fn an_event_that_was_not_taken_keeps_no_sleeper_asleep() {
     let mut bench = Bench::new(SHAPE);
     let slot = bench.connected(100);
     let (near, _near_wake_fd) = bench.context();
@@ -61,7 +61,7 @@ fn an_event_that_nobody_took_keeps_no_sleeper_asleep() {
 }
 
 #[test]
-fn the_next_use_of_a_slot_is_watched_by_nobody() {
+fn the_next_use_of_a_slot_is_watched_by_no_context() {
     let mut bench = Bench::new(SHAPE);
     let slot = bench.connected(100);
     let (context, _wake_fd) = distant(&mut bench);
