@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, sendto, socket_with};
@@ -12,6 +13,9 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use super::Trouble;
 
 const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+/// Datagrams of one list.
+const ANSWERS_MAX: usize = 256;
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
@@ -31,6 +35,10 @@ const IFLA_STATS64: u16 = 23;
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
 const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
+const IFLA_XDP: u16 = 43;
+const IFLA_XDP_PROG_ID: u16 = 4;
+/// NLA_F_NESTED
+const NESTED: u16 = 1 << 15;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
@@ -66,6 +74,18 @@ fn link(index: u32) -> io::Result<Vec<u8>> {
     body[4..8].copy_from_slice(&index.to_ne_bytes());
     let answer = ask(RTM_GETLINK, REQUEST, &body)?;
     if kind(&answer) == RTM_NEWLINK { Ok(answer) } else { Err(error_of(&answer)) }
+}
+
+/// The number of the XDP program of the interface with this number.
+pub(crate) fn xdp_program(index: u32) -> io::Result<Option<u32>> {
+    Ok(xdp_program_of(link(index)?.get(HEADER_BYTES + LINK_BYTES..).unwrap_or_default()))
+}
+
+/// Among a link's attributes.
+fn xdp_program_of(bytes: &[u8]) -> Option<u32> {
+    let inside = |outer, wanted: u16| attributes(outer).find(|(kind, _)| *kind & !NESTED == wanted).map(|(_, inner)| inner);
+    let number = inside(inside(bytes, IFLA_XDP)?, IFLA_XDP_PROG_ID)?;
+    number.try_into().ok().map(u32::from_ne_bytes).filter(|number| *number != 0)
 }
 
 /// See [`super::health`].
@@ -104,6 +124,42 @@ pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, payload: &[u8]) {
 
 /// Sends a request and takes the first message of the answer.
 pub(crate) fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+    let mut answer = receive(&request(kind, flags, body)?)?;
+    let said = answer.get(..4).map_or(0, |word| u32_of(word) as usize);
+    answer.truncate(said);
+    Ok(answer)
+}
+
+/// Sends a request for a list and takes its messages, those of a list that ends.
+pub(crate) fn ask_all(kind_asked: u16, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    let socket = request(kind_asked, REQUEST | DUMP, body)?;
+    let mut messages = Vec::new();
+    for _ in 0..ANSWERS_MAX {
+        let answer = receive(&socket)?;
+        let mut rest = &answer[..];
+        while let Some(said) = rest.get(..HEADER_BYTES).map(|header| u32_of(&header[..4]) as usize) {
+            let Some(message) = rest.get(..said).filter(|message| message.len() >= HEADER_BYTES) else {
+                return Err(io::Error::other("the kernel's answer makes no sense"));
+            };
+            match (kind(message), errno(message)) {
+                (NLMSG_DONE, _) | (_, Some(0)) => return Ok(messages),
+                (_, Some(code)) => return Err(io::Error::from_raw_os_error(code)),
+                _ => messages.push(message.to_vec()),
+            }
+            rest = rest.get(said.next_multiple_of(4)..).unwrap_or_default();
+        }
+    }
+    Err(io::Error::other("the kernel's answer does not end"))
+}
+
+fn receive(socket: &OwnedFd) -> io::Result<Vec<u8>> {
+    let mut answer = vec![0; ANSWER_BYTES];
+    let (len, _) = recv(socket, answer.as_mut_slice(), RecvFlags::empty())?;
+    answer.truncate(len);
+    Ok(answer)
+}
+
+fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     bind(&socket, &SocketAddrNetlink::new(0, 0))?;
     let mut request = ((HEADER_BYTES + body.len()) as u32).to_ne_bytes().to_vec();
@@ -113,11 +169,7 @@ pub(crate) fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
     request.extend([0; 8]);
     request.extend(body);
     sendto(&socket, &request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-    let mut answer = vec![0; ANSWER_BYTES];
-    let (len, _) = recv(&socket, answer.as_mut_slice(), RecvFlags::empty())?;
-    let said = answer.get(..4).map_or(0, |word| u32_of(word) as usize);
-    answer.truncate(len.min(said));
-    Ok(answer)
+    Ok(socket)
 }
 
 /// Its type; 0: it makes no sense.
@@ -140,27 +192,27 @@ fn u32_of(bytes: &[u8]) -> u32 {
 }
 
 /// The attributes of a message, until one makes no sense.
-fn each(mut attributes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(crate) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
-        let header = attributes.get(..4)?;
+        let header = rest.get(..4)?;
         let len = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        let (kind, payload) = (u16::from_ne_bytes([header[2], header[3]]), attributes.get(4..len)?);
-        attributes = attributes.get(len.next_multiple_of(4)..).unwrap_or_default();
+        let (kind, payload) = (u16::from_ne_bytes([header[2], header[3]]), rest.get(4..len)?);
+        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, payload))
     })
 }
 
 /// Of `struct rtnl_link_stats64` the 64-bit words 4 to 7.
-fn trouble_of(attributes: &[u8]) -> Trouble {
-    let Some((_, words)) = each(attributes).find(|(kind, _)| *kind == IFLA_STATS64) else { return Trouble::default() };
+fn trouble_of(bytes: &[u8]) -> Trouble {
+    let Some((_, words)) = attributes(bytes).find(|(kind, _)| *kind == IFLA_STATS64) else { return Trouble::default() };
     let word = |at: usize| words.get(8 * at..8 * at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes);
     Trouble { receive_errors: word(4), transmit_errors: word(5), receive_dropped: word(6), transmit_dropped: word(7) }
 }
 
 /// The limits among a link's attributes. Kernels before 6.3 have one size for both families.
-fn limits_of(attributes: &[u8]) -> Limits {
+fn limits_of(bytes: &[u8]) -> Limits {
     let mut limits = Limits { bytes: u32::MAX, segments: u32::MAX };
-    for (kind, payload) in each(attributes) {
+    for (kind, payload) in attributes(bytes) {
         match kind {
             IFLA_GSO_MAX_SIZE | IFLA_GSO_IPV4_MAX_SIZE if payload.len() == 4 => limits.bytes = limits.bytes.min(u32_of(payload)),
             IFLA_GSO_MAX_SEGS if payload.len() == 4 => limits.segments = u32_of(payload),

@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use crate::interface::route::{ACK, CREATE, DUMP, EXCLUSIVE, REPLACE, REQUEST, ask, attribute, errno, kind};
+use crate::interface::route::{ACK, CREATE, DUMP, EXCLUSIVE, REPLACE, REQUEST, ask, ask_all, attribute, attributes, errno, kind};
 
 use super::{program, sys};
 
@@ -140,6 +140,33 @@ fn is_empty(interface: u32) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Filters that are not ours, in words.
+pub(super) fn others(interface: u32) -> io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for (parent, direction) in [(INGRESS, "ingress"), (EGRESS, "egress")] {
+        for answer in ask_all(RTM_GETTFILTER, &message(interface, 0, parent, 0))? {
+            found.extend(other(&answer, direction));
+        }
+    }
+    Ok(found)
+}
+
+/// What a message of the kernel says of a filter that is not ours.
+fn other(answer: &[u8], direction: &str) -> Option<String> {
+    if kind(answer) != RTM_NEWTFILTER {
+        return None;
+    }
+    let word = |at: usize| answer.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
+    let (handle, info) = (word(24)?, word(32)?);
+    let name = attributes(answer.get(36..)?).find(|(kind, _)| *kind == TCA_KIND).map(|(_, name)| name)?;
+    let name = String::from_utf8_lossy(name.split(|byte| *byte == 0).next().unwrap_or_default());
+    // The kernel lists the head of a list of eBPF filters, too, without a handle.
+    let is_head = handle == 0;
+    let is_ours = info >> 16 == PREFERENCE && (HANDLE_BASE..=HANDLE_BASE + HANDLES).contains(&handle);
+    let is_other = name != "bpf" || !(is_head || is_ours);
+    is_other.then(|| format!("{direction} filter {name} pref {}", info >> 16))
 }
 
 fn filter_message(interface: u32, handle: u32) -> Vec<u8> {
