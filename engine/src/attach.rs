@@ -35,6 +35,7 @@ use ringway_stack::{Event, SocketId, State};
 use crate::claim::Claim;
 use crate::command::{RegionId, RegionMemory};
 use crate::core::{Core, Ending};
+use crate::guard::Guard;
 use crate::idle::Idle;
 use crate::metrics::Work;
 use crate::quota::{GroupQuotas, Quota, UsageSource};
@@ -339,6 +340,13 @@ impl Attachments {
             if let Some(region) = self.region(number) {
                 region.rules_changed(core);
             }
+        }
+    }
+
+    /// More is the kernel's for a group; see [`Guard`].
+    pub(crate) fn guard(&mut self, id: RegionId, guard: Guard, core: &mut Core) {
+        if let Some(region) = self.region(id.0) {
+            region.confine(guard, core);
         }
     }
 

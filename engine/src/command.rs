@@ -17,6 +17,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::attach::{Maker, NewRegion};
 use crate::claim::{Claim, Rights};
+use crate::guard::Guard;
 use crate::quota::{Quota, UsageSource};
 
 /// The worker has stopped.
@@ -103,6 +104,7 @@ pub(crate) enum Command {
     Claim(RegionId, SlotRef, Claim, Reply<bool>),
     Revoke(RegionId, SlotRef),
     RulesChanged,
+    Guard(RegionId, Guard, Reply<()>),
     Settle(Reply<()>),
     QuotaHit(Quota, u32),
     ShowUsage(UsageSource),
@@ -241,6 +243,18 @@ impl WorkerHandle {
     /// The worker is gone.
     pub fn rules_changed(&self) -> Result<(), Gone> {
         self.tell(Command::RulesChanged)
+    }
+
+    /// What `guard` names is the kernel's for a group, beside what was before: BPF programs of a cgroup of its processes see
+    /// it there. What the group has open follows.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until the worker obeys.
+    pub fn guard(&self, region: RegionId, guard: Guard) -> Result<(), Gone> {
+        self.ask(|reply| Command::Guard(region, guard, reply))
     }
 
     /// Adds to the statistics what `source` knows of quotas.

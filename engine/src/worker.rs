@@ -431,6 +431,10 @@ impl Worker {
             Command::Claim(region, slot, claim, reply) => reply.answer(self.attachments.claim(region, slot, claim)),
             Command::Revoke(region, slot) => self.attachments.revoke(region, slot, &mut self.core),
             Command::RulesChanged => self.follow_rules(),
+            Command::Guard(region, guard, reply) => {
+                self.attachments.guard(region, guard, &mut self.core);
+                reply.answer(());
+            }
             Command::QuotaHit(quota, holder) => self.core.metrics.hit(quota, holder),
             Command::ShowUsage(source) => self.attachments.show_usage(source),
             Command::Settle(reply) => {
@@ -508,6 +512,7 @@ impl Worker {
     }
 
     fn write_metrics(&mut self) {
+        self.host.worked(self.core.now);
         self.attachments.write_records(&mut self.core);
         self.attachments.write_usage(&mut self.core);
         let core = &mut self.core;

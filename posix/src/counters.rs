@@ -39,10 +39,12 @@ pub enum Fallback {
     OptionRefused,
     /// The host's packet filters may not pass all packets of the port or connection.
     Firewall,
+    /// BPF programs of the process's cgroup would not see the socket.
+    CgroupProgram,
 }
 
 impl Fallback {
-    const ALL: [(Fallback, &'static str); 16] = [
+    const ALL: [(Fallback, &'static str); 17] = [
         (Fallback::Loopback, "loopback"),
         (Fallback::LinkLocal, "link-local"),
         (Fallback::Multicast, "multicast"),
@@ -59,6 +61,7 @@ impl Fallback {
         (Fallback::NotShown, "not-shown"),
         (Fallback::OptionRefused, "option-refused"),
         (Fallback::Firewall, "firewall"),
+        (Fallback::CgroupProgram, "cgroup-bpf"),
     ];
 
     /// The word for the log line.

@@ -12,6 +12,7 @@ use ringway::InterfaceInfo;
 use ringway_device::steering::Attachment;
 use ringway_stack::MacAddress;
 
+use crate::classifiers::Classifiers;
 use crate::config::Config;
 use crate::devices::{Devices, Opener, Told};
 use crate::firewall::Gate;
@@ -42,6 +43,8 @@ pub(crate) struct Interfaces {
     /// Links that stay with the kernel because of its rules.
     guarded: BTreeSet<u32>,
     gate: Gate,
+    /// At links, as they were when last looked at.
+    strangers: Classifiers,
     /// Nothing is open before a program wants it: the links that will be served then.
     asleep: Option<BTreeSet<u32>>,
 }
@@ -56,7 +59,8 @@ impl Interfaces {
         guarded: BTreeSet<u32>,
         gate: Gate,
     ) -> Interfaces {
-        Interfaces { config, machine, devices, workers, links, open: BTreeMap::new(), guarded, gate, asleep: None }
+        let strangers = machine.classifiers.clone();
+        Interfaces { strangers, config, machine, devices, workers, links, open: BTreeMap::new(), guarded, gate, asleep: None }
     }
 
     /// Opens nothing before [`wake`](Interfaces::wake), which then serves `planned` or says why not.
@@ -167,7 +171,8 @@ impl Interfaces {
     /// # Blocking
     /// While the kernel lists its rules.
     pub(crate) fn follow_rules(&mut self, kernel: &Snapshot) -> BTreeSet<u32> {
-        self.machine = Machine { lacks_packet: self.machine.lacks_packet, ..Machine::now(&self.config) };
+        self.machine = Machine { lacks_packet: self.machine.lacks_packet, ..Machine::now(&self.config, kernel) };
+        self.strangers.clone_from(&self.machine.classifiers);
         let plan = plan(&self.config, kernel, &self.machine);
         if self.gate.install(self.machine.rules.clone(), named_links(&plan)) {
             // `Err`: a worker has stopped.
@@ -186,6 +191,22 @@ impl Interfaces {
         let freed = self.guarded.iter().filter(|link| !guarded.contains_key(link)).copied().collect();
         self.guarded = guarded.into_keys().collect();
         self.follow(kernel, &freed)
+    }
+
+    /// Returns true when programs or filters of others have changed, and are the same as when last asked: one that is there for a
+    /// moment does not count.
+    ///
+    /// # Blocking
+    /// While the kernel lists them.
+    pub(crate) fn classifiers_changed(&mut self, kernel: &Snapshot) -> bool {
+        let now = Classifiers::read(&self.config, kernel);
+        let last = std::mem::replace(&mut self.strangers, now);
+        self.strangers == last && self.strangers != self.machine.classifiers
+    }
+
+    /// Returns true while programs or filters of others keep interfaces from being served; no worker works then, so time tells when to look.
+    pub(crate) fn knows_strangers(&self) -> bool {
+        self.machine.classifiers.object() || self.strangers.object()
     }
 
     /// Whether ports wait for the end of the kernel's connections of them; see [`release_ports`](Interfaces::release_ports).

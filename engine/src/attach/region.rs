@@ -14,6 +14,7 @@ use super::socket::{Kind, Socket, Table};
 use crate::claim::Claim;
 use crate::command::{RegionId, RegionRequest};
 use crate::core::Core;
+use crate::guard::Guard;
 use crate::metrics::Work;
 use crate::quota::{GroupQuotas, Quota};
 
@@ -50,6 +51,8 @@ pub(super) struct Region {
     pub(super) narrow_again: Instant,
     /// Claims that are shown and not used yet.
     pub(super) claims: HashMap<SlotIndex, (SlotRef, Claim)>,
+    /// What is the kernel's for the whole group.
+    pub(super) guard: Guard,
     /// True when all processes are gone.
     pub(super) detached: bool,
     doorbell: OwnedFd,
@@ -79,6 +82,7 @@ impl Region {
             narrowed: u32::MAX,
             narrow_again: Instant::ZERO,
             claims: HashMap::new(),
+            guard: Guard::default(),
             detached: false,
             doorbell,
             violations: 0,

@@ -11,6 +11,7 @@ use super::region::Region;
 use super::socket::{Kind, Listening};
 use crate::claim::{Claim, Purpose};
 use crate::core::Core;
+use crate::guard::Guard;
 use crate::metrics::Work;
 use crate::port_table::NotReserved;
 use crate::ports::{PortError, Transport};
@@ -100,6 +101,9 @@ impl Region {
         if listening.is_guarded(core) {
             return ControlAnswer::Failed(Failure::Guarded);
         }
+        if listening.local.iter().all(|ip| self.guard.contains(Guard::listens(ip.is_ipv4()))) {
+            return ControlAnswer::Failed(Failure::CgroupProgram);
+        }
         let addresses = listening.local.clone();
         let (id, second) = match self.listen_in_stack(slot, &addresses, local.port(), backlog, core) {
             Ok(ids) => ids,
@@ -166,13 +170,15 @@ impl Region {
 
     /// Steers the listener's packets to us: those of one address, or of all.
     pub(super) fn own_addresses(&mut self, slot: SlotIndex, core: &mut Core) -> Result<(), PortError> {
+        let guard = self.guard;
         let Some(socket) = self.sockets.get(slot) else { return Ok(()) };
         let (datagrams, every_worker) = (socket.kind == Kind::Datagram, socket.every_worker);
         let Some(listening) = socket.listening.as_mut() else { return Ok(()) };
         let wanted: Vec<IpAddr> = core.stack.local_addresses().filter(|ip| listening.serves(*ip)).collect();
         for ip in wanted {
             let transport = if datagrams { Transport::Udp } else { Transport::Tcp };
-            if listening.owned.contains(&ip) || !core.ports.may_serve(transport, ip, listening.port) {
+            let seen = if datagrams { Guard::datagrams(ip.is_ipv4()) } else { Guard::listens(ip.is_ipv4()) };
+            if guard.contains(seen) || listening.owned.contains(&ip) || !core.ports.may_serve(transport, ip, listening.port) {
                 continue;
             }
             if datagrams {
@@ -221,6 +227,9 @@ impl Region {
         let source = core.stack.source_for(remote.ip()).filter(|_| core.stack.reaches(peer));
         let ip = if bound.ip().is_unspecified() { source } else { source.map(|_| bound.ip()) };
         let Some(ip) = ip.filter(|&ip| core.stack.owns(ip)) else { return ControlAnswer::NotOurs };
+        if self.guard.contains(Guard::connects(ip.is_ipv4())) {
+            return ControlAnswer::Failed(Failure::CgroupProgram);
+        }
         let claim = match bound.port() {
             0 => None,
             port => match self.right(slot, Purpose::Connect, &[ip], port, core) {

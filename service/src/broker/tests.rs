@@ -18,6 +18,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::admission::{Admission, Standing};
 use super::{AttachLimits, BrokerConfig, BrokerStatus, Desk, KeptLimits, WakeFdLimits, WakeFds, start};
+use crate::cgroups::Cgroups;
 use crate::host::{Fork, Forks};
 use crate::readiness::Readiness;
 
@@ -91,6 +92,7 @@ impl House {
             forks,
             wake_fds: WakeFds::new(WakeFdLimits { per_user: 64, all: 64 }),
             desk: Desk::start(&stop, KeptLimits { per_user: 16, all: 16 }).expect("threads are left").0,
+            cgroups: Cgroups::off(),
             readiness: Readiness::new(true).expect("descriptors are left"),
             stop: stop.clone(),
             status: status.clone(),

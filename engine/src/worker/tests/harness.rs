@@ -23,6 +23,7 @@ use ringway_stack::{Cidr, FastOpenConfig, MacAddress, Route, StackConfig};
 use crate::attach::Maker;
 use crate::claim::Rights;
 use crate::command::{InterfaceInfo, RegionId, RegionRequest};
+use crate::guard::Guard;
 use crate::ports::{Division, Host, PortError, Ports, Transport};
 use crate::worker::{Worker, WorkerConfig};
 
@@ -253,6 +254,13 @@ impl Net {
     pub(super) fn guard(&mut self, worker: usize, ports: &[u16]) {
         *self.guarded.lock().expect("no panic while it is held") = ports.iter().copied().collect();
         self.workers[worker].follow_rules();
+    }
+
+    /// What programs of its cgroups see is the kernel's for an application.
+    pub(super) fn confine(&mut self, app: usize, guard: Guard) {
+        let App { worker, region, .. } = self.apps[app];
+        let Worker { core, attachments, .. } = &mut self.workers[worker];
+        attachments.guard(region, guard, core);
     }
 
     /// Runs one iteration of both workers, then advances time a little.
