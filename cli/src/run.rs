@@ -354,8 +354,7 @@ fn describe_private(config: &Config, obstacles: &mut Vec<String>) {
     for line in firewall_lines(config, &machine, &found) {
         println!("firewall: {line}");
     }
-    let (Ok(line) | Err(line)) = describe_caller(config);
-    println!("cgroup: {line}");
+    println!("cgroup: {}", describe_caller(config).line);
     if found.served.is_empty() {
         obstacles.push("no interface to serve".to_owned());
     }

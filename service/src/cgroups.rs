@@ -27,6 +27,8 @@ use hierarchy::{Hierarchy, Place, place_of};
 /// What helps a caller that may not ask.
 pub(crate) const REMEDY: &str = "it takes CAP_NET_ADMIN in the first user namespace";
 
+const UNREADABLE: &str = "BPF programs of cgroups cannot be read";
+
 /// Types of programs that the stack goes around (enum bpf_attach_type), their names as bpftool has them, and what they see. An IPv6 socket
 /// may be connected to an IPv4 address, so what sees IPv6 sockets concerns both.
 const KINDS: [(u32, &str, Guard); 16] = [
@@ -135,24 +137,36 @@ impl Cgroups {
     }
 }
 
-/// What BPF programs of cgroups mean for a program that the caller starts, a line; `Err`: its sockets are the kernel's, or would be but
-/// for the configuration.
-pub fn describe_caller(config: &Config) -> Result<String, String> {
+/// What BPF programs of cgroups mean for a program that the caller starts.
+pub struct Described {
+    /// In words.
+    pub line: String,
+    /// What helps, where its sockets are the kernel's, or would be but for the configuration.
+    pub remedy: Option<&'static str>,
+}
+
+/// See [`Described`].
+pub fn describe_caller(config: &Config) -> Described {
+    let fine = |line: &str| Described { line: line.to_owned(), remedy: None };
     let Some(reader) = Reader::of(config) else {
-        return Ok(match config.policy.firewall {
-            RuleChoice::Ignore => "BPF programs of cgroups are not looked at: see policy.firewall".to_owned(),
-            _ => "no cgroup2 file system is in use, so that no cgroup has BPF programs".to_owned(),
+        return fine(match config.policy.firewall {
+            RuleChoice::Ignore => "BPF programs of cgroups are not looked at: see policy.firewall",
+            _ => "no cgroup2 file system is in use, so that no cgroup has BPF programs",
         });
     };
     if let Some(line) = reader.ignorance() {
-        return Ok(line);
+        return Described {
+            line,
+            remedy: (!reader.is_lenient).then_some("mount cgroup2 where the service runs, or give it CAP_NET_ADMIN"),
+        };
     }
     let found = reader.look(std::process::id(), &mut BTreeMap::new());
-    let cgroups = Cgroups { choice: config.policy.firewall, questions: None };
-    match found.guard.is_empty() {
-        true => Ok("this process's cgroup has no BPF programs that see sockets or packets".to_owned()),
-        false => Err(cgroups.sentence("programs started here", &found)),
+    if found.guard.is_empty() {
+        return fine("this process's cgroup has no BPF programs that see sockets or packets");
     }
+    let cgroups = Cgroups { choice: config.policy.firewall, questions: None };
+    let line = cgroups.sentence("programs started here", &found);
+    Described { line, remedy: Some("start programs in another cgroup (systemd-run --scope)") }
 }
 
 fn serve(reader: &Reader, queue: &Receiver<Question>) {
@@ -166,6 +180,7 @@ fn serve(reader: &Reader, queue: &Receiver<Question>) {
 /// Looks at cgroups. To be made before rights are given up: see [`Hierarchy::open`].
 pub(crate) struct Reader {
     hierarchy: io::Result<Hierarchy>,
+    choice: RuleChoice,
     /// A service that has no right to ask serves all the same: its interface is its own.
     is_lenient: bool,
 }
@@ -173,17 +188,19 @@ pub(crate) struct Reader {
 impl Reader {
     /// `None`: the operator wants no look, or there can be no programs.
     pub(crate) fn of(config: &Config) -> Option<Reader> {
-        let is_asked = config.policy.firewall != RuleChoice::Ignore;
+        let choice = config.policy.firewall;
+        let is_asked = choice != RuleChoice::Ignore;
         let is_lenient = config.interface.device == DeviceChoice::Tap;
-        is_asked.then(Hierarchy::open).flatten().map(|hierarchy| Reader { hierarchy, is_lenient })
+        is_asked.then(Hierarchy::open).flatten().map(|hierarchy| Reader { hierarchy, choice, is_lenient })
     }
 
-    /// What a lenient service cannot know, a line.
+    /// That nothing can be known, and what follows, a line.
     pub(crate) fn ignorance(&self) -> Option<String> {
-        let place = place_of(std::process::id()).ok()??;
-        let error =
-            self.types(&place).err().filter(|error| self.is_lenient && error.kind() == io::ErrorKind::PermissionDenied)?;
-        Some(format!("BPF programs of cgroups cannot be read, and do not see what Ringway serves: {error}; {REMEDY}"))
+        let error = self.types(&Place::Cgroup("/".to_owned())).err()?;
+        Some(match self.choice == RuleChoice::Respect && !(self.is_lenient && is_refusal(&error)) {
+            true => format!("the kernel serves all sockets (cgroup-bpf): {UNREADABLE}: {error}: see policy.firewall"),
+            false => format!("{UNREADABLE}, and do not see what Ringway serves: {error}"),
+        })
     }
 
     fn look(&self, pid: u32, known: &mut BTreeMap<Place, Finding>) -> Finding {
@@ -208,10 +225,7 @@ impl Reader {
             }
             // The cgroup has ended, and its processes have moved or died.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Finding::default(),
-            Err(error) if self.is_lenient && error.kind() == io::ErrorKind::PermissionDenied => Finding::default(),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                Finding::unknown(format!("BPF programs of {of} cannot be read: {error}; {REMEDY}"))
-            }
+            Err(error) if self.is_lenient && is_refusal(&error) => Finding::default(),
             Err(error) => Finding::unknown(format!("BPF programs of {of} cannot be read: {error}")),
         }
     }
@@ -230,11 +244,19 @@ impl Reader {
 
 fn types_at(directory: BorrowedFd<'_>, found: &mut BTreeSet<usize>) -> io::Result<()> {
     for (number, (kind, ..)) in KINDS.iter().enumerate() {
-        if in_force(directory, *kind)? > 0 {
+        if in_force(directory, *kind).map_err(with_remedy)? > 0 {
             found.insert(number);
         }
     }
     Ok(())
+}
+
+fn is_refusal(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+fn with_remedy(error: io::Error) -> io::Error {
+    if is_refusal(&error) { io::Error::new(error.kind(), format!("{error}; {REMEDY}")) } else { error }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use ringway_device::probe::{Candidate, Finding, Probe, measure as measure_candidate, probe};
 use ringway_service::Config;
-use ringway_service::cgroups::describe_caller;
+use ringway_service::cgroups::{Described, describe_caller};
 use ringway_service::netlink::Snapshot;
 use ringway_service::plan::{Backend, Machine, Planned, firewall_lines, plan};
 use serde_json::{Value, json};
@@ -38,9 +38,10 @@ pub(super) fn examine(config: &Config, kernel: &Snapshot, report: &mut Report) {
     for line in firewall_lines(config, &machine, plan) {
         report.ok("firewall", line);
     }
-    match describe_caller(config) {
-        Ok(line) => report.ok("cgroup", line),
-        Err(line) => report.warn("cgroup", line, "start programs in another cgroup (systemd-run --scope)"),
+    let Described { line, remedy } = describe_caller(config);
+    match remedy {
+        None => report.ok("cgroup", line),
+        Some(remedy) => report.warn("cgroup", line, remedy),
     }
     if plan.served.is_empty() {
         report.fail(

@@ -1,13 +1,39 @@
 //! Which programs and filters stand where the stack's packets go around them. Read linux/bpf.h and linux/pkt_sched.h first.
 //!
-//! Promises: programs of a cgroup's ancestors count where they are in force. Does not do: loading or changing any; judging what they do.
+//! Promises: programs of a cgroup's ancestors count where they are in force; nothing of the machine changes. Does not do: judging what
+//! programs do.
 //! Programs of cgroups, TCX and network namespaces take CAP_NET_ADMIN in the first user namespace; filters and XDP take nothing.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::thread;
+
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use super::{ingress, sys};
 use crate::interface::route;
+
+/// The root directory of the caller's cgroup namespace in the file system cgroup2, which needs to be mounted nowhere and is not mounted
+/// anywhere afterwards. To be used by openat(2).
+///
+/// # Errors
+/// The caller lacks CAP_SYS_ADMIN, or the kernel is older than 5.2.
+pub fn root_of_cgroups() -> io::Result<OwnedFd> {
+    // A new mount brings its own options for the whole file system, so that one without `nsdelegate` takes it from all. The kernel takes
+    // them from the first cgroup namespace only, and the root from the namespace that has opened the file system. So a thread of its own
+    // opens it and changes the namespace before the mount is made.
+    let make = || {
+        let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        sys::leave_cgroup_namespace()?;
+        fsconfig_create(&context)?;
+        let harmless = MountAttrFlags::MOUNT_ATTR_RDONLY
+            | MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, harmless)?)
+    };
+    thread::Builder::new().spawn(make)?.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")))
+}
 
 /// How many programs of type `attach_type` are in force for the processes of `cgroup`, a directory of a cgroup2 file system. A kernel
 /// that does not know the type has none.

@@ -1,4 +1,4 @@
-//! bpf(2) and nothing more: maps, program loading, links.
+//! bpf(2): maps, program loading, links, lists of programs. And a thread's cgroup namespace.
 
 use std::io;
 use std::mem::size_of;
@@ -218,6 +218,13 @@ pub(super) fn attach_tcx(program: BorrowedFd<'_>, interface: u32) -> io::Result<
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(None),
         Err(error) => Err(explain(error)),
     }
+}
+
+/// Gives the calling thread a cgroup namespace of its own.
+pub(super) fn leave_cgroup_namespace() -> io::Result<()> {
+    // SAFETY: this namespace belongs to the thread alone, and no memory or descriptor is concerned.
+    let result = unsafe { libc::unshare(libc::CLONE_NEWCGROUP) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// How many programs of a type are in force in a cgroup.

@@ -1,26 +1,24 @@
 //! The cgroup2 file system: which cgroup a process is in, and the directory of a cgroup.
 //!
-//! Both are read in the service's own view, at its start: a client's mounts say nothing of what the kernel runs for it. Where
-//! a fresh /sys hides the hierarchy from the service too (`ip netns exec` mounts one), a process that it descends from shows it: an
-//! operator expects the same answer in every network namespace, and a mount that is missing means neither that there are
-//! programs nor that there are none. Only processes of the service's user namespace count: in another one a user makes mounts
-//! as it likes. Nothing is mounted. Read cgroups(7) first. Promises: a name leads to a directory of the
-//! hierarchy or to none. Changes nothing.
+//! Both are read in the service's own view, at its start: a client's mounts say nothing of what the kernel runs for it. Where no mount shows
+//! the hierarchy (`ip netns exec` mounts a fresh /sys), the service opens it for itself, while it has the right. /proc/PID/cgroup names a
+//! cgroup as seen from the reader's cgroup namespace, whatever the client's is; a name such as "/../.." stands outside of the service's,
+//! where it opens no directory. The kernel tells nothing of a process in a PID namespace that is not below the service's, also by its pidfd
+//! (PIDFD_GET_INFO: EREMOTE): it may be anywhere. Read cgroups(7) first. Promises: a name leads to a directory of the hierarchy or to none.
+//! Changes nothing.
 
 use std::fs::read_to_string;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
+use ringway_device::steering::attached::root_of_cgroups;
 use ringway_shm::channel::attach::Peer;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// Directories that are looked at together.
 pub(super) const DIRECTORIES_MAX: usize = 1_024;
-
-/// Processes that are asked for their view: the service's parent, its parent, and so on.
-const ANCESTORS_MAX: usize = 64;
 
 /// Where a process is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,19 +38,14 @@ impl Hierarchy {
     /// `None`: this kernel has none, or has never mounted it; programs are attached to its directories, so there are none.
     ///
     /// # Errors
-    /// It is in use, and neither this process nor one that it descends from shows its root.
+    /// It is in use, is mounted nowhere in this process's view, and the process may not open it.
     pub(super) fn open() -> Option<io::Result<Hierarchy>> {
         match read_to_string("/proc/self/cgroup") {
             Ok(text) => name_in(&text)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound && has_no_cgroups() => return None,
             Err(error) => return Some(Err(io::Error::other(format!("/proc/self/cgroup: {error}")))),
         };
-        let here = match root_seen_by("self") {
-            Ok(root) => return Some(Ok(Hierarchy { root })),
-            Err(error) => error,
-        };
-        let mut ancestors = std::iter::successors(parent_of("self"), |pid| parent_of(pid)).take(ANCESTORS_MAX);
-        let root = ancestors.find_map(|pid| root_seen_by(&pid).ok()).ok_or_else(|| unseen(&here));
+        let root = mounted_root().or_else(|here| root_of_cgroups().map_err(|own| unseen(&here, &own)));
         Some(root.map(|root| Hierarchy { root }))
     }
 
@@ -156,33 +149,18 @@ fn has_no_cgroups() -> bool {
     read_to_string("/proc/filesystems").is_ok_and(|text| !text.lines().any(|line| line.ends_with("\tcgroup2")))
 }
 
-/// `None`: it has none that is seen from here.
-pub(super) fn parent_of(process: &str) -> Option<String> {
-    let status = read_to_string(format!("/proc/{process}/status")).ok()?;
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim();
-    (parent != "0").then(|| parent.to_owned())
-}
-
-/// The root directory as a process sees it. The kernel shows the root of a mount as seen from the caller's cgroup namespace.
-fn root_seen_by(process: &str) -> io::Result<OwnedFd> {
-    let mounts = read_to_string(format!("/proc/{process}/mountinfo"))?;
+/// The root directory as it is mounted here. The kernel shows the root of a mount as seen from this cgroup namespace.
+fn mounted_root() -> io::Result<OwnedFd> {
+    let mounts = read_to_string("/proc/self/mountinfo")?;
     let point = mount_in(&mounts).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it is not mounted"))?;
-    let inside = point.strip_prefix("/").unwrap_or(&point);
-    // The last part of this path is a link of the kernel's that no other process can change.
-    let top = openat(CWD, format!("/proc/{process}/root"), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    // After what is taken from it: a process that leaves this user namespace does not come back.
-    let user_namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/user"));
-    if user_namespace(process)? != user_namespace("self")? {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is in another user namespace"));
-    }
-    let root = open_at(top.as_fd(), inside)?;
+    let root = open_at(CWD, &point)?;
     // Something else may be mounted over it.
     if is_cgroup2(&root) { Ok(root) } else { Err(io::Error::new(io::ErrorKind::NotFound, "it is hidden by another mount")) }
 }
 
-fn unseen(error: &io::Error) -> io::Error {
-    let what = "the cgroup2 file system is in use, but neither this process nor one that it descends from shows it";
-    io::Error::other(format!("{what} ({error}); mount it, for example at /sys/fs/cgroup"))
+fn unseen(here: &io::Error, own: &io::Error) -> io::Error {
+    let what = "the cgroup2 file system is in use, but the service neither sees it";
+    io::Error::new(own.kind(), format!("{what} ({here}) nor may open it ({own}); mount it, for example at /sys/fs/cgroup"))
 }
 
 fn is_cgroup2(root: &OwnedFd) -> bool {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 
 use super::super::{Protocol, Redirect, SocketMap, Steering, XdpMode};
-use super::{filters_at, in_force, programs_at, socket_lookups_in, xdp_at};
+use super::{filters_at, in_force, programs_at, root_of_cgroups, socket_lookups_in, xdp_at};
 use crate::interface::{Interface, set_up};
 use crate::testing::{in_namespace, ip};
 
@@ -29,6 +29,20 @@ fn what_is_no_cgroup_is_an_error_and_an_unknown_type_has_no_programs() {
     let file = File::open("/proc/self/status").expect("Linux");
     assert!(in_force(file.as_fd(), INGRESS).is_err());
     assert_eq!(in_force(file.as_fd(), u32::MAX).ok(), Some(0));
+}
+
+/// The options of cgroup2, which all its mounts share; `None`: it is mounted nowhere.
+fn cgroup_options() -> Option<String> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("Linux");
+    mounts.lines().find_map(|line| line.split_once(" - cgroup2 ")).map(|(_, options)| options.to_owned())
+}
+
+#[test]
+fn the_root_of_cgroups_is_a_cgroup_and_leaves_the_options_of_all_mounts() {
+    let before = cgroup_options();
+    let root = root_of_cgroups().expect("root may");
+    assert!(in_force(root.as_fd(), INGRESS).is_ok(), "it is a cgroup");
+    assert_eq!(cgroup_options(), before);
 }
 
 #[test]
