@@ -103,7 +103,7 @@ pub(crate) enum Command {
     ContextWakeFd(RegionId, u32, Arc<OwnedFd>),
     Claim(RegionId, SlotRef, Claim, Reply<bool>),
     Revoke(RegionId, SlotRef),
-    RulesChanged,
+    RulesChanged(Reply<()>),
     Guard(RegionId, Guard, Reply<()>),
     Settle(Reply<()>),
     QuotaHit(Quota, u32),
@@ -241,8 +241,11 @@ impl WorkerHandle {
     ///
     /// # Errors
     /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until the worker obeys.
     pub fn rules_changed(&self) -> Result<(), Gone> {
-        self.tell(Command::RulesChanged)
+        self.ask(Command::RulesChanged)
     }
 
     /// What `guard` names is the kernel's for a group, beside what was before: BPF programs of a cgroup of its processes see

@@ -430,7 +430,10 @@ impl Worker {
             Command::ContextWakeFd(region, context, wake_fd) => self.attachments.context_wake_fd(region, context, wake_fd),
             Command::Claim(region, slot, claim, reply) => reply.answer(self.attachments.claim(region, slot, claim)),
             Command::Revoke(region, slot) => self.attachments.revoke(region, slot, &mut self.core),
-            Command::RulesChanged => self.follow_rules(),
+            Command::RulesChanged(reply) => {
+                self.follow_rules();
+                reply.answer(());
+            }
             Command::Guard(region, guard, reply) => {
                 self.attachments.guard(region, guard, &mut self.core);
                 reply.answer(());

@@ -162,7 +162,8 @@ impl Service {
             Devices::new(&plan.served, PORTS_MAX, count, (findings, claim.programs_path())).map_err(StartError::Start)?;
         let forks: Vec<Forks> = (0..count).map(|_| Forks::new()).collect::<io::Result<_>>().map_err(StartError::Start)?;
         let gate = Gate::new(config.policy.firewall, machine.rules.clone(), named_links(&plan));
-        let threads = start_workers(config, &claim, &plan, (&devices, &gate), &links, &forks).map_err(StartError::Start)?;
+        let (threads, ports) =
+            start_workers(config, &claim, &plan, (&devices, &gate), &links, &forks).map_err(StartError::Start)?;
         // A device that programs are told of exactly, or an interface of its own, is there from the start.
         let is_now = opening == Opening::AtStart || plan.served.iter().any(|planned| planned.backend != Backend::Packet);
         let readiness = Readiness::new(is_now).map_err(StartError::Start)?;
@@ -170,7 +171,8 @@ impl Service {
         let (stop, idle, ended) = (new_wake_fd()?, new_wake_fd()?, new_wake_fd()?);
         let (workers, watches) = watch_workers(threads, &idle, &ended).map_err(StartError::Start)?;
         let guarded = guarded(&plan, mirror.now()).into_keys().collect();
-        let interfaces = Interfaces::new(config.clone(), machine, devices, workers.clone(), links.clone(), guarded, gate);
+        let interfaces =
+            Interfaces::new(config.clone(), machine, devices, workers.clone(), links.clone(), guarded, (gate, ports));
         let mut service = Service {
             brokers: Vec::new(),
             follower: None,
@@ -440,14 +442,15 @@ fn start_workers(
     (devices, gate): (&Devices, &Gate),
     links: &Served,
     forks: &[Forks],
-) -> io::Result<Vec<WorkerThread>> {
+) -> io::Result<(Vec<WorkerThread>, WorkerPorts)> {
     let own: HashSet<IpAddr> =
         plan.served.iter().filter(|planned| planned.backend == Backend::Tap).flat_map(own_addresses).collect();
     let mut threads: Vec<WorkerThread> = Vec::new();
     let percent = config.worker.balance_percent;
     let division = devices.division()?.filter(|_| percent < 100);
     let mut shares = division.into_iter().flat_map(|division| Share::shares(Box::new(division), forks.len(), percent));
-    for (worker_ports, forks) in WorkerPorts::for_workers(devices.steering()?, forks.len()).zip(forks) {
+    let all_ports: Vec<WorkerPorts> = WorkerPorts::for_workers(devices.steering()?, forks.len()).collect();
+    for (worker_ports, forks) in all_ports.iter().cloned().zip(forks) {
         let ports =
             SharedPorts::new(worker_ports, own.clone(), config.stack.tcp.ephemeral_ports, random()?).limited(config.limits.ports);
         let ports = ports.divided(shares.next()).behind(gate.clone());
@@ -465,7 +468,8 @@ fn start_workers(
             }
         }
     }
-    Ok(threads)
+    let any_hand = all_ports.into_iter().next().expect("there is a worker");
+    Ok((threads, any_hand))
 }
 
 fn start_worker(

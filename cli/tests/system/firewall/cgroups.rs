@@ -176,6 +176,15 @@ fn hold(net: &Net, target: &str, kind: u32, verdict: i32) -> Process {
     process
 }
 
+/// Waits until the kernel's TCP carries a download. A worker that works has programs looked at.
+fn wait_kernels(net: &Net, nginx: &mut Process, url: &str) {
+    nginx.wait_while_running("leaves the interface to the kernel", || {
+        // A download that is under way ends.
+        let before = kernel_segments(net);
+        fails(net, url) == 0 && kernel_segments(net) > before + 10
+    });
+}
+
 #[test]
 fn an_interface_with_others_programs_is_the_kernels_until_they_have_gone() {
     let net = Net::new();
@@ -188,18 +197,43 @@ fn an_interface_with_others_programs_is_the_kernels_until_they_have_gone() {
         [("/proc/self/ns/net", SOCKET_LOOKUP, PASSES, "sk_lookup program"), (INTERFACE, TCX_INGRESS, TCX_NEXT, "tcx program")];
     for (target, kind, verdict, words) in places {
         let program = hold(&net, target, kind, verdict);
-        // A worker that works has them looked at.
-        nginx.wait_while_running("leaves the interface to the kernel", || {
-            // A download that is under way ends.
-            let before = kernel_segments(&net);
-            fails(&net, &url) == 0 && kernel_segments(&net) > before + 10
-        });
+        wait_kernels(&net, &mut nginx, &url);
         nginx.wait_for_error_line(words);
         let dry = net.run(Server, &[RINGWAY, "run", "--dry-run", "--", "true"]);
         assert!(dry.code() == 1 && dry.stdout.contains(words), "{}", dry.stdout);
         drop(program);
         wait_served_again(&net, &mut nginx, &url, &large);
     }
+    drop(nginx);
+}
+
+/// A connection that asks for its download when the file named last is there.
+const LATE: &str = "
+import os, socket, sys, time
+with socket.create_connection((sys.argv[1], 80), timeout=30) as c:
+    print('connected', flush=True)
+    while not os.path.exists(sys.argv[2]): time.sleep(0.01)
+    c.sendall(b'GET /large.bin HTTP/1.0\\r\\n\\r\\n')
+    print(sum(map(len, iter(lambda: c.recv(65536), b''))))";
+
+#[test]
+fn connections_of_the_kernel_go_on_when_an_interface_is_served_again() {
+    let net = Net::new();
+    let [large, _] = site(&net);
+    let url = net.url(80, "large.bin");
+    let mut nginx = net.spawn_ringway(Server, &["nginx", "-c", &nginx_config(&net, 80)]);
+    net.wait_served(Server, 80, &mut nginx);
+    let program = hold(&net, INTERFACE, TCX_INGRESS, TCX_NEXT);
+    wait_kernels(&net, &mut nginx, &url);
+    let gate = text(&net.path("ask"));
+    let mut client = net.spawn(Client, &["python3", "-c", LATE, &net.address(Server), &gate]);
+    net.wait_printed(&mut client, "connected");
+    drop(program);
+    nginx.wait_for_error_line("(af_packet, vnet headers) too");
+    fs::write(&gate, "").expect("a file in our folder");
+    let got: usize = client.finish(DEADLINE).success().stdout.lines().last().expect("a number").parse().expect("a number");
+    assert!(got > large.len(), "the head and all of the body: {got}");
+    wait_served_again(&net, &mut nginx, &url, &large);
     drop(nginx);
 }
 
