@@ -215,7 +215,7 @@ impl Redirect<'_> {
 
 impl PortFilter {
     /// Packets of `protocol` to `ip`:`port` are ours from now on: of the workers whose bits are set in `workers`, which is
-    /// one of them or all; without any they come to nobody, but over AF_XDP to the kernel.
+    /// one of them or all; without any they come to no socket, but over AF_XDP to the kernel.
     ///
     /// # Errors
     /// The table is full.

@@ -242,7 +242,7 @@ impl Interfaces {
     }
 
     /// Ports whose connections of the kernel's have ended are served again. The kernel may accept one in the moment between the look and
-    /// the workers' part, so packets come to nobody while it looks again; their senders repeat them.
+    /// the workers' part, so packets come to neither while it looks again; their senders repeat them.
     ///
     /// # Blocking
     /// Until the workers serve them.

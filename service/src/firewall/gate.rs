@@ -66,17 +66,20 @@ impl Gate {
         Gate { choice, now: Arc::new(RwLock::new(Arc::new(Rules::new(ruleset, links)))) }
     }
 
-    /// From now on these rules count. `false`: they are the same as before.
+    /// From now on these rules count; ports that come back from the kernel are held until [`let_go`](Gate::let_go). `false`: they are the
+    /// same as before.
     pub(crate) fn install(&self, ruleset: Arc<Ruleset>, links: Vec<NamedLink>) -> bool {
         let before = self.rules();
         if before.ruleset == ruleset && before.links == links {
             return false;
         }
-        let kernels = before.kernels();
-        let is_kernels = self.choice == RuleChoice::Respect && !kernels.is_empty();
-        let mut held = if is_kernels { connected() } else { BTreeSet::new() };
-        held.retain(|(_, port)| kernels.contains(port));
-        self.put(Rules { held, ..Rules::new(ruleset, links) });
+        let mut rules = Rules::new(ruleset, links);
+        if self.choice == RuleChoice::Respect {
+            let comes_back = |(ip, port): &(IpAddr, u16)| rules.objection_to_port(Transport::Tcp, *ip, *port).is_none();
+            let held = before.kernels().into_iter().filter(comes_back).collect();
+            rules.held = held;
+        }
+        self.put(rules);
         true
     }
 
@@ -196,11 +199,11 @@ impl Rules {
         rules
     }
 
-    /// Ports of TCP that have been the kernel's.
-    fn kernels(&self) -> BTreeSet<u16> {
+    /// Addresses and ports of TCP that have been the kernel's.
+    fn kernels(&self) -> BTreeSet<(IpAddr, u16)> {
         let ports = lock(&self.ports);
         let refused = ports.iter().filter(|((transport, ..), objection)| *transport == Transport::Tcp && objection.is_some());
-        refused.map(|((_, _, port), _)| *port).chain(self.held.iter().map(|(_, port)| *port)).collect()
+        refused.map(|((_, ip, port), _)| (*ip, *port)).chain(self.held.iter().copied()).collect()
     }
 
     /// What the rules say on all links: packets of a port come by any of them.
