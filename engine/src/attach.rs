@@ -15,6 +15,7 @@ mod maker;
 mod options;
 mod rate;
 mod record;
+mod refusal;
 mod region;
 mod request;
 mod room;
@@ -458,6 +459,12 @@ impl Attachments {
     #[cfg(test)]
     pub(crate) fn limit_groups(&mut self, quotas: GroupQuotas) {
         self.quotas = quotas;
+    }
+
+    /// The latest refusals of a group.
+    #[cfg(test)]
+    pub(crate) fn refused_rows(&mut self, id: RegionId) -> Vec<ringway_shm::stats::SocketRecord> {
+        self.region(id.0).map(|region| region.refused_rows()).unwrap_or_default()
     }
 
     /// Number of ended groups with memory that is still needed.

@@ -344,7 +344,8 @@ impl PortTable {
         }
     }
 
-    fn is_guarded(&self, ip: IpAddr, port: u16) -> bool {
+    /// Returns true if packets of a port go to the kernel although it has users here.
+    pub(crate) fn is_guarded(&self, ip: IpAddr, port: u16) -> bool {
         self.users.get(&(Transport::Tcp, ip, port)).is_some_and(|users| users.guarded)
     }
 

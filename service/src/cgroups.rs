@@ -18,6 +18,7 @@ use std::thread::JoinHandle;
 
 use ringway::Guard;
 use ringway_device::steering::attached::in_force;
+use ringway_shm::channel::KernelReason;
 use rustix::thread::CapabilitySet;
 
 use crate::config::{Config, DeviceChoice, RuleChoice};
@@ -27,6 +28,8 @@ use hierarchy::{Hierarchy, Place, place_of};
 /// What helps a caller that may not ask.
 pub(crate) const REMEDY: &str = "it takes CAP_NET_ADMIN in the first user namespace";
 
+/// The word of programs' logs and of `ringway ss`.
+const WORD: &str = KernelReason::CgroupProgram.word();
 const UNREADABLE: &str = "BPF programs of cgroups cannot be read";
 
 /// Types of programs that the stack goes around (enum bpf_attach_type), their names as bpftool has them, and what they see. An IPv6 socket
@@ -131,7 +134,7 @@ impl Cgroups {
     pub(crate) fn sentence(&self, program: &str, finding: &Finding) -> String {
         let why = &finding.why;
         match self.is_respected() {
-            true => format!("the kernel serves sockets of {program} (cgroup-bpf): {why}: see policy.firewall"),
+            true => format!("the kernel serves sockets of {program} ({WORD}): {why}: see policy.firewall"),
             false => format!("BPF programs do not see sockets of {program} that Ringway serves: {why}"),
         }
     }
@@ -198,7 +201,7 @@ impl Reader {
     pub(crate) fn ignorance(&self) -> Option<String> {
         let error = self.types(&Place::Cgroup("/".to_owned())).err()?;
         Some(match self.choice == RuleChoice::Respect && !(self.is_lenient && is_refusal(&error)) {
-            true => format!("the kernel serves all sockets (cgroup-bpf): {UNREADABLE}: {error}: see policy.firewall"),
+            true => format!("the kernel serves all sockets ({WORD}): {UNREADABLE}: {error}: see policy.firewall"),
             false => format!("{UNREADABLE}, and do not see what Ringway serves: {error}"),
         })
     }

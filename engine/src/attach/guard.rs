@@ -7,7 +7,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use ringway_shm::channel::{Failure, SlotIndex};
+use ringway_shm::channel::{Failure, KernelPath, KernelReason, SlotIndex};
 use ringway_stack::{Protocol, State};
 
 use super::region::Region;
@@ -25,6 +25,7 @@ impl Region {
             match socket.kind {
                 Kind::Datagram => self.give_datagrams_back(slot, core),
                 Kind::Listener => {
+                    self.touch(slot);
                     if self.own_addresses(slot, core).is_err() {
                         core.metrics.add(Work::RefusedSockets, 1);
                     }
@@ -41,7 +42,10 @@ impl Region {
             let Some(socket) = self.sockets.get(slot) else { continue };
             match (socket.kind, socket.id) {
                 (Kind::Datagram, _) => self.give_datagrams_back(slot, core),
-                (Kind::Listener, _) => self.leave_listener(slot, core),
+                (Kind::Listener, _) => {
+                    self.touch(slot);
+                    self.leave_listener(slot, core);
+                }
                 (Kind::Connection, Some(id)) if self.guard.contains(Guard::PACKETS) => core.stack.give_up(core.now, id),
                 _ => {}
             }
@@ -106,6 +110,21 @@ impl Listening {
     /// Returns true if some of them may not be served.
     pub(super) fn is_guarded_somewhere(&self, core: &mut Core) -> bool {
         self.guarded(Transport::Udp, core).0 > 0
+    }
+
+    /// Why the kernel's listener gets all connections; `None`: some of them are the stack's.
+    pub(super) fn kernel_path(&self, guard: Guard, core: &Core) -> Option<KernelPath> {
+        if self.owned.iter().any(|ip| !core.ports.is_guarded(*ip, self.port)) {
+            return None;
+        }
+        let reason = if self.local.iter().all(|ip| guard.contains(Guard::listens(ip.is_ipv4()))) {
+            KernelReason::CgroupProgram
+        } else if core.stack.local_addresses().any(|ip| self.serves(ip)) {
+            KernelReason::Firewall
+        } else {
+            KernelReason::NotOurs
+        };
+        Some(KernelPath { reason, count: 1 })
     }
 
     /// Number of addresses that may not be served, and number of all.

@@ -10,6 +10,7 @@ use ringway_stack::{Event, SocketId};
 
 use super::UserToken;
 use super::rate::Rate;
+use super::refusal::Refusals;
 use super::socket::{Kind, Socket, Table};
 use crate::claim::Claim;
 use crate::command::{RegionId, RegionRequest};
@@ -51,6 +52,8 @@ pub(super) struct Region {
     pub(super) narrow_again: Instant,
     /// Claims that are shown and not used yet.
     pub(super) claims: HashMap<SlotIndex, (SlotRef, Claim)>,
+    /// What was the kernel's lately.
+    pub(super) refusals: Refusals,
     /// What is the kernel's for the whole group.
     pub(super) guard: Guard,
     /// True when all processes are gone.
@@ -82,6 +85,7 @@ impl Region {
             narrowed: u32::MAX,
             narrow_again: Instant::ZERO,
             claims: HashMap::new(),
+            refusals: Refusals::default(),
             guard: Guard::default(),
             detached: false,
             doorbell,

@@ -28,7 +28,7 @@ impl Region {
         if self.sockets.count() >= self.quotas.sockets && self.sockets.get(slot).is_none() {
             core.metrics.add(Work::RefusedSockets, 1);
             core.metrics.hit(Quota::SocketsOfGroup, self.number);
-            self.channel.answer(request, ControlAnswer::Failed(Failure::NoResources));
+            self.answer(request, ControlAnswer::Failed(Failure::NoResources), core);
             return;
         }
         self.socket(request, core);
@@ -38,19 +38,19 @@ impl Region {
             Operation::Consumed => self.read_on(slot, core),
             Operation::Listen { local, backlog, dual_stack } => {
                 let answer = self.listen(slot, local, backlog, dual_stack, core);
-                self.channel.answer(request, answer);
+                self.answer(request, answer, core);
             }
             Operation::Connect { remote } => {
                 let answer = self.connect(slot, remote, core);
-                self.channel.answer(request, answer);
+                self.answer(request, answer, core);
             }
             Operation::Datagram { local, dual_stack } => {
                 let answer = self.open_datagrams(slot, local, dual_stack, core);
-                self.channel.answer(request, answer);
+                self.answer(request, answer, core);
             }
             Operation::ConnectDatagram { remote } => {
                 let answer = self.connect_datagrams(slot, remote, core);
-                self.channel.answer(request, answer);
+                self.answer(request, answer, core);
             }
             Operation::Route { remote, interface } => {
                 let answer = Region::route(remote, interface, core);
@@ -76,6 +76,12 @@ impl Region {
             Operation::Abort => self.close(slot, true, core),
             Operation::Reclaim | Operation::Forked { .. } => {}
         }
+    }
+
+    /// Answers a request for a socket of the stack.
+    fn answer(&mut self, request: &Request, answer: ControlAnswer, core: &mut Core) {
+        self.note_answer(&request.operation, &answer, core);
+        self.channel.answer(request, answer);
     }
 
     fn listen(&mut self, slot: SlotIndex, local: SocketAddr, backlog: u32, dual_stack: bool, core: &mut Core) -> ControlAnswer {
@@ -210,6 +216,7 @@ impl Region {
                     core.ports.remove(ip, port);
                 }
             }
+            self.touch(slot);
             if self.own_addresses(slot, core).is_err() {
                 core.metrics.add(Work::RefusedSockets, 1);
             }

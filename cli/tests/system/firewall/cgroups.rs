@@ -148,6 +148,8 @@ fn a_program_that_has_gone_leaves_the_sockets_of_new_programs_to_ringway() {
     let mut first = cgroup.spawn(&net, &arguments.each_ref().map(String::as_str));
     net.wait_listening(Server, 80, &mut first);
     first.wait_for_error_line("fallback=cgroup-bpf listen");
+    let listed = net.output(Server, &[RINGWAY, "ss", "-Htln", "--name", &name]);
+    assert!(listed.contains("0.0.0.0:80") && listed.contains("path:kernel reason:cgroup-bpf"), "{listed}");
     let before = kernel_segments(&net);
     assert_eq!(fetch(&net, Client, ON_KERNEL, &net.url(80, "large.bin")), large);
     assert!(kernel_segments(&net) > before + 10, "the kernel's TCP has carried it");
@@ -199,6 +201,10 @@ fn an_interface_with_others_programs_is_the_kernels_until_they_have_gone() {
         let program = hold(&net, target, kind, verdict);
         wait_kernels(&net, &mut nginx, &url);
         nginx.wait_for_error_line(words);
+        nginx.wait_while_running("ss names the reason", || {
+            let listed = net.output(Server, &[RINGWAY, "ss", "-Htln", "sport", "=", ":80"]);
+            listed.contains("path:kernel reason:not-ours")
+        });
         let dry = net.run(Server, &[RINGWAY, "run", "--dry-run", "--", "true"]);
         assert!(dry.code() == 1 && dry.stdout.contains(words), "{}", dry.stdout);
         drop(program);

@@ -145,3 +145,27 @@ fn a_datagram_socket_is_given_back_when_a_program_comes_to_see_it() {
     assert_eq!(net.ports_in_use(), 0);
     assert_eq!(net.apps[0].client.slot(slot.index).take_error(), Some(Failure::CgroupProgram));
 }
+
+#[test]
+fn tools_are_told_of_the_latest_refusals_of_a_group_and_why() {
+    let mut net = Net::new();
+    let listen = |port| Operation::Listen { local: socket([0; 4], port), backlog: 1, dual_stack: false };
+    let connect = |port| Operation::Connect { remote: socket(super::SERVER, port) };
+    net.guard(0, &[81]);
+    for port in [81, 80, 81] {
+        let slot = net.open(0);
+        net.control(0, slot, listen(port));
+    }
+    assert_eq!(net.refused(0), [(81, 0, "firewall", 2)], "what is served is not told of");
+    net.confine(1, Guard::CONNECT_IPV4);
+    for port in 1..20 {
+        let slot = net.open(1);
+        assert_eq!(net.control(1, slot, connect(port)), ControlAnswer::Failed(Failure::CgroupProgram));
+    }
+    let latest: Vec<_> = (12..20).map(|port| (0, port, "cgroup-bpf", 1)).collect();
+    assert_eq!(net.refused(1), latest, "a group that asks for many has its latest");
+    net.guard(0, &[]);
+    let slot = net.open(0);
+    assert_eq!(net.control(0, slot, listen(81)), ControlAnswer::Done);
+    assert_eq!(net.refused(0), [], "it is served now");
+}

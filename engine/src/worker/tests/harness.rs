@@ -17,6 +17,7 @@ use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlList
 use ringway_shm::channel::{
     Client, ControlAnswer, ControlResult, Envelope, Operation, ProcessTable, Request, Shape, SlotRef, SocketOption,
 };
+use ringway_shm::stats::SocketRecord;
 use ringway_shm::{ArenaConfig, Class, Duration, Flow, GroupSet, Instant};
 use ringway_stack::{Cidr, FastOpenConfig, MacAddress, Route, StackConfig};
 
@@ -261,6 +262,14 @@ impl Net {
         let App { worker, region, .. } = self.apps[app];
         let Worker { core, attachments, .. } = &mut self.workers[worker];
         attachments.guard(region, guard, core);
+    }
+
+    /// What tools are told of an application's refused sockets: port, peer's port, reason, count.
+    pub(super) fn refused(&mut self, app: usize) -> Vec<(u16, u16, &'static str, u32)> {
+        let App { worker, region, .. } = self.apps[app];
+        let rows = self.workers[worker].attachments.refused_rows(region);
+        let path = |row: &SocketRecord| row.kernel.expect("the kernel has it");
+        rows.iter().map(|row| (row.local.port, row.remote.port, path(row).reason.word(), path(row).count)).collect()
     }
 
     /// Runs one iteration of both workers, then advances time a little.
