@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
 use clap::{Args, ValueEnum};
+use ringway_service::cgroups::describe_caller;
 use ringway_service::netlink::Snapshot;
 use ringway_service::plan::{Machine, firewall_lines, plan};
 use ringway_service::{Admission, Config, DEFAULT_NAME, Opening, RunDirectory, Service};
@@ -338,7 +339,7 @@ fn describe_private(config: &Config, obstacles: &mut Vec<String>) {
         Ok(kernel) => kernel,
         Err(error) => return obstacles.push(format!("cannot read the kernel's addresses: {error}")),
     };
-    let machine = Machine::now(config);
+    let machine = Machine::now(config, &kernel);
     let found = plan(config, &kernel, &machine);
     println!("service: private");
     for planned in &found.served {
@@ -353,6 +354,7 @@ fn describe_private(config: &Config, obstacles: &mut Vec<String>) {
     for line in firewall_lines(config, &machine, &found) {
         println!("firewall: {line}");
     }
+    println!("cgroup: {}", describe_caller(config).line);
     if found.served.is_empty() {
         obstacles.push("no interface to serve".to_owned());
     }

@@ -1,7 +1,7 @@
 //! `ringway ss`: the sockets that Ringway serves, in the format of ss(8).
 //!
-//! Reads shared memory only, so it works while a worker is busy or out of buffers. Does not show
-//! the kernel's sockets; ss(8) does.
+//! Reads shared memory only, so it works while a worker is busy or out of buffers. Of the kernel's sockets it shows
+//! listeners that the kernel serves and what a group was refused lately, with the reason (`path:kernel`); ss(8) shows all.
 
 use std::collections::HashMap;
 use std::fs;
@@ -202,7 +202,8 @@ struct Totals {
 
 impl Totals {
     fn of(sockets: &[Shown<'_>], unlisted: &Unlisted) -> Totals {
-        let streams: Vec<&Shown<'_>> = sockets.iter().filter(|shown| !shown.socket.datagrams).collect();
+        let ours: Vec<&Shown<'_>> = sockets.iter().filter(|shown| shown.socket.kernel.is_none()).collect();
+        let streams: Vec<&Shown<'_>> = ours.iter().copied().filter(|shown| !shown.socket.datagrams).collect();
         let count = |state: u8| streams.iter().filter(|shown| shown.socket.state == state).count() as u64;
         // As in ss: sockets in TIME-WAIT are counted apart, although no program owns them either.
         let is_orphan = |shown: &&&Shown<'_>| shown.socket.pid == 0 && shown.socket.state != 6;
@@ -212,7 +213,7 @@ impl Totals {
             listening: count(LISTEN),
             orphaned: streams.iter().filter(is_orphan).count() as u64 + unlisted.others,
             time_wait: count(6) + unlisted.time_wait,
-            udp: (sockets.len() - streams.len()) as u64,
+            udp: (ours.len() - streams.len()) as u64,
         }
     }
 

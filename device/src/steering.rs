@@ -23,6 +23,7 @@
 //! reach all of them. Several workers that have an interface to themselves: [`groups`].
 
 pub mod assembler;
+pub mod attached;
 pub mod classify;
 pub mod division;
 mod fanout;
@@ -150,7 +151,17 @@ impl Steering {
     /// # Errors
     /// The kernel refuses it; the text names the fix.
     pub fn hide_from_kernel(&self, index: u32) -> io::Result<Attachment> {
+        self.hide_announced(index, &mut |_| Ok(()))
+    }
+
+    /// As [`hide_from_kernel`](Steering::hide_from_kernel); `announce` is told the kernel's number of the program before it is attached,
+    /// so that other services know it for Ringway's.
+    ///
+    /// # Errors
+    /// As there, and what `announce` says.
+    pub fn hide_announced(&self, index: u32, announce: &mut dyn FnMut(u32) -> io::Result<()>) -> io::Result<Attachment> {
         let program = sys::load(sys::ProgramKind::TrafficControl, &program::hide_from_kernel(self.table.as_fd(), None))?;
+        announce(sys::program_number(program.as_fd())?)?;
         match sys::attach_tcx(program.as_fd(), index)? {
             Some(link) => Ok(Attachment::by(link)),
             None => self.hide_by_filter(index),
@@ -204,7 +215,7 @@ impl Redirect<'_> {
 
 impl PortFilter {
     /// Packets of `protocol` to `ip`:`port` are ours from now on: of the workers whose bits are set in `workers`, which is
-    /// one of them or all.
+    /// one of them or all; without any they come to no socket, but over AF_XDP to the kernel.
     ///
     /// # Errors
     /// The table is full.

@@ -15,6 +15,7 @@ mod maker;
 mod options;
 mod rate;
 mod record;
+mod refusal;
 mod region;
 mod request;
 mod room;
@@ -35,6 +36,7 @@ use ringway_stack::{Event, SocketId, State};
 use crate::claim::Claim;
 use crate::command::{RegionId, RegionMemory};
 use crate::core::{Core, Ending};
+use crate::guard::Guard;
 use crate::idle::Idle;
 use crate::metrics::Work;
 use crate::quota::{GroupQuotas, Quota, UsageSource};
@@ -342,6 +344,13 @@ impl Attachments {
         }
     }
 
+    /// More is the kernel's for a group; see [`Guard`].
+    pub(crate) fn guard(&mut self, id: RegionId, guard: Guard, core: &mut Core) {
+        if let Some(region) = self.region(id.0) {
+            region.confine(guard, core);
+        }
+    }
+
     /// Asks all applications to ring, and tells them how long they may spin; returns true if one has a request already.
     pub(crate) fn arm(&mut self, spin_limit: Duration) -> bool {
         let mut ready = false;
@@ -450,6 +459,12 @@ impl Attachments {
     #[cfg(test)]
     pub(crate) fn limit_groups(&mut self, quotas: GroupQuotas) {
         self.quotas = quotas;
+    }
+
+    /// The latest refusals of a group.
+    #[cfg(test)]
+    pub(crate) fn refused_rows(&mut self, id: RegionId) -> Vec<ringway_shm::stats::SocketRecord> {
+        self.region(id.0).map(|region| region.refused_rows()).unwrap_or_default()
     }
 
     /// Number of ended groups with memory that is still needed.

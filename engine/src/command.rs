@@ -17,6 +17,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::attach::{Maker, NewRegion};
 use crate::claim::{Claim, Rights};
+use crate::guard::Guard;
 use crate::quota::{Quota, UsageSource};
 
 /// The worker has stopped.
@@ -102,7 +103,8 @@ pub(crate) enum Command {
     ContextWakeFd(RegionId, u32, Arc<OwnedFd>),
     Claim(RegionId, SlotRef, Claim, Reply<bool>),
     Revoke(RegionId, SlotRef),
-    RulesChanged,
+    RulesChanged(Reply<()>),
+    Guard(RegionId, Guard, Reply<()>),
     Settle(Reply<()>),
     QuotaHit(Quota, u32),
     ShowUsage(UsageSource),
@@ -239,8 +241,23 @@ impl WorkerHandle {
     ///
     /// # Errors
     /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until the worker obeys.
     pub fn rules_changed(&self) -> Result<(), Gone> {
-        self.tell(Command::RulesChanged)
+        self.ask(Command::RulesChanged)
+    }
+
+    /// What `guard` names is the kernel's for a group, beside what was before: BPF programs of a cgroup of its processes see
+    /// it there. What the group has open follows.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until the worker obeys.
+    pub fn guard(&self, region: RegionId, guard: Guard) -> Result<(), Gone> {
+        self.ask(|reply| Command::Guard(region, guard, reply))
     }
 
     /// Adds to the statistics what `source` knows of quotas.

@@ -12,6 +12,7 @@ mod claim;
 pub mod clock;
 mod command;
 mod core;
+mod guard;
 mod idle;
 mod interface;
 mod metrics;
@@ -25,6 +26,7 @@ mod worker;
 
 pub use claim::{Claim, Purpose, Rights};
 pub use command::{Gone, InterfaceInfo, OpenDevice, RegionId, RegionMemory, RegionRequest, WorkerHandle};
+pub use guard::Guard;
 pub use ports::{Division, Host, PortError, Ports, Transport};
 pub use quota::{GroupQuotas, QUOTAS, Quota, Scope, Usage, UsageSource, UserQuotas};
 pub use spawn::{WorkerThread, spawn};

@@ -310,6 +310,16 @@ impl PortTable {
         }
     }
 
+    /// Gives the packets of a listener's port to the kernel, also while connections, such as those in TIME-WAIT, keep the port.
+    pub(crate) fn leave(&mut self, ip: IpAddr, port: u16) {
+        if let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port)) {
+            users.served = false;
+            if !std::mem::replace(&mut users.guarded, true) {
+                self.ports.disown(Transport::Tcp, ip, port);
+            }
+        }
+    }
+
     /// Follows a change of the host's packet filters: listeners' ports that they forbid are the kernel's, those that
     /// they allow again are served again.
     pub(crate) fn rules_changed(&mut self) {
@@ -334,7 +344,8 @@ impl PortTable {
         }
     }
 
-    fn is_guarded(&self, ip: IpAddr, port: u16) -> bool {
+    /// Returns true if packets of a port go to the kernel although it has users here.
+    pub(crate) fn is_guarded(&self, ip: IpAddr, port: u16) -> bool {
         self.users.get(&(Transport::Tcp, ip, port)).is_some_and(|users| users.guarded)
     }
 

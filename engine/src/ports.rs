@@ -120,4 +120,7 @@ pub trait Host: Send {
     /// dies, the service must call [`WorkerHandle::process_gone`](crate::WorkerHandle::process_gone). Spurious if the
     /// application lies.
     fn forked(&mut self, region: RegionId, process: u32, pid: u32);
+
+    /// The worker has worked lately; told some times a second while it does, and never while it sleeps.
+    fn worked(&mut self, _now: Instant) {}
 }

@@ -430,7 +430,14 @@ impl Worker {
             Command::ContextWakeFd(region, context, wake_fd) => self.attachments.context_wake_fd(region, context, wake_fd),
             Command::Claim(region, slot, claim, reply) => reply.answer(self.attachments.claim(region, slot, claim)),
             Command::Revoke(region, slot) => self.attachments.revoke(region, slot, &mut self.core),
-            Command::RulesChanged => self.follow_rules(),
+            Command::RulesChanged(reply) => {
+                self.follow_rules();
+                reply.answer(());
+            }
+            Command::Guard(region, guard, reply) => {
+                self.attachments.guard(region, guard, &mut self.core);
+                reply.answer(());
+            }
             Command::QuotaHit(quota, holder) => self.core.metrics.hit(quota, holder),
             Command::ShowUsage(source) => self.attachments.show_usage(source),
             Command::Settle(reply) => {
@@ -508,6 +515,7 @@ impl Worker {
     }
 
     fn write_metrics(&mut self) {
+        self.host.worked(self.core.now);
         self.attachments.write_records(&mut self.core);
         self.attachments.write_usage(&mut self.core);
         let core = &mut self.core;

@@ -51,6 +51,8 @@ pub enum Failure {
     ServiceGone,
     /// The host's packet filters concern it: the socket is the kernel's.
     Guarded,
+    /// BPF programs of the process's cgroup concern it: the socket is the kernel's.
+    CgroupProgram,
     /// A datagram was larger than the path's MTU.
     MessageTooLong,
     /// No destination.
@@ -145,6 +147,8 @@ pub enum ControlAnswer {
     NoResources,
     /// The host's packet filters concern it: it is the kernel's.
     Guarded,
+    /// BPF programs of the process's cgroup concern it: it is the kernel's.
+    CgroupProgram,
     /// The request is invalid in the socket's state, or the service is gone.
     Invalid,
     /// The requested statistics: so many bytes.

@@ -1,6 +1,7 @@
 //! Counters of sockets that stayed on the kernel, by reason; with RINGWAY_LOG=fallback each is also logged.
 
 use crate::Posix;
+use ringway_shm::channel::KernelReason;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reason for leaving something to the kernel.
@@ -39,16 +40,18 @@ pub enum Fallback {
     OptionRefused,
     /// The host's packet filters may not pass all packets of the port or connection.
     Firewall,
+    /// BPF programs of the process's cgroup would not see the socket.
+    CgroupProgram,
 }
 
 impl Fallback {
-    const ALL: [(Fallback, &'static str); 16] = [
+    const ALL: [(Fallback, &'static str); 17] = [
         (Fallback::Loopback, "loopback"),
         (Fallback::LinkLocal, "link-local"),
         (Fallback::Multicast, "multicast"),
-        (Fallback::NotOurs, "not-ours"),
-        (Fallback::PortTaken, "port-taken"),
-        (Fallback::NoResources, "no-resources"),
+        (Fallback::NotOurs, KernelReason::NotOurs.word()),
+        (Fallback::PortTaken, KernelReason::PortTaken.word()),
+        (Fallback::NoResources, KernelReason::NoResources.word()),
         (Fallback::NumberTooHigh, "number-too-high"),
         (Fallback::NoAnswer, "no-answer"),
         (Fallback::LingerExpired, "linger-expired"),
@@ -58,7 +61,8 @@ impl Fallback {
         (Fallback::IoUring, "io-uring"),
         (Fallback::NotShown, "not-shown"),
         (Fallback::OptionRefused, "option-refused"),
-        (Fallback::Firewall, "firewall"),
+        (Fallback::Firewall, KernelReason::Firewall.word()),
+        (Fallback::CgroupProgram, KernelReason::CgroupProgram.word()),
     ];
 
     /// The word for the log line.

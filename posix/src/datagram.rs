@@ -311,8 +311,8 @@ impl Posix {
             Err(TransferError::Failed(Failure::ServiceGone) | TransferError::NotConnected | TransferError::Closed) => {
                 return Some(self.surrender(fd, socket, Fallback::NoAnswer).map(|()| Arrival::Surrendered));
             }
-            Err(TransferError::Failed(Failure::Guarded)) => {
-                return Some(self.surrender(fd, socket, Fallback::Firewall).map(|()| Arrival::Surrendered));
+            Err(TransferError::Failed(failure @ (Failure::Guarded | Failure::CgroupProgram))) => {
+                return Some(self.surrender(fd, socket, given_back(failure)).map(|()| Arrival::Surrendered));
             }
             Err(TransferError::Failed(_)) if description.is(Flag::KERNEL_ERRORS) => {}
             Err(TransferError::Failed(failure)) => return Some(Err(failure_errno(failure))),
@@ -482,8 +482,8 @@ impl Posix {
                 gone = Some(Fallback::NoAnswer);
                 Some(Err(Errno::CONNRESET))
             }
-            Err(TransferError::Failed(Failure::Guarded)) => {
-                gone = Some(Fallback::Firewall);
+            Err(TransferError::Failed(failure @ (Failure::Guarded | Failure::CgroupProgram))) => {
+                gone = Some(given_back(failure));
                 Some(Err(Errno::CONNRESET))
             }
             Err(TransferError::Failed(failure)) => Some(Err(failure_errno(failure))),
@@ -529,6 +529,11 @@ impl Posix {
             Err(_) => 0,
         }
     }
+}
+
+/// Why the service has given a socket back to the kernel.
+fn given_back(failure: Failure) -> Fallback {
+    if failure == Failure::CgroupProgram { Fallback::CgroupProgram } else { Fallback::Firewall }
 }
 
 /// The 16-bit length field counts the headers of IP and UDP in IPv4, that of UDP only in IPv6.

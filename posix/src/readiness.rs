@@ -52,7 +52,7 @@ impl Posix {
 pub(crate) fn failure_errno(failure: Failure) -> Errno {
     match failure {
         Failure::Broken => Errno::PIPE,
-        Failure::Reset | Failure::ServiceGone | Failure::Guarded | Failure::Other => Errno::CONNRESET,
+        Failure::Reset | Failure::ServiceGone | Failure::Guarded | Failure::CgroupProgram | Failure::Other => Errno::CONNRESET,
         Failure::TimedOut => Errno::TIMEDOUT,
         Failure::Refused => Errno::CONNREFUSED,
         Failure::HostUnreachable => Errno::HOSTUNREACH,

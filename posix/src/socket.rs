@@ -332,6 +332,7 @@ pub(crate) fn fallback_reason(answer: ControlAnswer) -> Fallback {
         ControlAnswer::InUse | ControlAnswer::AddressNotAvailable => Fallback::PortTaken,
         ControlAnswer::NoResources => Fallback::NoResources,
         ControlAnswer::Guarded => Fallback::Firewall,
+        ControlAnswer::CgroupProgram => Fallback::CgroupProgram,
         _ => Fallback::NotOurs,
     }
 }

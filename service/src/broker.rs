@@ -15,6 +15,7 @@
 
 mod account;
 mod admission;
+mod confine;
 mod desk;
 mod members;
 mod wake_fds;
@@ -40,8 +41,10 @@ pub use admission::Admission;
 pub(crate) use desk::{Desk, KeptLimits};
 pub(crate) use wake_fds::{WakeFdLimits, WakeFds};
 
+use crate::cgroups::Cgroups;
 use crate::host::{Fork, Forks};
 use crate::readiness::Readiness;
+use confine::Confined;
 use desk::Shown;
 use members::{Members, ProcessKey};
 use wake_fds::Unmade;
@@ -128,6 +131,8 @@ pub(crate) struct BrokerConfig {
     pub(crate) wake_fds: WakeFds,
     /// Of the brokers of all workers.
     pub(crate) desk: Desk,
+    /// Of the brokers of all workers.
+    pub(crate) cgroups: Cgroups,
     /// Behind it the devices are open.
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) stop: Arc<OwnedFd>,
@@ -167,6 +172,7 @@ struct Broker {
     watched: BTreeMap<u64, ProcessKey>,
     next: u64,
     members: Members,
+    confined: Confined,
     config: BrokerConfig,
     /// True if `config.status` counts this broker as busy.
     busy: bool,
@@ -181,8 +187,9 @@ impl Broker {
         watch(&epoll, config.stop.as_fd(), STOP)?;
         watch(&epoll, config.forks.wait_fd(), FORKS)?;
         let members = Members::new(config.worker.clone(), config.shape, config.limits);
+        let confined = Confined::new(config.cgroups.clone(), config.worker.clone(), config.number == 0);
         let (connections, watched) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Broker { listener, epoll, connections, watched, next: FIRST, members, config, busy: false, is_deaf: false })
+        Ok(Broker { listener, epoll, connections, watched, next: FIRST, members, confined, config, busy: false, is_deaf: false })
     }
 
     fn run(&mut self) -> io::Result<()> {
@@ -362,7 +369,9 @@ impl Broker {
         let standing = self.members.standing(&token, peer.pid);
         self.config.admission.decide(&token, standing, peer, &groups)?;
         self.config.readiness.pass()?;
+        let seen = self.confined.examine(peer.pid);
         let (process, group) = self.members.join(token, peer, wanted, name)?;
+        self.confined.obey(process.region, &group.program, &seen)?;
         connection.process = Some(process);
         // Before the welcome: a welcomed process may ask.
         self.config.status.attached.fetch_add(u64::from(self.config.number == 0), Ordering::Relaxed);
@@ -452,6 +461,7 @@ impl Broker {
     }
 
     fn take_forks(&mut self) -> io::Result<()> {
+        let has_worked = self.config.forks.has_worked();
         for Fork { region, process, pid } in self.config.forks.take() {
             let Some(process) = self.members.forked(region, process, pid) else { continue };
             match members::open_pid(pid) {
@@ -459,6 +469,9 @@ impl Broker {
                 // It has died before we could look, or never was.
                 Err(_) => drop(self.members.leave(process)),
             }
+        }
+        if has_worked {
+            self.confined.look_again(&self.members);
         }
         Ok(())
     }

@@ -138,7 +138,7 @@ pub struct Policy {
     pub strict: bool,
     /// Members of this group may attach, besides root and the service's own user.
     pub group: String,
-    /// Packet filters.
+    /// Packet filters, and BPF programs of others.
     pub firewall: RuleChoice,
     /// Policy routing.
     pub routing: RuleChoice,

@@ -3,9 +3,11 @@
 //! Promises: a shared device sees owned packets only, and the kernel's TCP never sees those. Programs
 //! and filters are bound to this process and vanish with it.
 
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use ringway::{OpenDevice, Transport};
@@ -31,6 +33,8 @@ pub(crate) struct Devices {
     /// `None`: there is one worker.
     division: Option<Division>,
     findings: Findings,
+    /// Where the kernel's numbers of programs are written down.
+    programs: PathBuf,
 }
 
 /// The facts about an open device.
@@ -54,15 +58,21 @@ pub(crate) struct Opener {
 
 impl Devices {
     /// Prepares for the devices of `planned`, with at most `ports_max` owned ports, for so many workers, of which there is one
-    /// but with AF_PACKET. What self-tests find goes to `findings`.
+    /// but with AF_PACKET. What self-tests find goes to `findings`,
+    /// the kernel's numbers of programs to the file `programs`; see [`RunDirectory::programs`](crate::RunDirectory::programs).
     ///
     /// # Errors
     /// The kernel refuses BPF; the text names the fix.
-    pub(crate) fn new(planned: &[Planned], ports_max: u32, workers: usize, findings: Findings) -> io::Result<Devices> {
+    pub(crate) fn new(
+        planned: &[Planned],
+        ports_max: u32,
+        workers: usize,
+        (findings, programs): (Findings, PathBuf),
+    ) -> io::Result<Devices> {
         let shared = planned.iter().any(|planned| planned.backend != Backend::Tap);
         let steering = if shared { Some(Arc::new(Steering::new(ports_max)?)) } else { None };
         let division = if workers > 1 { Some(Division::new(workers, KEPT_MAX)?) } else { None };
-        Ok(Devices { steering, division, findings })
+        Ok(Devices { steering, division, findings, programs })
     }
 
     /// Tries whether the kernel takes the programs that devices need, and makes none, so that an operator learns of it at the start.
@@ -115,8 +125,14 @@ impl Devices {
         };
         let workers = self.division.as_ref().map_or(1, Division::workers);
         let open = (0..workers).map(open).collect::<io::Result<_>>()?;
-        let attachment = Some(steering.hide_from_kernel(planned.link)?);
+        let attachment = Some(steering.hide_announced(planned.link, &mut |number| self.write_down(number))?);
         Ok(Opener { open, attachment, told: Arc::default() })
+    }
+
+    /// Names the program to other services, which would leave the interface to the kernel otherwise.
+    fn write_down(&self, number: u32) -> io::Result<()> {
+        let mut file = OpenOptions::new().create(true).append(true).open(&self.programs)?;
+        file.write_all(format!("{number}\n").as_bytes())
     }
 
     /// The device attaches its own program, which takes owned packets before the kernel sees them, once it has passed its

@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
 use ringway::Gone;
 use ringway_stack::Route;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::firewall::Watch;
 use crate::interfaces::Interfaces;
@@ -25,16 +25,36 @@ use crate::workers::Workers;
 /// know that they are not their own.
 pub(crate) const NOT_SERVED: u32 = u32::MAX;
 
-/// So often it is seen whether ports can be served again.
-const PORTS_WAIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// Time between looks at what no message tells: whether ports, or interfaces with programs of others, can be served again.
+const AGAIN: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Which of the kernel's links are which of the workers' interfaces.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Served {
     interfaces: Arc<Mutex<BTreeMap<u32, u32>>>,
+    work: Arc<OwnedFd>,
 }
 
 impl Served {
+    /// No link is served yet.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn new() -> io::Result<Served> {
+        let work = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Served { interfaces: Arc::default(), work: Arc::new(work) })
+    }
+
+    /// A worker has worked: the thread that follows the kernel looks at what no message tells.
+    pub(crate) fn note_work(&self) {
+        // Full: it has been told.
+        rustix::io::write(&*self.work, &1u64.to_ne_bytes()).ok();
+    }
+
+    fn work(&self) -> BorrowedFd<'_> {
+        self.work.as_fd()
+    }
+
     /// Link `link` is the workers' `interface`.
     pub(crate) fn insert(&self, link: u32, interface: u32) {
         self.lock().insert(link, interface);
@@ -131,10 +151,11 @@ pub(crate) struct Follower {
 }
 
 /// Why the follower goes on.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Woken {
     rules_changed: bool,
     devices_wanted: bool,
+    has_worked: bool,
 }
 
 impl Follower {
@@ -165,7 +186,8 @@ impl Follower {
         self.served.push(kernel, found, &self.workers)?;
         let opened = {
             let mut interfaces = self.interfaces.lock().expect("nobody panics while holding it");
-            let rules_changed = woken.rules_changed || found.policies || !found.links.is_empty();
+            let others_changed = woken.has_worked && interfaces.classifiers_changed(kernel);
+            let rules_changed = woken.rules_changed || others_changed || found.policies || !found.links.is_empty();
             let mut opened = if rules_changed { interfaces.follow_rules(kernel) } else { BTreeSet::new() };
             interfaces.release_ports();
             opened.extend(interfaces.follow(kernel, &found.links));
@@ -190,17 +212,25 @@ impl Follower {
     fn wait(&self, stop: &OwnedFd) -> Option<Woken> {
         let (kernel, stop, asked) = (self.mirror.wait_fd(), stop.as_fd(), self.readiness.asked());
         let rules = self.watch.as_ref().map(AsFd::as_fd);
-        let mut fds: Vec<_> = [&kernel, &stop, &asked].map(|fd| PollFd::new(fd, PollFlags::IN)).into();
+        let work = self.served.work();
+        let mut fds: Vec<_> = [&kernel, &stop, &asked, &work].map(|fd| PollFd::new(fd, PollFlags::IN)).into();
         fds.extend(rules.iter().map(|rules| PollFd::new(rules, PollFlags::IN)));
-        let holds = self.interfaces.lock().expect("nobody panics while holding it").holds_ports();
-        if let Err(error) = poll(&mut fds, holds.then_some(&PORTS_WAIT)) {
-            return (error == rustix::io::Errno::INTR).then_some(Woken { rules_changed: false, devices_wanted: false });
+        let (holds, strangers) = {
+            let interfaces = self.interfaces.lock().expect("nobody panics while holding it");
+            (interfaces.holds_ports(), interfaces.knows_strangers())
+        };
+        if let Err(error) = poll(&mut fds, (holds || strangers).then_some(&AGAIN)) {
+            return (error == rustix::io::Errno::INTR).then_some(Woken::default());
         }
         let is_ready = |number: usize| fds.get(number).is_some_and(|fd| !fd.revents().is_empty());
-        let (is_over, devices_wanted, rules_changed) = (is_ready(1), is_ready(2), is_ready(3));
+        let (is_over, devices_wanted, has_worked, rules_changed) = (is_ready(1), is_ready(2), is_ready(3), is_ready(4));
+        if has_worked {
+            // Empty: it has been read.
+            rustix::io::read(work, &mut [0; 8]).ok();
+        }
         if let Some(watch) = self.watch.as_ref().filter(|_| rules_changed) {
             watch.drain();
         }
-        (!is_over).then_some(Woken { rules_changed, devices_wanted })
+        (!is_over).then_some(Woken { rules_changed, devices_wanted, has_worked: has_worked || strangers })
     }
 }

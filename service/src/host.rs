@@ -3,14 +3,19 @@
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ringway::{Host, RegionId};
+use ringway_shm::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use crate::follow::Served;
 use crate::netlink::NeighborResolver;
+
+/// So often the broker hears that a worker works.
+const LOOK_AGAIN: Duration = Duration::from_millis(2_000);
 
 /// A child that a process of an application group has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,16 +31,32 @@ pub(crate) struct Fork {
 pub(crate) struct Forks {
     queue: Arc<Mutex<Vec<Fork>>>,
     wake_fd: Arc<OwnedFd>,
+    worked: Arc<AtomicBool>,
 }
 
 impl Forks {
     pub(crate) fn new() -> io::Result<Forks> {
         let wake_fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Forks { queue: Arc::default(), wake_fd: Arc::new(wake_fd) })
+        Ok(Forks { queue: Arc::default(), wake_fd: Arc::new(wake_fd), worked: Arc::default() })
     }
 
     pub(crate) fn push(&self, fork: Fork) {
         self.queue.lock().expect("nobody panics while holding it").push(fork);
+        self.ring();
+    }
+
+    /// The worker has worked: what applications may do is looked at again.
+    pub(crate) fn note_work(&self) {
+        self.worked.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    /// Whether it has since the last time.
+    pub(crate) fn has_worked(&self) -> bool {
+        self.worked.swap(false, Ordering::Acquire)
+    }
+
+    fn ring(&self) {
         match rustix::io::write(&*self.wake_fd, &1u64.to_ne_bytes()) {
             // Full: it is readable already.
             Ok(_) | Err(Errno::AGAIN) => {}
@@ -64,11 +85,13 @@ pub(crate) struct ServiceHost {
     resolver: NeighborResolver,
     served: Served,
     forks: Forks,
+    /// When the broker hears again that the worker works.
+    tell_at: Instant,
 }
 
 impl ServiceHost {
     pub(crate) fn open(served: Served, forks: Forks) -> io::Result<ServiceHost> {
-        Ok(ServiceHost { resolver: NeighborResolver::open()?, served, forks })
+        Ok(ServiceHost { resolver: NeighborResolver::open()?, served, forks, tell_at: Instant::ZERO })
     }
 }
 
@@ -82,5 +105,13 @@ impl Host for ServiceHost {
 
     fn forked(&mut self, region: RegionId, process: u32, pid: u32) {
         self.forks.push(Fork { region, process, pid });
+    }
+
+    fn worked(&mut self, now: Instant) {
+        if now >= self.tell_at {
+            self.tell_at = now + LOOK_AGAIN;
+            self.forks.note_work();
+            self.served.note_work();
+        }
     }
 }

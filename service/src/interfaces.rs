@@ -7,17 +7,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::IpAddr;
 
 use ringway::InterfaceInfo;
 use ringway_device::steering::Attachment;
 use ringway_stack::MacAddress;
 
+use crate::classifiers::Classifiers;
 use crate::config::Config;
 use crate::devices::{Devices, Opener, Told};
 use crate::firewall::Gate;
 use crate::follow::Served;
 use crate::netlink::Snapshot;
 use crate::plan::{Backend, Machine, Plan, Planned, named_links, plan};
+use crate::ports::port_registry::WorkerPorts;
 use crate::selftest;
 use crate::supervise::StartError;
 use crate::workers::Workers;
@@ -42,6 +45,9 @@ pub(crate) struct Interfaces {
     /// Links that stay with the kernel because of its rules.
     guarded: BTreeSet<u32>,
     gate: Gate,
+    ports: WorkerPorts,
+    /// At links, as they were when last looked at.
+    strangers: Classifiers,
     /// Nothing is open before a program wants it: the links that will be served then.
     asleep: Option<BTreeSet<u32>>,
 }
@@ -54,9 +60,22 @@ impl Interfaces {
         workers: Workers,
         links: Served,
         guarded: BTreeSet<u32>,
-        gate: Gate,
+        (gate, ports): (Gate, WorkerPorts),
     ) -> Interfaces {
-        Interfaces { config, machine, devices, workers, links, open: BTreeMap::new(), guarded, gate, asleep: None }
+        let strangers = machine.classifiers.clone();
+        Interfaces {
+            strangers,
+            config,
+            machine,
+            devices,
+            workers,
+            links,
+            open: BTreeMap::new(),
+            guarded,
+            gate,
+            ports,
+            asleep: None,
+        }
     }
 
     /// Opens nothing before [`wake`](Interfaces::wake), which then serves `planned` or says why not.
@@ -167,7 +186,8 @@ impl Interfaces {
     /// # Blocking
     /// While the kernel lists its rules.
     pub(crate) fn follow_rules(&mut self, kernel: &Snapshot) -> BTreeSet<u32> {
-        self.machine = Machine { lacks_packet: self.machine.lacks_packet, ..Machine::now(&self.config) };
+        self.machine = Machine { lacks_packet: self.machine.lacks_packet, ..Machine::now(&self.config, kernel) };
+        self.strangers.clone_from(&self.machine.classifiers);
         let plan = plan(&self.config, kernel, &self.machine);
         if self.gate.install(self.machine.rules.clone(), named_links(&plan)) {
             // `Err`: a worker has stopped.
@@ -185,7 +205,35 @@ impl Interfaces {
         self.links.push_routes(kernel, &self.workers).ok();
         let freed = self.guarded.iter().filter(|link| !guarded.contains_key(link)).copied().collect();
         self.guarded = guarded.into_keys().collect();
+        self.hold_ports(kernel, &freed);
         self.follow(kernel, &freed)
+    }
+
+    /// Returns true when programs or filters of others have changed, and are the same as when last asked: one that is there for a
+    /// moment does not count.
+    ///
+    /// # Blocking
+    /// While the kernel lists them.
+    pub(crate) fn classifiers_changed(&mut self, kernel: &Snapshot) -> bool {
+        let now = Classifiers::read(&self.config, kernel);
+        let last = std::mem::replace(&mut self.strangers, now);
+        self.strangers == last && self.strangers != self.machine.classifiers
+    }
+
+    /// Returns true while programs or filters of others keep interfaces from being served; no worker works then, so time tells when to look.
+    pub(crate) fn knows_strangers(&self) -> bool {
+        self.machine.classifiers.object() || self.strangers.object()
+    }
+
+    /// While these links were the kernel's, it has accepted connections there: nothing steers their packets to the stack before they end,
+    /// also where a connection of the stack's that ended long ago still has the port.
+    fn hold_ports(&self, kernel: &Snapshot, freed: &BTreeSet<u32>) {
+        let ips: Vec<IpAddr> = freed.iter().flat_map(|link| kernel.addresses_of(*link)).map(|cidr| cidr.ip).collect();
+        if !ips.is_empty() {
+            self.gate.hold(&ips);
+            // `Err`: a worker has stopped.
+            self.workers.rules_changed().ok();
+        }
     }
 
     /// Returns true if ports wait for the end of the kernel's connections of them; see [`release_ports`](Interfaces::release_ports).
@@ -193,12 +241,22 @@ impl Interfaces {
         self.gate.holds()
     }
 
-    /// Ports whose connections of the kernel's have ended are served again.
+    /// Ports whose connections of the kernel's have ended are served again. The kernel may accept one in the moment between the look and
+    /// the workers' part, so packets come to neither while it looks again; their senders repeat them.
+    ///
+    /// # Blocking
+    /// Until the workers serve them.
     pub(crate) fn release_ports(&self) {
-        if self.gate.let_go() {
-            // `Err`: a worker has stopped.
-            self.workers.rules_changed().ok();
+        let ended = self.gate.ended();
+        if ended.is_empty() {
+            return;
         }
+        self.ports.shut(&ended);
+        let still = self.gate.ended();
+        self.gate.let_go(&still.intersection(&ended).copied().collect());
+        // `Err`: a worker has stopped.
+        self.workers.rules_changed().ok();
+        self.ports.unshut(&ended);
     }
 
     fn is_open_as(&self, planned: &Planned) -> bool {

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod broker;
+pub mod cgroups;
+mod classifiers;
 pub mod config;
 mod devices;
 pub mod firewall;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress};
 
+use crate::classifiers::Classifiers;
 use crate::config::{Config, DeviceChoice, RuleChoice, XdpChoice};
 use crate::firewall::{Gate, NamedLink, Ruleset};
 use crate::netlink::{Link, Snapshot};
@@ -124,6 +125,8 @@ pub struct Machine {
     pub rules: Arc<Ruleset>,
     /// Packet sockets have been tried, and do not work.
     pub lacks_packet: bool,
+    /// Programs and filters of others that packets of Ringway would go around.
+    pub(crate) classifiers: Classifiers,
 }
 
 impl Machine {
@@ -131,9 +134,10 @@ impl Machine {
     ///
     /// # Blocking
     /// While the kernel lists the rules of its packet filters.
-    pub fn now(config: &Config) -> Machine {
+    pub fn now(config: &Config, kernel: &Snapshot) -> Machine {
         let is_asked = config.policy.firewall != RuleChoice::Ignore && config.interface.device != DeviceChoice::Tap;
-        Machine { rules: Arc::new(if is_asked { Ruleset::read() } else { Ruleset::default() }), lacks_packet: false }
+        let rules = Arc::new(if is_asked { Ruleset::read() } else { Ruleset::default() });
+        Machine { rules, lacks_packet: false, classifiers: Classifiers::read(config, kernel) }
     }
 }
 
@@ -208,12 +212,17 @@ fn objections(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine
         guard: format!("has firewall rules that cannot be judged ({rule}): see policy.firewall"),
         warning: format!("packets of Ringway on {name} do not pass the firewall ({rule})"),
     });
+    let classifiers = machine.classifiers.objection(link.index).map(|what| Objection {
+        choice: policy.firewall,
+        guard: format!("has BPF programs or filters that packets of Ringway would go around ({what}): see policy.firewall"),
+        warning: format!("packets of Ringway on {name} go around its BPF programs or filters ({what})"),
+    });
     let routing = other_table(kernel, link).map(|rule| Objection {
         choice: policy.routing,
         guard: format!("has routes that Ringway does not know ({rule}): see policy.routing"),
         warning: format!("packets of Ringway on {name} follow the main routing table alone ({rule})"),
     });
-    firewall.into_iter().chain(routing).filter(|objection| objection.choice != RuleChoice::Ignore).collect()
+    firewall.into_iter().chain(classifiers).chain(routing).filter(|objection| objection.choice != RuleChoice::Ignore).collect()
 }
 
 /// Returns the cause for which packets of a link may leave by another table than the main one.
@@ -261,7 +270,7 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine, 
                 vlan: None,
                 kernel_side: Vec::new(),
                 detail: String::new(),
-                note: None,
+                note: machine.classifiers.note(link.index, &link.name).filter(|_| backend == Backend::Packet),
             });
         }
     }

@@ -80,9 +80,21 @@ pub(crate) fn spawn_without<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
+    spawn_with(CapabilitySet::empty(), name, body)
+}
+
+/// As [`spawn_without`], for a thread that holds no more than `kept`.
+///
+/// # Errors
+/// There is no thread, or the system refuses.
+pub(crate) fn spawn_with<T: Send + 'static>(
+    kept: CapabilitySet,
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
     let name = name.to_owned();
     let maker = Builder::new().spawn(move || {
-        keep(CapabilitySet::empty())?;
+        keep(kept)?;
         Builder::new().name(name).spawn(body)
     })?;
     maker.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the service panicked")))

@@ -5,6 +5,7 @@
 //! a clean stop; what a killed service left is removed by the next one. Does not do: talk to
 //! services.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -26,7 +27,9 @@ const NAME_LEN_MAX: usize = 64;
 /// Of a lock file, what is read.
 const LOCK_BYTES: u64 = 64;
 /// Everything that a service may leave behind, the lock last.
-const EXTENSIONS: [&str; 5] = ["sock", "stats", "capture", "selftest", "lock"];
+const EXTENSIONS: [&str; 6] = ["sock", "stats", "capture", "selftest", PROGRAMS, "lock"];
+/// The numbers of the programs that a service has attached to interfaces, a line each.
+const PROGRAMS: &str = "programs";
 /// Those of which each worker but the first has one, with its number behind it.
 const NUMBERED: [&str; 3] = ["sock", "stats", "capture"];
 
@@ -78,6 +81,11 @@ impl RunDirectory {
         RunDirectory { path }
     }
 
+    /// `/run/ringway`, whatever the environment names.
+    pub(crate) fn default_of_machines() -> RunDirectory {
+        RunDirectory { path: PathBuf::from(DEFAULT_DIRECTORY) }
+    }
+
     /// Some other directory.
     pub fn at(path: PathBuf) -> RunDirectory {
         RunDirectory { path }
@@ -106,6 +114,19 @@ impl RunDirectory {
     /// Returns the path of the file with the findings of service `name` about AF_XDP on its interfaces; there from the first device of that kind on.
     pub fn selftest_path(&self, name: &str) -> PathBuf {
         self.file(name, "selftest")
+    }
+
+    /// The BPF programs of the services here, by the kernel's numbers. A directory that is neither root's nor this user's says
+    /// nothing: its owner could name a program of others.
+    pub fn programs(&self) -> BTreeSet<u32> {
+        let is_trusted = |metadata: std::fs::Metadata| [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid());
+        if !std::fs::symlink_metadata(&self.path).is_ok_and(is_trusted) {
+            return BTreeSet::new();
+        }
+        let files = std::fs::read_dir(&self.path).into_iter().flatten().flatten().map(|entry| entry.path());
+        let files = files.filter(|path| path.extension().is_some_and(|extension| extension == PROGRAMS));
+        let texts = files.filter_map(|path| std::fs::read_to_string(path).ok());
+        texts.flat_map(|text| text.lines().filter_map(|line| line.parse().ok()).collect::<Vec<u32>>()).collect()
     }
 
     /// Takes `name`, after removing what dead services left.
@@ -295,6 +316,11 @@ impl Claim {
     /// Where it keeps its capture ring.
     pub fn capture_path(&self) -> PathBuf {
         self.directory.capture_path(&self.name)
+    }
+
+    /// Where it names its programs; see [`RunDirectory::programs`].
+    pub(crate) fn programs_path(&self) -> PathBuf {
+        self.directory.file(&self.name, PROGRAMS)
     }
 }
 

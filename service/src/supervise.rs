@@ -27,6 +27,7 @@ use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
 use crate::broker::{
     self, Account, Admission, AttachLimits, BrokerConfig, BrokerStatus, Desk, KeptLimits, WakeFdLimits, WakeFds,
 };
+use crate::cgroups::{self, Cgroups};
 use crate::config::{Config, DeviceChoice};
 use crate::devices::Devices;
 use crate::firewall::{Gate, Watch};
@@ -136,12 +137,13 @@ impl Service {
         admission: &Admission,
         opening: Opening,
     ) -> Result<Service, StartError> {
+        let reader = cgroups::Reader::of(config);
         privileges::keep(privileges::STARTING).map_err(StartError::Start)?;
         let claim = directory.claim(name).map_err(StartError::Claim)?;
         let mirror = Mirror::open().map_err(StartError::Netlink)?;
         // Before the rules are read, so that no change is missed.
         let watch = Watch::open();
-        let mut machine = Machine::now(config);
+        let mut machine = Machine::now(config, mirror.now());
         let mut plan = decide(config, &mirror, &machine)?;
         if opening == Opening::AtStart && lacks_packet(config, &plan) {
             machine.lacks_packet = true;
@@ -154,12 +156,14 @@ impl Service {
         }
         privileges::keep(privileges::of_devices(&plan.served)).map_err(StartError::Start)?;
         let count = worker_count(config, &plan);
-        let links = Served::default();
+        let links = Served::new().map_err(StartError::Start)?;
         let findings = Findings::new(claim.selftest_path());
-        let devices = Devices::new(&plan.served, PORTS_MAX, count, findings).map_err(StartError::Start)?;
+        let devices =
+            Devices::new(&plan.served, PORTS_MAX, count, (findings, claim.programs_path())).map_err(StartError::Start)?;
         let forks: Vec<Forks> = (0..count).map(|_| Forks::new()).collect::<io::Result<_>>().map_err(StartError::Start)?;
         let gate = Gate::new(config.policy.firewall, machine.rules.clone(), named_links(&plan));
-        let threads = start_workers(config, &claim, &plan, (&devices, &gate), &links, &forks).map_err(StartError::Start)?;
+        let (threads, ports) =
+            start_workers(config, &claim, &plan, (&devices, &gate), &links, &forks).map_err(StartError::Start)?;
         // A device that programs are told of exactly, or an interface of its own, is there from the start.
         let is_now = opening == Opening::AtStart || plan.served.iter().any(|planned| planned.backend != Backend::Packet);
         let readiness = Readiness::new(is_now).map_err(StartError::Start)?;
@@ -167,7 +171,8 @@ impl Service {
         let (stop, idle, ended) = (new_wake_fd()?, new_wake_fd()?, new_wake_fd()?);
         let (workers, watches) = watch_workers(threads, &idle, &ended).map_err(StartError::Start)?;
         let guarded = guarded(&plan, mirror.now()).into_keys().collect();
-        let interfaces = Interfaces::new(config.clone(), machine, devices, workers.clone(), links.clone(), guarded, gate);
+        let interfaces =
+            Interfaces::new(config.clone(), machine, devices, workers.clone(), links.clone(), guarded, (gate, ports));
         let mut service = Service {
             brokers: Vec::new(),
             follower: None,
@@ -188,9 +193,16 @@ impl Service {
         }
         service.open_devices(plan, is_now)?;
         service.follow(config, mirror, watch, links).map_err(StartError::Start)?;
+        service.notes.extend(reader.as_ref().and_then(cgroups::Reader::ignorance));
+        // Its thread ends with the brokers.
+        let (cgroups, reader) = Cgroups::start(config, reader).map_err(StartError::Start)?;
         privileges::keep(CapabilitySet::empty()).map_err(StartError::Start)?;
         ringway::notice::prepare();
-        service.open_doors(config, admission, forks).map_err(StartError::Start)?;
+        service.open_doors(config, admission, forks, cgroups.clone()).map_err(StartError::Start)?;
+        service.brokers.extend(reader);
+        if let (Admission::Private(_), Err(line)) = (admission, cgroups.of_this_process()) {
+            service.notes.push(line);
+        }
         Ok(service)
     }
 
@@ -315,7 +327,7 @@ impl Service {
 
     /// A door for each worker: a program attaches at all of them. That of the first is opened last, since it is the one
     /// that programs look for.
-    fn open_doors(&mut self, config: &Config, admission: &Admission, forks: Vec<Forks>) -> io::Result<()> {
+    fn open_doors(&mut self, config: &Config, admission: &Admission, forks: Vec<Forks>, cgroups: Cgroups) -> io::Result<()> {
         let limits = &config.limits;
         let wake_fds = WakeFds::new(WakeFdLimits::new(limits.wait_contexts_per_user, limits.wait_contexts));
         let (desk, watch) =
@@ -342,6 +354,7 @@ impl Service {
                 forks,
                 wake_fds: wake_fds.clone(),
                 desk: desk.clone(),
+                cgroups: cgroups.clone(),
                 readiness: self.readiness.clone(),
                 stop: self.stop.clone(),
                 status: self.status.clone(),
@@ -429,14 +442,15 @@ fn start_workers(
     (devices, gate): (&Devices, &Gate),
     links: &Served,
     forks: &[Forks],
-) -> io::Result<Vec<WorkerThread>> {
+) -> io::Result<(Vec<WorkerThread>, WorkerPorts)> {
     let own: HashSet<IpAddr> =
         plan.served.iter().filter(|planned| planned.backend == Backend::Tap).flat_map(own_addresses).collect();
     let mut threads: Vec<WorkerThread> = Vec::new();
     let percent = config.worker.balance_percent;
     let division = devices.division()?.filter(|_| percent < 100);
     let mut shares = division.into_iter().flat_map(|division| Share::shares(Box::new(division), forks.len(), percent));
-    for (worker_ports, forks) in WorkerPorts::for_workers(devices.steering()?, forks.len()).zip(forks) {
+    let all_ports: Vec<WorkerPorts> = WorkerPorts::for_workers(devices.steering()?, forks.len()).collect();
+    for (worker_ports, forks) in all_ports.iter().cloned().zip(forks) {
         let ports =
             SharedPorts::new(worker_ports, own.clone(), config.stack.tcp.ephemeral_ports, random()?).limited(config.limits.ports);
         let ports = ports.divided(shares.next()).behind(gate.clone());
@@ -454,7 +468,8 @@ fn start_workers(
             }
         }
     }
-    Ok(threads)
+    let any_hand = all_ports.into_iter().next().expect("there is a worker");
+    Ok((threads, any_hand))
 }
 
 fn start_worker(

@@ -168,8 +168,8 @@ const REQUESTS: &[u64] = &[
     libc::FIONBIO,
 ];
 
-/// BPF_MAP_CREATE, the elements of a map, BPF_PROG_LOAD, BPF_LINK_CREATE, BPF_LINK_UPDATE.
-const BPF_COMMANDS: &[u64] = &[0, 1, 2, 3, 4, 5, 28, 29];
+/// BPF_MAP_CREATE, the elements of a map, BPF_PROG_LOAD, BPF_OBJ_GET_INFO_BY_FD, BPF_PROG_QUERY, BPF_LINK_CREATE, BPF_LINK_UPDATE.
+const BPF_COMMANDS: &[u64] = &[0, 1, 2, 3, 4, 5, 15, 16, 28, 29];
 const THREAD: u64 = (libc::CLONE_VM | libc::CLONE_THREAD) as u64;
 
 /// Filters the system calls of all threads of this process, from now on; with `Off` it does nothing.

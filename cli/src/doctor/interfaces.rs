@@ -2,6 +2,7 @@
 
 use ringway_device::probe::{Candidate, Finding, Probe, measure as measure_candidate, probe};
 use ringway_service::Config;
+use ringway_service::cgroups::{Described, describe_caller};
 use ringway_service::netlink::Snapshot;
 use ringway_service::plan::{Backend, Machine, Planned, firewall_lines, plan};
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ const LARGE_BYTES: usize = 1_514;
 
 /// Probes each interface that would be served, and reports the others and the firewall's effect on ports.
 pub(super) fn examine(config: &Config, kernel: &Snapshot, report: &mut Report) {
-    let machine = Machine::now(config);
+    let machine = Machine::now(config, kernel);
     let plan = &plan(config, kernel, &machine);
     for planned in &plan.served {
         match planned.backend {
@@ -36,6 +37,11 @@ pub(super) fn examine(config: &Config, kernel: &Snapshot, report: &mut Report) {
     }
     for line in firewall_lines(config, &machine, plan) {
         report.ok("firewall", line);
+    }
+    let Described { line, remedy } = describe_caller(config);
+    match remedy {
+        None => report.ok("cgroup", line),
+        Some(remedy) => report.warn("cgroup", line, remedy),
     }
     if plan.served.is_empty() {
         report.fail(

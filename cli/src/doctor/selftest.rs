@@ -46,7 +46,7 @@ fn lines(path: &Path) -> Vec<String> {
 
 /// Attaches to each interface that would be shared, in every way.
 pub(super) fn now(config: &Config, kernel: &Snapshot, report: &mut Report) {
-    let plan = plan(config, kernel, &Machine::now(config));
+    let plan = plan(config, kernel, &Machine::now(config, kernel));
     for planned in plan.served.iter().filter(|planned| planned.backend != Backend::Tap) {
         for found in try_all(planned) {
             let (status, fix) = match found.outcome {

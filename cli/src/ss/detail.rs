@@ -21,6 +21,9 @@ pub(super) fn text(arguments: &Arguments, shown: &Shown<'_>) -> String {
         let socket = &shown.socket;
         line.push_str(&format!(" uid:{} slot:{}/{} service:{}", socket.uid, socket.region, socket.slot, shown.service));
     }
+    if let Some(path) = shown.socket.kernel {
+        line.push_str(&format!(" path:kernel reason:{} count:{}", path.reason.word(), path.count));
+    }
     let mut more = Vec::new();
     if arguments.memory {
         more.push(memory(&shown.socket));
@@ -66,15 +69,20 @@ fn memory(socket: &SocketRecord) -> String {
 fn info(shown: &Shown<'_>) -> String {
     let socket = &shown.socket;
     let mut tokens = Vec::new();
-    if socket.state != LISTEN && !socket.datagrams {
+    if is_connection(socket) {
         tokens = tcp_tokens(&socket.info, &socket.congestion_control);
         tokens.extend(tcp_counts(&socket.info));
     }
-    tokens.push("stack:ringway".to_string());
+    tokens.push(format!("stack:{}", if socket.kernel.is_some() { "kernel" } else { "ringway" }));
     if shown.interface != "-" {
         tokens.push(format!("if:{}", shown.interface));
     }
     tokens.join(" ")
+}
+
+/// Whether there are values of TCP to be shown.
+fn is_connection(socket: &SocketRecord) -> bool {
+    socket.state != LISTEN && !socket.datagrams && socket.kernel.is_none()
 }
 
 fn tcp_tokens(info: &InfoRecord, congestion_control: &str) -> Vec<String> {
@@ -200,7 +208,10 @@ pub(super) fn json(shown: &Shown<'_>) -> Value {
         "interface": shown.interface,
         "skmem": { "r": socket.memory[0], "rb": socket.memory[1], "t": socket.memory[2], "tb": socket.memory[3] },
     });
-    if socket.state != LISTEN && !socket.datagrams {
+    if let Some(path) = socket.kernel {
+        value["kernel"] = json!({ "reason": path.reason.word(), "count": path.count });
+    }
+    if is_connection(socket) {
         value["tcp"] = tcp_json(&socket.info, &socket.congestion_control);
         value["counters"] = counters_json(&socket.info);
     }

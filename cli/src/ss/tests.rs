@@ -1,4 +1,5 @@
 use clap::Parser;
+use ringway_shm::channel::{KernelPath, KernelReason};
 use ringway_shm::stats::{InfoRecord, TimerRecord};
 
 use super::*;
@@ -46,6 +47,7 @@ fn socket(state: u8, local: &str, remote: &str) -> SocketRecord {
         },
         timer: None,
         memory: [1, 2, 3, 4],
+        kernel: None,
     }
 }
 
@@ -191,4 +193,25 @@ fn json_has_the_timer() {
     let timer = &json_of(Some(TimerRecord { kind: TimerRecord::RETRANSMIT, retries: 2, due }))["timer"];
     assert_eq!(timer, &json!({ "name": "on", "left_ms": 204, "retries": 2 }));
     assert!(json_of(None).get("timer").is_none());
+}
+
+/// What the kernel serves says so and why, and is no socket of Ringway's in totals; with a count that was scribbled over it is a number still.
+#[test]
+fn a_socket_of_the_kernels_names_the_reason() {
+    let kernel = |state, reason, count| SocketRecord {
+        kernel: Some(KernelPath { reason, count }),
+        ..socket(state, "0.0.0.0:80", "0.0.0.0:0")
+    };
+    let rows = || vec![kernel(LISTEN, KernelReason::Firewall, 2), kernel(7, KernelReason::CgroupProgram, u32::MAX)];
+    let text = printed("-Htanpi", rows());
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].ends_with("users:((\"nginx\",pid=42)) path:kernel reason:firewall count:2"), "{text}");
+    assert_eq!(lines[1].trim(), "stack:kernel if:eth0");
+    assert!(lines[2].ends_with("path:kernel reason:cgroup-bpf count:4294967295"), "{text}");
+    assert_eq!(lines[3].trim(), "stack:kernel if:eth0", "no values of TCP");
+    let shown: Vec<Shown<'_>> =
+        rows().into_iter().map(|socket| Shown { socket, service: "default", interface: "-".to_string(), now: NOW }).collect();
+    let totals = Totals::of(&shown, &Unlisted::default());
+    assert_eq!((totals.tcp, totals.listening, totals.udp), (0, 0, 0));
+    assert_eq!(detail::json(&shown[0])["kernel"], json!({ "reason": "firewall", "count": 2 }));
 }

@@ -1,6 +1,7 @@
 //! Packet filters of the kernel, which packets of the stack do not pass: ports and connections that they may refuse, and
 //! interfaces that policy routing concerns, are the kernel's.
 
+mod cgroups;
 mod oracle;
 
 use crate::harness::*;

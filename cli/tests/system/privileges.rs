@@ -66,6 +66,8 @@ fn assert_threads(service: &Process, devices: u64, available: u64) {
         let opens_devices = ["ringway-w0", "ringway-w1"].contains(&thread.name.as_str()) || thread.name == "ringway-netlink";
         let expected = if opens_devices {
             devices
+        } else if thread.name == "ringway-cgroups" {
+            NET_ADMIN
         } else if number == 0 {
             KILL
         } else {
@@ -116,8 +118,14 @@ impl Unprivileged {
         assert!(set.expect("setcap is there (.ci/setup)").success(), "the file system has no capabilities");
     }
 
+    /// `ip netns exec` hides the cgroups that each user of an ordinary machine sees, so they are mounted again.
     fn serve(&self, net: &Net, name: &str, options: &[&str]) -> Process {
-        let serve = [&NOBODY[..], &[&self.binary, "serve", "--name", name], options].concat();
+        let seeing = ["sh", "-c", "mount -t cgroup2 none /sys/fs/cgroup; exec \"$@\"", "sh"];
+        self.serve_in(net, &seeing, name, options)
+    }
+
+    fn serve_in(&self, net: &Net, view: &[&str], name: &str, options: &[&str]) -> Process {
+        let serve = [view, &NOBODY[..], &[&self.binary, "serve", "--name", name], options].concat();
         net.spawn_with(Server, &serve, &[("RINGWAY_RUN_DIRECTORY", &self.directory)], None)
     }
 }
@@ -151,6 +159,26 @@ fn an_ordinary_user_serves_with_three_file_capabilities() {
     service.finish(DEADLINE).success();
     let left: Vec<_> = fs::read_dir(&user.directory).expect("ours").flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(left, [".secret"], "what outlives services");
+}
+
+#[test]
+fn an_ordinary_user_that_sees_no_cgroups_leaves_sockets_to_the_kernel_and_says_why() {
+    let net = Net::new();
+    let [large, _] = site(&net);
+    let user = Unprivileged::new();
+    user.set("cap_net_admin,cap_net_raw,cap_bpf");
+    let mut service = user.serve_in(&net, &[], "blind", &[]);
+    service.wait_for_error_line("the kernel serves all sockets (cgroup-bpf): BPF programs of cgroups cannot be read");
+    service.wait_for_error_line("ready: TCP on");
+    let config = nginx_config(&net, 80);
+    let run = [RINGWAY, "run", "--name", "blind", "--", "nginx", "-c", &config];
+    let log = [("RINGWAY_RUN_DIRECTORY", &*user.directory), ("RINGWAY_LOG", "fallback")];
+    let mut nginx = net.spawn_with(Server, &run, &log, None);
+    net.wait_listening(Server, 80, &mut nginx);
+    nginx.wait_for_error_line("fallback=cgroup-bpf listen");
+    service.wait_for_error_line("the kernel serves sockets of ringway[");
+    assert_eq!(fetch(&net, Client, ON_KERNEL, &net.url(80, "large.bin")), large);
+    drop(nginx);
 }
 
 #[test]

@@ -5,13 +5,18 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, sendto, socket_with};
 
 use super::Trouble;
-use crate::netlink::{ACK, Attributes, CREATE, Messages, REPLACE, REQUEST, attribute, message, put, u32_at, u64_at};
+use crate::netlink::{
+    ACK, Attributes, CREATE, DONE, DUMP, Message, Messages, REPLACE, REQUEST, attribute, message, put, u32_at, u64_at,
+};
 
+/// Datagrams of one list.
+const ANSWERS_MAX: usize = 256;
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
@@ -19,6 +24,8 @@ const IFLA_STATS64: u16 = 23;
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
 const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
+const IFLA_XDP: u16 = 43;
+const IFLA_XDP_PROG_ID: u16 = 4;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
@@ -55,6 +62,17 @@ fn link(index: u32) -> io::Result<Answer> {
     if answer.kind == RTM_NEWLINK { Ok(answer) } else { Err(answer.failure()) }
 }
 
+/// The number of the XDP program of the interface with this number.
+pub(crate) fn xdp_program(index: u32) -> io::Result<Option<u32>> {
+    Ok(xdp_program_of(link(index)?.body.get(LINK_BYTES..).unwrap_or_default()))
+}
+
+/// Among a link's attributes.
+fn xdp_program_of(bytes: &[u8]) -> Option<u32> {
+    let number = attribute(attribute(bytes, IFLA_XDP)?, IFLA_XDP_PROG_ID)?;
+    u32_at(number, 0).filter(|number| *number != 0)
+}
+
 /// See [`super::health`].
 pub(super) fn health(index: u32) -> io::Result<(bool, Trouble)> {
     let answer = link(index)?;
@@ -81,9 +99,15 @@ pub(super) fn add_address(index: u32, ip: IpAddr, prefix_len: u8) -> io::Result<
 pub(crate) struct Answer {
     /// Its type; 0: it makes no sense.
     pub(crate) kind: u16,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     /// The code of an error message; zero: done as asked.
     error: Option<i32>,
+}
+
+impl From<Message<'_>> for Answer {
+    fn from(message: Message<'_>) -> Answer {
+        Answer { kind: message.kind, body: message.body.to_vec(), error: message.error() }
+    }
 }
 
 impl Answer {
@@ -95,24 +119,52 @@ impl Answer {
 
 /// Sends a request and takes the first message of the answer.
 pub(crate) fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<Answer> {
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    bind(&socket, &SocketAddrNetlink::new(0, 0))?;
-    // Sequence number 0: there is only one request, and its answer comes to this socket.
-    sendto(&socket, &message(kind, flags, 0, body), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-    let mut answer = vec![0; ANSWER_BYTES];
-    let (len, _) = recv(&socket, answer.as_mut_slice(), RecvFlags::empty())?;
-    let first = Messages(&answer[..len.min(ANSWER_BYTES)]).next();
-    Ok(first.map_or(Answer { kind: 0, body: Vec::new(), error: None }, |message| Answer {
-        kind: message.kind,
-        body: message.body.to_vec(),
-        error: message.error(),
-    }))
+    let answer = receive(&request(kind, flags, body)?)?;
+    let first = Messages(&answer).next();
+    Ok(first.map_or(Answer { kind: 0, body: Vec::new(), error: None }, Answer::from))
 }
 
 /// Sends an order and takes the kernel's confirmation.
 pub(crate) fn done(order: u16, flags: u16, body: &[u8]) -> io::Result<()> {
     let answer = ask(order, REQUEST | ACK | flags, body)?;
     if answer.error == Some(0) { Ok(()) } else { Err(answer.failure()) }
+}
+
+/// Sends a request for a list and takes its messages, those of a list that ends.
+pub(crate) fn ask_all(kind: u16, body: &[u8]) -> io::Result<Vec<Answer>> {
+    let socket = request(kind, REQUEST | DUMP, body)?;
+    let mut messages = Vec::new();
+    for _ in 0..ANSWERS_MAX {
+        let datagram = receive(&socket)?;
+        let before = messages.len();
+        for message in Messages(&datagram) {
+            let answer = Answer::from(message);
+            match (answer.kind, answer.error) {
+                (DONE, _) | (_, Some(0)) => return Ok(messages),
+                (_, Some(_)) => return Err(answer.failure()),
+                _ => messages.push(answer),
+            }
+        }
+        if messages.len() == before {
+            return Err(io::Error::other("the kernel's answer makes no sense"));
+        }
+    }
+    Err(io::Error::other("the kernel's answer does not end"))
+}
+
+fn receive(socket: &OwnedFd) -> io::Result<Vec<u8>> {
+    let mut answer = vec![0; ANSWER_BYTES];
+    let (len, _) = recv(socket, answer.as_mut_slice(), RecvFlags::empty())?;
+    answer.truncate(len);
+    Ok(answer)
+}
+
+fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<OwnedFd> {
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    bind(&socket, &SocketAddrNetlink::new(0, 0))?;
+    // Sequence number 0: there is only one request, and its answer comes to this socket.
+    sendto(&socket, &message(kind, flags, 0, body), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    Ok(socket)
 }
 
 /// Of `struct rtnl_link_stats64` the 64-bit words 4 to 7.
@@ -123,9 +175,9 @@ fn trouble_of(attributes: &[u8]) -> Trouble {
 }
 
 /// The limits among a link's attributes. Kernels before 6.3 have one size for both families.
-fn limits_of(attributes: &[u8]) -> Limits {
+fn limits_of(bytes: &[u8]) -> Limits {
     let mut limits = Limits { bytes: u32::MAX, segments: u32::MAX };
-    for (kind, payload) in Attributes(attributes) {
+    for (kind, payload) in Attributes(bytes) {
         match kind {
             IFLA_GSO_MAX_SIZE | IFLA_GSO_IPV4_MAX_SIZE => limits.bytes = u32_at(payload, 0).unwrap_or(u32::MAX).min(limits.bytes),
             IFLA_GSO_MAX_SEGS => limits.segments = u32_at(payload, 0).unwrap_or(u32::MAX),

@@ -18,8 +18,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use crate::interface::route::{ask, done};
-use crate::netlink::{CREATE, DUMP, EXCLUSIVE, REPLACE, REQUEST, put};
+use crate::interface::route::{Answer, ask, ask_all, done};
+use crate::netlink::{CREATE, DUMP, EXCLUSIVE, REPLACE, REQUEST, attribute, put, text, u32_at};
 
 use super::{program, sys};
 
@@ -141,6 +141,31 @@ fn is_empty(interface: u32) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Filters that are not ours, in words.
+pub(super) fn others(interface: u32) -> io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for (parent, direction) in [(INGRESS, "ingress"), (EGRESS, "egress")] {
+        for answer in ask_all(RTM_GETTFILTER, &message(interface, 0, parent, 0))? {
+            found.extend(other(&answer, direction));
+        }
+    }
+    Ok(found)
+}
+
+/// What a message of the kernel says of a filter that is not ours.
+fn other(answer: &Answer, direction: &str) -> Option<String> {
+    if answer.kind != RTM_NEWTFILTER {
+        return None;
+    }
+    let (handle, info) = (u32_at(&answer.body, 8)?, u32_at(&answer.body, 16)?);
+    let name = attribute(answer.body.get(20..)?, TCA_KIND).map(text)?;
+    // The kernel lists the head of a list of eBPF filters, too, without a handle.
+    let is_head = handle == 0;
+    let is_ours = info >> 16 == PREFERENCE && (HANDLE_BASE..=HANDLE_BASE + HANDLES).contains(&handle);
+    let is_other = name != "bpf" || !(is_head || is_ours);
+    is_other.then(|| format!("{direction} filter {name} pref {}", info >> 16))
 }
 
 fn filter_message(interface: u32, handle: u32) -> Vec<u8> {

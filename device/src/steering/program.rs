@@ -97,8 +97,10 @@ pub(super) fn socket_filter(table: BorrowedFd<'_>, among: Option<(usize, &Divisi
     let exits = Exits { icmp: asm.label(), icmpv6: asm.label(), fragment: asm.label(), not_ours: asm.label() };
     let ours = asm.label();
     match_owned(&mut asm, table, exits);
-    if let Some((worker, division)) = among {
-        match_worker(&mut asm, worker, division, ours, exits.not_ours);
+    match among {
+        Some((worker, division)) => match_worker(&mut asm, worker, division, ours, exits.not_ours),
+        // Of no worker: the port is shut.
+        None => _ = asm.load(Width::Word, R0, R0, 0).jump_if(When::Equal, R0, 0, exits.not_ours),
     }
     asm.place(ours).set_u32(R0, FILTER_WHOLE).exit();
     for (label, errors) in [(exits.icmp, ICMP_ERRORS), (exits.icmpv6, ICMPV6_ERRORS)] {

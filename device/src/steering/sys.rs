@@ -1,4 +1,4 @@
-//! bpf(2) and nothing more: maps, program loading, links.
+//! bpf(2): maps, program loading, links, lists of programs. And a thread's cgroup namespace.
 
 use std::io;
 use std::mem::size_of;
@@ -11,12 +11,19 @@ const BPF_MAP_CREATE: libc::c_long = 0;
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
 const BPF_PROG_LOAD: libc::c_long = 5;
+const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
+const BPF_PROG_QUERY: libc::c_long = 16;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_LINK_UPDATE: libc::c_long = 29;
+const BPF_F_QUERY_EFFECTIVE: u32 = 1;
 const BPF_F_NO_PREALLOC: u32 = 1;
 const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
 const BPF_XDP: u32 = 37;
 const BPF_TCX_INGRESS: u32 = 46;
+const BPF_SK_LOOKUP: u32 = 36;
+const BPF_TCX_EGRESS: u32 = 47;
+/// The kernel has room for so many in each direction.
+const TCX_PROGRAMS_MAX: usize = 64;
 const XDP_FLAGS_GENERIC: u32 = 1 << 1;
 const XDP_FLAGS_NATIVE: u32 = 1 << 2;
 const LOG_BYTES: usize = 64 * 1024;
@@ -88,6 +95,26 @@ struct LinkUpdate {
     program: u32,
     flags: u32,
     old_program: u32,
+}
+
+#[repr(C)]
+struct InfoRequest {
+    descriptor: u32,
+    bytes: u32,
+    info: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct ProgramQuery {
+    target: u32,
+    attach_type: u32,
+    query_flags: u32,
+    attach_flags: u32,
+    ids: u64,
+    count: u32,
+    padding: u32,
+    more: [u64; 4],
 }
 
 /// # Safety
@@ -191,6 +218,69 @@ pub(super) fn attach_tcx(program: BorrowedFd<'_>, interface: u32) -> io::Result<
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(None),
         Err(error) => Err(explain(error)),
     }
+}
+
+/// Gives the calling thread a cgroup namespace of its own.
+pub(super) fn leave_cgroup_namespace() -> io::Result<()> {
+    // SAFETY: this namespace belongs to the thread alone, and no memory or descriptor is concerned.
+    let result = unsafe { libc::unshare(libc::CLONE_NEWCGROUP) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// How many programs of a type are in force in a cgroup.
+pub(super) fn count_in_force(cgroup: BorrowedFd<'_>, attach_type: u32) -> io::Result<u32> {
+    let target = cgroup.as_raw_fd() as u32;
+    let mut query = ProgramQuery { target, attach_type, query_flags: BPF_F_QUERY_EFFECTIVE, ..ProgramQuery::default() };
+    // SAFETY: the structure names no memory for lists.
+    unsafe { ask_programs(&mut query) }?;
+    Ok(query.count)
+}
+
+/// How many programs of a network namespace choose sockets for packets that arrive. Kernels without them say EINVAL.
+pub(super) fn count_socket_lookups(namespace: BorrowedFd<'_>) -> io::Result<u32> {
+    let target = namespace.as_raw_fd() as u32;
+    let mut query = ProgramQuery { target, attach_type: BPF_SK_LOOKUP, ..ProgramQuery::default() };
+    // SAFETY: the structure names no memory for lists.
+    unsafe { ask_programs(&mut query) }?;
+    Ok(query.count)
+}
+
+/// The numbers of the programs at the traffic-control hooks (TCX) of an interface, both directions. Kernels without TCX say EINVAL.
+pub(super) fn tcx_programs(interface: u32) -> io::Result<Vec<u32>> {
+    let mut all = Vec::new();
+    for attach_type in [BPF_TCX_INGRESS, BPF_TCX_EGRESS] {
+        let mut ids = [0u32; TCX_PROGRAMS_MAX];
+        let (list, count) = (ids.as_mut_ptr() as u64, ids.len() as u32);
+        let mut query = ProgramQuery { target: interface, attach_type, ids: list, count, ..ProgramQuery::default() };
+        // SAFETY: the list is as long as the structure says, and outlives the call.
+        match unsafe { ask_programs(&mut query) } {
+            Ok(()) => all.extend(ids.iter().take(query.count as usize)),
+            // Nothing has ever been attached there.
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
+}
+
+/// # Safety
+/// Pointers in `query` are valid for the call, for as many elements as it says.
+unsafe fn ask_programs(query: &mut ProgramQuery) -> io::Result<()> {
+    // SAFETY: the structure is BPF_PROG_QUERY's and ours to be written; the caller vouches for its pointers.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_QUERY, std::ptr::from_mut(query), size_of::<ProgramQuery>()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The number by which the kernel names a program.
+pub(super) fn program_number(program: BorrowedFd<'_>) -> io::Result<u32> {
+    // struct bpf_prog_info begins with the type and the number; the kernel writes as much as there is room for.
+    let mut info = [0u32; 2];
+    let (descriptor, bytes) = (program.as_raw_fd() as u32, size_of_val(&info) as u32);
+    let mut request = InfoRequest { descriptor, bytes, info: info.as_mut_ptr() as u64 };
+    // SAFETY: the structure is BPF_OBJ_GET_INFO_BY_FD's and ours to be written; what it points to is as long as it says and
+    // outlives the call.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, BPF_OBJ_GET_INFO_BY_FD, &raw mut request, size_of::<InfoRequest>()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(info[1]) }
 }
 
 pub(super) fn attach_xdp(program: BorrowedFd<'_>, interface: u32, mode: XdpMode) -> io::Result<OwnedFd> {

@@ -136,6 +136,12 @@ fn owned_ports_are_ours_and_the_rest_is_the_kernels() {
         shared.send_syn(OWNED);
         assert_eq!(shared.kernel_answer(OWNED) & RST, RST);
         assert_eq!(shared.device_got(), []);
+        // Of no worker.
+        shared.filter.own(Protocol::Tcp, SERVER, OWNED, 0).expect("room");
+        shared.send_syn(OWNED);
+        shared.send_syn(KERNELS);
+        assert_eq!(shared.kernel_answer(KERNELS) & RST, RST);
+        assert_eq!(shared.device_got(), []);
     });
 }
 

@@ -137,6 +137,7 @@ impl Region {
     /// Closes everything after the last process.
     pub(super) fn detach(&mut self, core: &mut Core) {
         self.detached = true;
+        self.forget_refusals(core);
         for slot in self.sockets.slots() {
             self.close(slot, false, core);
         }

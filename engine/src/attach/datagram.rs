@@ -18,6 +18,7 @@ use super::request::failure_of;
 use super::socket::{Kind, Listening};
 use crate::claim::Purpose;
 use crate::core::Core;
+use crate::guard::Guard;
 
 /// Most bytes that one call moves for one socket, so that others get their share.
 const QUANTUM: usize = 1 << 20;
@@ -55,6 +56,9 @@ impl Region {
         let listening = Listening { port: local.port(), local: addresses, second: None, owned: Vec::new(), backlog: 0 };
         if listening.is_guarded_somewhere(core) {
             return ControlAnswer::Failed(Failure::Guarded);
+        }
+        if listening.local.iter().any(|ip| self.guard.contains(Guard::datagrams(ip.is_ipv4()))) {
+            return ControlAnswer::Failed(Failure::CgroupProgram);
         }
         let socket = self.sockets.get(slot).expect("the caller made it");
         socket.datagrams.options.only_ipv6 = !dual_stack;

@@ -8,6 +8,7 @@ use ringway_stack::{ReceiveError, SocketAddress, SocketError, SocketId};
 use super::region::Region;
 use super::socket::{Kind, Socket};
 use crate::core::{Core, Ending};
+use crate::guard::Guard;
 use crate::metrics::Work;
 use crate::quota::Quota;
 
@@ -42,6 +43,9 @@ impl Region {
             socket.id = Some(accepted);
             self.sockets.insert(socket);
             self.open_accepted(listener, child.index, accepted, core);
+            if self.guard.contains(Guard::PACKETS) {
+                core.stack.give_up(core.now, accepted);
+            }
         }
         self.note_room(core);
         self.channel.signal(listener);

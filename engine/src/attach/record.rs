@@ -42,6 +42,7 @@ impl Region {
         let waiting = self.channel.tx_available(slot) as u32;
         let shared = self.channel.slot(slot);
         let (local, remote, unaccepted) = (shared.local(), shared.remote(), shared.unaccepted());
+        let guard = self.guard;
         let socket = self.sockets.get(slot).expect("the caller has looked");
         let datagrams = socket.kind == Kind::Datagram;
         let tcp_id = socket.id.filter(|_| !datagrams);
@@ -79,6 +80,7 @@ impl Region {
             info,
             timer,
             memory: [receive_queue, limit(options.receive_buffer_bytes), send_queue, limit(options.send_buffer_bytes)],
+            kernel: listening.filter(|_| !datagrams).and_then(|listening| listening.kernel_path(guard, core)),
         }
     }
 }
@@ -103,6 +105,7 @@ pub(super) fn orphan(summary: &SocketSummary, now: Instant) -> SocketRecord {
         info: InfoRecord::default(),
         timer: timer_record(summary, now),
         memory: [summary.receive_queue, 0, summary.send_queue, 0],
+        kernel: None,
     }
 }
 

@@ -10,10 +10,12 @@ use ringway_stack::{Event, SocketId};
 
 use super::UserToken;
 use super::rate::Rate;
+use super::refusal::Refusals;
 use super::socket::{Kind, Socket, Table};
 use crate::claim::Claim;
 use crate::command::{RegionId, RegionRequest};
 use crate::core::Core;
+use crate::guard::Guard;
 use crate::metrics::Work;
 use crate::quota::{GroupQuotas, Quota};
 
@@ -50,6 +52,10 @@ pub(super) struct Region {
     pub(super) narrow_again: Instant,
     /// Claims that are shown and not used yet.
     pub(super) claims: HashMap<SlotIndex, (SlotRef, Claim)>,
+    /// What was the kernel's lately.
+    pub(super) refusals: Refusals,
+    /// What is the kernel's for the whole group.
+    pub(super) guard: Guard,
     /// True when all processes are gone.
     pub(super) detached: bool,
     doorbell: OwnedFd,
@@ -79,6 +85,8 @@ impl Region {
             narrowed: u32::MAX,
             narrow_again: Instant::ZERO,
             claims: HashMap::new(),
+            refusals: Refusals::default(),
+            guard: Guard::default(),
             detached: false,
             doorbell,
             violations: 0,

@@ -11,6 +11,7 @@ use super::region::Region;
 use super::socket::{Kind, Listening};
 use crate::claim::{Claim, Purpose};
 use crate::core::Core;
+use crate::guard::Guard;
 use crate::metrics::Work;
 use crate::port_table::NotReserved;
 use crate::ports::{PortError, Transport};
@@ -27,7 +28,7 @@ impl Region {
         if self.sockets.count() >= self.quotas.sockets && self.sockets.get(slot).is_none() {
             core.metrics.add(Work::RefusedSockets, 1);
             core.metrics.hit(Quota::SocketsOfGroup, self.number);
-            self.channel.answer(request, ControlAnswer::Failed(Failure::NoResources));
+            self.answer(request, ControlAnswer::Failed(Failure::NoResources), core);
             return;
         }
         self.socket(request, core);
@@ -37,19 +38,19 @@ impl Region {
             Operation::Consumed => self.read_on(slot, core),
             Operation::Listen { local, backlog, dual_stack } => {
                 let answer = self.listen(slot, local, backlog, dual_stack, core);
-                self.channel.answer(request, answer);
+                self.answer(request, answer, core);
             }
             Operation::Connect { remote } => {
                 let answer = self.connect(slot, remote, core);
-                self.channel.answer(request, answer);
+                self.answer(request, answer, core);
             }
             Operation::Datagram { local, dual_stack } => {
                 let answer = self.open_datagrams(slot, local, dual_stack, core);
-                self.channel.answer(request, answer);
+                self.answer(request, answer, core);
             }
             Operation::ConnectDatagram { remote } => {
                 let answer = self.connect_datagrams(slot, remote, core);
-                self.channel.answer(request, answer);
+                self.answer(request, answer, core);
             }
             Operation::Route { remote, interface } => {
                 let answer = Region::route(remote, interface, core);
@@ -77,6 +78,12 @@ impl Region {
         }
     }
 
+    /// Answers a request for a socket of the stack.
+    fn answer(&mut self, request: &Request, answer: ControlAnswer, core: &mut Core) {
+        self.note_answer(&request.operation, &answer, core);
+        self.channel.answer(request, answer);
+    }
+
     fn listen(&mut self, slot: SlotIndex, local: SocketAddr, backlog: u32, dual_stack: bool, core: &mut Core) -> ControlAnswer {
         let socket = self.sockets.get(slot).expect("the caller made it");
         let backlog = backlog.clamp(1, BACKLOG_MAX);
@@ -99,6 +106,9 @@ impl Region {
         let mut listening = Listening { port: local.port(), local: addresses, second: None, owned: Vec::new(), backlog };
         if listening.is_guarded(core) {
             return ControlAnswer::Failed(Failure::Guarded);
+        }
+        if listening.local.iter().all(|ip| self.guard.contains(Guard::listens(ip.is_ipv4()))) {
+            return ControlAnswer::Failed(Failure::CgroupProgram);
         }
         let addresses = listening.local.clone();
         let (id, second) = match self.listen_in_stack(slot, &addresses, local.port(), backlog, core) {
@@ -166,13 +176,15 @@ impl Region {
 
     /// Steers the listener's packets to us: those of one address, or of all.
     pub(super) fn own_addresses(&mut self, slot: SlotIndex, core: &mut Core) -> Result<(), PortError> {
+        let guard = self.guard;
         let Some(socket) = self.sockets.get(slot) else { return Ok(()) };
         let (datagrams, every_worker) = (socket.kind == Kind::Datagram, socket.every_worker);
         let Some(listening) = socket.listening.as_mut() else { return Ok(()) };
         let wanted: Vec<IpAddr> = core.stack.local_addresses().filter(|ip| listening.serves(*ip)).collect();
         for ip in wanted {
             let transport = if datagrams { Transport::Udp } else { Transport::Tcp };
-            if listening.owned.contains(&ip) || !core.ports.may_serve(transport, ip, listening.port) {
+            let seen = if datagrams { Guard::datagrams(ip.is_ipv4()) } else { Guard::listens(ip.is_ipv4()) };
+            if guard.contains(seen) || listening.owned.contains(&ip) || !core.ports.may_serve(transport, ip, listening.port) {
                 continue;
             }
             if datagrams {
@@ -204,6 +216,7 @@ impl Region {
                     core.ports.remove(ip, port);
                 }
             }
+            self.touch(slot);
             if self.own_addresses(slot, core).is_err() {
                 core.metrics.add(Work::RefusedSockets, 1);
             }
@@ -221,6 +234,9 @@ impl Region {
         let source = core.stack.source_for(remote.ip()).filter(|_| core.stack.reaches(peer));
         let ip = if bound.ip().is_unspecified() { source } else { source.map(|_| bound.ip()) };
         let Some(ip) = ip.filter(|&ip| core.stack.owns(ip)) else { return ControlAnswer::NotOurs };
+        if self.guard.contains(Guard::connects(ip.is_ipv4())) {
+            return ControlAnswer::Failed(Failure::CgroupProgram);
+        }
         let claim = match bound.port() {
             0 => None,
             port => match self.right(slot, Purpose::Connect, &[ip], port, core) {

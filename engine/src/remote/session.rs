@@ -177,7 +177,7 @@ pub(super) fn error_of(failure: Failure) -> io::Error {
         Failure::ProtocolUnreachable => Errno::NOPROTOOPT,
         Failure::Prohibited => Errno::ACCESS,
         // The kernel's errno for packets that its own output chain has refused.
-        Failure::Guarded => Errno::PERM,
+        Failure::Guarded | Failure::CgroupProgram => Errno::PERM,
         Failure::MessageTooLong => Errno::MSGSIZE,
     };
     errno.into()

@@ -26,6 +26,7 @@ pub(super) fn failure_of(failure: shm::Failure) -> Failure {
         shm::Failure::Aborted => Failure::Aborted,
         shm::Failure::ServiceGone => Failure::ServiceGone,
         shm::Failure::Guarded => Failure::Guarded,
+        shm::Failure::CgroupProgram => Failure::CgroupProgram,
         shm::Failure::MessageTooLong => Failure::MessageTooLong,
         shm::Failure::NotConnected => Failure::NoDestination,
         _ => Failure::Other,
@@ -42,6 +43,7 @@ pub(super) fn answer_of(answer: shm::ControlAnswer) -> ControlAnswer {
             shm::Failure::NetworkUnreachable | shm::Failure::HostUnreachable => ControlAnswer::NoRoute,
             shm::Failure::NoResources => ControlAnswer::NoResources,
             shm::Failure::Guarded => ControlAnswer::Guarded,
+            shm::Failure::CgroupProgram => ControlAnswer::CgroupProgram,
             _ => ControlAnswer::Invalid,
         },
     }

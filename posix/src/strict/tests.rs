@@ -4,7 +4,7 @@ use super::*;
 use crate::Settings;
 use crate::mock::Bench;
 
-const REASONS: [Fallback; 7] = [
+const REASONS: [Fallback; 8] = [
     Fallback::NotOurs,
     Fallback::PortTaken,
     Fallback::NoResources,
@@ -12,6 +12,7 @@ const REASONS: [Fallback; 7] = [
     Fallback::OptionNotServed,
     Fallback::NotShown,
     Fallback::Firewall,
+    Fallback::CgroupProgram,
 ];
 
 #[test]

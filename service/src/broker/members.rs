@@ -29,6 +29,8 @@ pub(super) struct ProcessKey {
 pub(super) struct Group {
     token: [u8; 16],
     owner: u32,
+    /// Its first program, for people.
+    pub(super) program: String,
     pub(super) memory: OwnedFd,
     pub(super) doorbell: OwnedFd,
     processes: ProcessTable,
@@ -134,13 +136,16 @@ impl Members {
         } else {
             (peer.pid, program_name(peer.pid))
         };
+        let described = format!("{program}[{pid}]");
         let request = RegionRequest { token, uid: peer.uid, pid, program, rights: Rights::Shown };
         let made =
             self.worker.attach_region(request).map_err(|error| format!("no shared memory for this application: {error}"))?;
         let RegionMemory { region, memory, doorbell, .. } = made;
         let processes = ProcessTable::new(memory.as_fd(), self.shape)
             .map_err(|error| format!("the shared memory cannot be mapped: {error}"))?;
-        self.groups.insert(region, Group { token, owner: peer.uid, memory, doorbell, processes, told_gone: BTreeMap::new() });
+        let told_gone = BTreeMap::new();
+        let group = Group { token, owner: peer.uid, program: described, memory, doorbell, processes, told_gone };
+        self.groups.insert(region, group);
         Ok(region)
     }
 
@@ -273,6 +278,22 @@ impl Members {
         for region in empty {
             self.forget_group(region);
         }
+    }
+
+    pub(super) fn has_group(&self, region: RegionId) -> bool {
+        self.groups.contains_key(&region)
+    }
+
+    /// The first program of a group, for people.
+    pub(super) fn program(&self, region: RegionId) -> String {
+        self.groups.get(&region).map(|group| group.program.clone()).unwrap_or_default()
+    }
+
+    /// Processes with their pids, `count` at most, those behind `last`.
+    pub(super) fn after(&self, last: Option<ProcessKey>, count: usize) -> Vec<(ProcessKey, u32)> {
+        let is_behind = |key: &&ProcessKey| last.is_none_or(|last| **key > last);
+        let some = self.processes.keys().filter(is_behind).take(count);
+        some.map(|key| (*key, self.processes[key].pid)).collect()
     }
 
     pub(super) fn is_busy(&self) -> bool {

@@ -19,6 +19,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use super::account::Account;
 use super::admission::{Admission, Standing};
 use super::{AttachLimits, BrokerConfig, BrokerStatus, Desk, KeptLimits, WakeFdLimits, WakeFds, start};
+use crate::cgroups::Cgroups;
 use crate::host::{Fork, Forks};
 use crate::readiness::Readiness;
 
@@ -111,6 +112,7 @@ impl House {
             forks,
             wake_fds,
             desk,
+            cgroups: Cgroups::off(),
             readiness: Readiness::new(true).expect("descriptors are left"),
             stop: stop.clone(),
             status: status.clone(),

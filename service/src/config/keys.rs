@@ -469,9 +469,10 @@ pub const KEYS: &[Key] = &[
         "policy.firewall",
         "respect",
         &["respect", "warn", "ignore"],
-        "Packets of served ports do not pass nftables and iptables. respect: a port or connection of which the rules could refuse \
-         a packet is the kernel's, also when the rule comes later; an interface, where rules cannot be read. warn: it is served, \
-         and the rule is named. ignore: rules are not read.",
+        "Packets of served ports do not pass nftables, iptables, and BPF programs of cgroups and interfaces. respect: a port or \
+         connection of which the rules could refuse a packet, or a socket or interface that such a program sees, is the kernel's, \
+         also when the rule or program comes later; an interface, where they cannot be read. warn: it is served, and the rule or \
+         program is named. ignore: they are not read.",
     ),
     choice(
         "policy.routing",

@@ -13,7 +13,7 @@ use ringway::Transport;
 
 use super::{Beginning, Flow, Judgment, Link, LocalPort, Ruleset};
 use crate::config::RuleChoice;
-use crate::ports::listeners::connected;
+use crate::ports::listeners::{connected, listening};
 
 /// The first of the ports that are judged together.
 const UPPER: u16 = 0x8000;
@@ -56,8 +56,8 @@ struct Rules {
     /// By local address and remote port: whether all such connections from upper ports may be opened.
     peers: Mutex<HashMap<(IpAddr, u16), bool>>,
     said: Mutex<BTreeSet<(Transport, Beginning, u16)>>,
-    /// Ports of TCP that may be served when the kernel's connections of them have ended.
-    held: BTreeSet<u16>,
+    /// Addresses and ports of TCP that may be served when the kernel's connections of them have ended.
+    held: BTreeSet<(IpAddr, u16)>,
 }
 
 impl Gate {
@@ -66,17 +66,30 @@ impl Gate {
         Gate { choice, now: Arc::new(RwLock::new(Arc::new(Rules::new(ruleset, links)))) }
     }
 
-    /// From now on these rules count. `false`: they are the same as before.
+    /// From now on these rules count; ports that come back from the kernel are held until [`let_go`](Gate::let_go). `false`: they are the
+    /// same as before.
     pub(crate) fn install(&self, ruleset: Arc<Ruleset>, links: Vec<NamedLink>) -> bool {
         let before = self.rules();
         if before.ruleset == ruleset && before.links == links {
             return false;
         }
-        let kernels = before.kernels();
-        let is_kernels = self.choice == RuleChoice::Respect && !kernels.is_empty();
-        let held = if is_kernels { kernels.intersection(&connected()).copied().collect() } else { BTreeSet::new() };
-        self.put(Rules { held, ..Rules::new(ruleset, links) });
+        let mut rules = Rules::new(ruleset, links);
+        if self.choice == RuleChoice::Respect {
+            let comes_back = |(ip, port): &(IpAddr, u16)| rules.objection_to_port(Transport::Tcp, *ip, *port).is_none();
+            let held = before.kernels().into_iter().filter(comes_back).collect();
+            rules.held = held;
+        }
+        self.put(rules);
         true
+    }
+
+    /// The kernel has listened at these addresses, which are about to be served: its connections go on, and
+    /// [`ended`](Gate::ended) says when they have ended.
+    pub(crate) fn hold(&self, ips: &[IpAddr]) {
+        let before = self.rules();
+        let ports = listening();
+        let held = ips.iter().flat_map(|ip| ports.iter().map(|port| (*ip, *port))).chain(before.held.iter().copied()).collect();
+        self.hold_only(&before, held);
     }
 
     /// Returns true if ports wait for the end of the kernel's connections of them.
@@ -84,19 +97,21 @@ impl Gate {
         !self.rules().held.is_empty()
     }
 
-    /// Lets ports go of which the kernel has no connections any more; says whether there were any.
-    pub(crate) fn let_go(&self) -> bool {
+    /// Those of which the kernel has no connections any more.
+    pub(crate) fn ended(&self) -> BTreeSet<(IpAddr, u16)> {
         let before = self.rules();
-        if before.held.is_empty() {
-            return false;
-        }
-        let held: BTreeSet<u16> = before.held.intersection(&connected()).copied().collect();
-        let any = held != before.held;
-        if any {
-            let said = Mutex::new(lock(&before.said).clone());
-            self.put(Rules { held, said, ..Rules::new(before.ruleset.clone(), before.links.clone()) });
-        }
-        any
+        if before.held.is_empty() { BTreeSet::new() } else { before.held.difference(&connected()).copied().collect() }
+    }
+
+    /// These may be served from now on.
+    pub(crate) fn let_go(&self, ended: &BTreeSet<(IpAddr, u16)>) {
+        let before = self.rules();
+        self.hold_only(&before, before.held.difference(ended).copied().collect());
+    }
+
+    fn hold_only(&self, before: &Rules, held: BTreeSet<(IpAddr, u16)>) {
+        let said = Mutex::new(lock(&before.said).clone());
+        self.put(Rules { held, said, ..Rules::new(before.ruleset.clone(), before.links.clone()) });
     }
 
     fn put(&self, rules: Rules) {
@@ -106,7 +121,7 @@ impl Gate {
     /// Returns true if packets of this port of the machine's may be the stack's, whatever peer they are of.
     pub(crate) fn may_serve(&self, transport: Transport, ip: IpAddr, port: u16) -> bool {
         let rules = self.rules();
-        if transport == Transport::Tcp && rules.held.contains(&port) {
+        if transport == Transport::Tcp && rules.held.contains(&(ip, port)) {
             return false;
         }
         let objection = rules.objection_to_port(transport, ip, port);
@@ -184,11 +199,11 @@ impl Rules {
         rules
     }
 
-    /// Ports of TCP that have been the kernel's.
-    fn kernels(&self) -> BTreeSet<u16> {
+    /// Addresses and ports of TCP that have been the kernel's.
+    fn kernels(&self) -> BTreeSet<(IpAddr, u16)> {
         let ports = lock(&self.ports);
         let refused = ports.iter().filter(|((transport, ..), objection)| *transport == Transport::Tcp && objection.is_some());
-        refused.map(|((_, _, port), _)| *port).chain(self.held.iter().copied()).collect()
+        refused.map(|((_, ip, port), _)| (*ip, *port)).chain(self.held.iter().copied()).collect()
     }
 
     /// Returns the verdict of the rules on all links: packets of a port come by any of them.

@@ -53,28 +53,28 @@ fn meets(holder: IpAddr, ip: IpAddr, dual_stack: bool) -> bool {
 
 /// The ports of TCP on which the kernel listens, for more than loopback.
 pub(crate) fn listening() -> BTreeSet<u16> {
-    ports_of_state(|state| state == LISTEN)
+    ends_of_state(|state| state == LISTEN).into_iter().map(|(_, port)| port).collect()
 }
 
-/// The ports of TCP of which the kernel has connections, other than of loopback.
-pub(crate) fn connected() -> BTreeSet<u16> {
-    ports_of_state(|state| ![LISTEN, TIME_WAIT, CLOSED].contains(&state))
+/// The local addresses and ports of TCP of which the kernel has connections, other than of loopback.
+pub(crate) fn connected() -> BTreeSet<(IpAddr, u16)> {
+    ends_of_state(|state| ![LISTEN, TIME_WAIT, CLOSED].contains(&state))
 }
 
-fn ports_of_state(is_wanted: impl Fn(&str) -> bool) -> BTreeSet<u16> {
-    let mut ports = BTreeSet::new();
+fn ends_of_state(is_wanted: impl Fn(&str) -> bool) -> BTreeSet<(IpAddr, u16)> {
+    let mut ends = BTreeSet::new();
     // No IPv6 in this kernel, or no table at all: no ports.
     for file in ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].iter().filter_map(|table| File::open(table).ok()) {
         for line in BufReader::new(file).lines().skip(1).map_while(Result::ok) {
             let mut fields = line.split_ascii_whitespace().skip(1);
             if let (Some(local), Some(state)) = (fields.next(), fields.nth(1))
-                && let Some((_, port)) = endpoint(local).filter(|(ip, _)| is_wanted(state) && !ip.is_loopback())
+                && let Some(end) = endpoint(local).filter(|(ip, _)| is_wanted(state) && !ip.is_loopback())
             {
-                ports.insert(port);
+                ends.insert(end);
             }
         }
     }
-    ports
+    ends
 }
 
 /// The sockets of one table that have `port`.

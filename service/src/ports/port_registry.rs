@@ -9,7 +9,7 @@
 //! asks for the other kind meanwhile is refused. Promises: the filters change when the first owner comes and the last one
 //! goes, and not between. Does not do: counting the users of one worker; that worker does.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,6 +78,29 @@ impl WorkerPorts {
         }
         registry.ports.remove(&(transport, ip, port));
         registry.steering.release(transport, ip, port)
+    }
+
+    /// Packets of TCP to these addresses and ports come to no worker and not to the kernel, until a worker owns the port or
+    /// [`unshut`](WorkerPorts::unshut) is called. Ports that a worker owns stay as they are. Over AF_XDP they come to the kernel meanwhile.
+    pub(crate) fn shut(&self, ends: &BTreeSet<(IpAddr, u16)>) {
+        let mut registry = self.registry();
+        for &(ip, port) in ends {
+            if !registry.ports.contains_key(&(Transport::Tcp, ip, port)) {
+                // `Err`: the table is full, and the port stays open.
+                registry.steering.own(Transport::Tcp, ip, port, 0).ok();
+            }
+        }
+    }
+
+    /// Packets to those that no worker owns are the kernel's again.
+    pub(crate) fn unshut(&self, ends: &BTreeSet<(IpAddr, u16)>) {
+        let mut registry = self.registry();
+        for &(ip, port) in ends {
+            if !registry.ports.contains_key(&(Transport::Tcp, ip, port)) {
+                // `Err`: not as long as there is a table.
+                registry.steering.release(Transport::Tcp, ip, port).ok();
+            }
+        }
     }
 }
 

@@ -106,6 +106,8 @@ pub enum Failure {
     Broken = 17,
     /// The host's packet filters may not let all packets pass, and only the kernel obeys them.
     Guarded = 18,
+    /// BPF programs of the process's cgroup would not see the socket, and only the kernel runs them.
+    CgroupProgram = 19,
 }
 
 impl Failure {
@@ -130,6 +132,7 @@ impl Failure {
             16 => Failure::MessageTooLong,
             17 => Failure::Broken,
             18 => Failure::Guarded,
+            19 => Failure::CgroupProgram,
             _ => Failure::Reset,
         })
     }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Endpoint;
 use crate::Instant;
+use crate::channel::{KernelPath, KernelReason};
 
 /// Words of a record.
 pub(super) const WORDS: usize = 96;
@@ -45,6 +46,8 @@ pub struct SocketRecord {
     pub timer: Option<TimerRecord>,
     /// What `ss -m` prints: memory of received data, its limit, of data to send, its limit.
     pub memory: [u32; 4],
+    /// The kernel serves it; `None`: Ringway does.
+    pub kernel: Option<KernelPath>,
 }
 
 /// The timer of a socket.
@@ -352,6 +355,8 @@ impl SocketRecord {
         let timer = self.timer.unwrap_or(TimerRecord { kind: 0, retries: 0, due: Instant::ZERO });
         writer.put_pair(timer.kind.into(), timer.retries.into());
         writer.put(timer.due.as_nanos());
+        let (reason, count) = self.kernel.map_or((0, 0), |path| (path.reason as u32, path.count));
+        writer.put_pair(reason, count);
         self.info.encode(&mut writer);
         words
     }
@@ -375,6 +380,7 @@ impl SocketRecord {
         let (write_memory, write_limit) = reader.take_pair();
         let (kind, retries) = reader.take_pair();
         let due = Instant::from_nanos(reader.take());
+        let (reason, count) = reader.take_pair();
         Some(SocketRecord {
             state: state as u8,
             datagrams: datagrams != 0,
@@ -392,6 +398,7 @@ impl SocketRecord {
             info: InfoRecord::decode(&mut reader),
             timer: (kind != 0).then_some(TimerRecord { kind: kind as u8, retries: retries as u8, due }),
             memory: [read_memory, read_limit, write_memory, write_limit],
+            kernel: KernelReason::of(reason).map(|reason| KernelPath { reason, count }),
         })
     }
 }

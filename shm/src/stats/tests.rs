@@ -1,4 +1,5 @@
 use super::*;
+use crate::channel::{KernelPath, KernelReason};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
@@ -36,6 +37,7 @@ fn socket(port: u16) -> SocketRecord {
         info: InfoRecord { rtt_us: 123, delivery_rate: u64::MAX, ..InfoRecord::default() },
         timer: Some(TimerRecord { kind: 4, retries: 255, due: crate::Instant::from_nanos(u64::MAX - 7) }),
         memory: [1, 2, 3, 4],
+        kernel: Some(KernelPath { reason: KernelReason::CgroupProgram, count: u32::MAX }),
     }
 }
 
@@ -52,6 +54,14 @@ fn holders() -> Vec<HolderRecord> {
         HolderRecord { holder: Holder::User(u32::MAX), quotas: vec![None, None] },
         HolderRecord { holder: group, quotas: vec![None, Some(sockets)] },
     ]
+}
+
+/// A newer or torn file may have any number there.
+#[test]
+fn an_unknown_reason_is_none() {
+    for (number, word) in [(0, None), (1, Some("firewall")), (5, Some("no-resources")), (6, None), (u32::MAX, None)] {
+        assert_eq!(KernelReason::of(number).map(KernelReason::word), word);
+    }
 }
 
 /// What the worker writes is what a tool reads, all fields.

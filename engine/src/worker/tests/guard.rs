@@ -3,6 +3,7 @@
 use ringway_shm::channel::{ControlAnswer, Failure, Operation, State};
 
 use super::harness::{Net, socket};
+use crate::guard::Guard;
 
 #[test]
 fn a_guarded_port_is_not_served_and_a_guarded_connection_not_opened() {
@@ -89,4 +90,82 @@ fn a_datagram_socket_that_is_guarded_is_given_back() {
     assert_eq!(net.ports_in_use(), 0, "it is the kernel's for good");
     net.close(0, slot);
     net.run_for_ms(1);
+}
+
+#[test]
+fn what_programs_of_a_cgroup_see_is_the_kernels_for_that_group_alone() {
+    let mut net = Net::new();
+    net.confine(0, Guard::LISTEN_IPV4 | Guard::DATAGRAM_IPV4);
+    let slot = net.open(0);
+    let listen = Operation::Listen { local: socket([0; 4], 80), backlog: 1, dual_stack: false };
+    assert_eq!(net.control(0, slot, listen), ControlAnswer::Failed(Failure::CgroupProgram));
+    let datagrams = Operation::Datagram { local: socket([0; 4], 53), dual_stack: false };
+    assert_eq!(net.control(0, slot, datagrams), ControlAnswer::Failed(Failure::CgroupProgram));
+    let connect = |port| Operation::Connect { remote: socket(super::SERVER, port) };
+    net.confine(1, Guard::CONNECT_IPV6);
+    let client = net.open(1);
+    assert_eq!(net.control(1, client, connect(80)), ControlAnswer::Done, "IPv4 is not concerned");
+    net.confine(1, Guard::CONNECT_IPV4);
+    let client = net.open(1);
+    assert_eq!(net.control(1, client, connect(81)), ControlAnswer::Failed(Failure::CgroupProgram));
+    let slot = net.open(1);
+    assert_eq!(net.control(1, slot, listen), ControlAnswer::Done);
+}
+
+#[test]
+fn programs_that_see_new_sockets_leave_open_connections_and_those_that_see_packets_do_not() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    net.run_until(|net| net.apps[1].client.slot(client.index).state() == State::Connected);
+    assert_eq!(net.ports_in_use(), 2);
+    net.confine(0, Guard::SOCKETS);
+    net.run_for_ms(10);
+    assert_eq!(net.apps[0].client.slot(server.index).error(), None);
+    net.confine(0, Guard::PACKETS);
+    net.run_for_ms(10);
+    assert_eq!(net.apps[0].client.slot(server.index).error(), Some(Failure::TimedOut));
+    assert_eq!(net.apps[1].client.slot(client.index).error(), None, "another group is not concerned");
+    assert_eq!(net.ports_in_use(), 1, "the kernel's listener gets packets at once");
+    net.close(0, server);
+    net.run_for_ms(70_000);
+    assert_eq!(net.ports_in_use(), 1, "the listener's port is the kernel's");
+}
+
+#[test]
+fn a_datagram_socket_is_given_back_when_a_program_comes_to_see_it() {
+    let mut net = Net::new();
+    let slot = net.open(0);
+    let datagrams = Operation::Datagram { local: socket([0; 4], 53), dual_stack: false };
+    assert_eq!(net.control(0, slot, datagrams), ControlAnswer::Done);
+    net.confine(0, Guard::LISTEN_IPV4);
+    assert_eq!(net.ports_in_use(), 1);
+    net.confine(0, Guard::DATAGRAM_IPV4);
+    assert_eq!(net.ports_in_use(), 0);
+    assert_eq!(net.apps[0].client.slot(slot.index).take_error(), Some(Failure::CgroupProgram));
+}
+
+#[test]
+fn tools_are_told_of_the_latest_refusals_of_a_group_and_why() {
+    let mut net = Net::new();
+    let listen = |port| Operation::Listen { local: socket([0; 4], port), backlog: 1, dual_stack: false };
+    let connect = |port| Operation::Connect { remote: socket(super::SERVER, port) };
+    net.guard(0, &[81]);
+    for port in [81, 80, 81] {
+        let slot = net.open(0);
+        net.control(0, slot, listen(port));
+    }
+    assert_eq!(net.refused(0), [(81, 0, "firewall", 2)], "what is served is not told of");
+    net.confine(1, Guard::CONNECT_IPV4);
+    for port in 1..20 {
+        let slot = net.open(1);
+        assert_eq!(net.control(1, slot, connect(port)), ControlAnswer::Failed(Failure::CgroupProgram));
+    }
+    let latest: Vec<_> = (12..20).map(|port| (0, port, "cgroup-bpf", 1)).collect();
+    assert_eq!(net.refused(1), latest, "a group that asks for many has its latest");
+    net.guard(0, &[]);
+    let slot = net.open(0);
+    assert_eq!(net.control(0, slot, listen(81)), ControlAnswer::Done);
+    assert_eq!(net.refused(0), [], "it is served now");
 }

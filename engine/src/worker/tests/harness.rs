@@ -15,12 +15,14 @@ use ringway_device::impair::{Impair, Impairments};
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
 use ringway_shm::channel::{Client, ControlAnswer, ControlResult, Operation, ProcessTable, Shape, SlotRef, SocketOption};
+use ringway_shm::stats::SocketRecord;
 use ringway_shm::{Arena, ArenaConfig, Class, Duration, Flow, GroupSet, Instant};
 use ringway_stack::{Cidr, FastOpenConfig, MacAddress, Route, StackConfig};
 
 use crate::attach::Maker;
 use crate::claim::Rights;
 use crate::command::{InterfaceInfo, RegionId, RegionRequest};
+use crate::guard::Guard;
 use crate::ports::{Division, Host, PortError, Ports, Transport};
 use crate::worker::{Worker, WorkerConfig};
 
@@ -290,6 +292,21 @@ impl Net {
     /// Lets both workers choose so many ports for connections, those of now included.
     pub(super) fn limit_chosen_ports(&mut self, most: usize) {
         self.chosen.most.store(most, Ordering::Relaxed);
+    }
+
+    /// What programs of its cgroups see is the kernel's for an application.
+    pub(super) fn confine(&mut self, app: usize, guard: Guard) {
+        let App { worker, region, .. } = self.apps[app];
+        let Worker { core, attachments, .. } = &mut self.workers[worker];
+        attachments.guard(region, guard, core);
+    }
+
+    /// What tools are told of an application's refused sockets: port, peer's port, reason, count.
+    pub(super) fn refused(&mut self, app: usize) -> Vec<(u16, u16, &'static str, u32)> {
+        let App { worker, region, .. } = self.apps[app];
+        let rows = self.workers[worker].attachments.refused_rows(region);
+        let path = |row: &SocketRecord| row.kernel.expect("the kernel has it");
+        rows.iter().map(|row| (row.local.port, row.remote.port, path(row).reason.word(), path(row).count)).collect()
     }
 
     /// Runs one iteration of both workers, then advances time a little.

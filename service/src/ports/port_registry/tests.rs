@@ -67,3 +67,15 @@ fn a_listener_on_a_port_in_use_stays_with_its_worker() {
     assert_eq!(first.own(Transport::Tcp, IP, 20, true), Ok(()));
     assert_eq!(told(&log), ["own 20 1"]);
 }
+
+#[test]
+fn a_port_is_shut_until_a_worker_owns_it_and_one_that_a_worker_owns_is_not() {
+    let (first, _, log) = two();
+    assert_eq!(first.own(Transport::Tcp, IP, 80, false), Ok(()));
+    let ends = [80, 81, 82].map(|port| (IP, port)).into();
+    first.shut(&ends);
+    assert_eq!(told(&log), ["own 80 1", "own 81 0", "own 82 0"]);
+    assert_eq!(first.own(Transport::Tcp, IP, 81, false), Ok(()));
+    first.unshut(&ends);
+    assert_eq!(told(&log), ["own 81 1", "release 82"]);
+}

@@ -1,0 +1,174 @@
+//! The cgroup2 file system: which cgroup a process is in, and the directory of a cgroup.
+//!
+//! Both are read in the service's own view, at its start: a client's mounts say nothing of what the kernel runs for it. Where no mount shows
+//! the hierarchy (`ip netns exec` mounts a fresh /sys), the service opens it for itself, while it has the right. /proc/PID/cgroup names a
+//! cgroup as seen from the reader's cgroup namespace, whatever the client's is; a name such as "/../.." stands outside of the service's,
+//! where it opens no directory. The kernel tells nothing of a process in a PID namespace that is not below the service's, also by its pidfd
+//! (PIDFD_GET_INFO: EREMOTE): it may be anywhere. Read cgroups(7) first. Promises: a name leads to a directory of the hierarchy or to none.
+//! Changes nothing.
+
+use std::fs::read_to_string;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use ringway_device::steering::attached::root_of_cgroups;
+use ringway_shm::channel::attach::Peer;
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// Directories that are looked at together.
+pub(super) const DIRECTORIES_MAX: usize = 1_024;
+
+/// Where a process is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// In the cgroup of this name.
+    Cgroup(String),
+    /// The service has no number for the process, and does not see where it is.
+    Hidden,
+}
+
+/// The root directory.
+pub(super) struct Hierarchy {
+    root: OwnedFd,
+}
+
+impl Hierarchy {
+    /// `None`: this kernel has none, or has never mounted it; programs are attached to its directories, so there are none.
+    ///
+    /// # Errors
+    /// It is in use, is mounted nowhere in this process's view, and the process may not open it.
+    pub(super) fn open() -> Option<io::Result<Hierarchy>> {
+        match read_to_string("/proc/self/cgroup") {
+            Ok(text) => name_in(&text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && has_no_cgroups() => return None,
+            Err(error) => return Some(Err(io::Error::other(format!("/proc/self/cgroup: {error}")))),
+        };
+        let root = mounted_root().or_else(|here| root_of_cgroups().map_err(|own| unseen(&here, &own)));
+        Some(root.map(|root| Hierarchy { root }))
+    }
+
+    /// Takes a directory for the root.
+    #[cfg(test)]
+    pub(super) fn at(root: &Path) -> io::Result<Hierarchy> {
+        Ok(Hierarchy { root: open_at(CWD, root)? })
+    }
+
+    /// The directory of a cgroup.
+    ///
+    /// # Errors
+    /// `NotFound`: it has ended.
+    pub(super) fn directory(&self, name: &str) -> io::Result<OwnedFd> {
+        let path = relative(name).ok_or_else(|| io::Error::other("it is outside of this cgroup namespace"))?;
+        open_at(self.root.as_fd(), &path)
+    }
+
+    /// Calls `visit` for every cgroup.
+    ///
+    /// # Errors
+    /// What `visit` or the system says, or there are too many.
+    pub(super) fn for_each(&self, visit: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {
+        let (mut todo, mut looked_at) = (vec![PathBuf::from(".")], 0);
+        while let Some(path) = todo.pop() {
+            looked_at += 1;
+            if looked_at > DIRECTORIES_MAX {
+                return Err(io::Error::other(format!("there are more than {DIRECTORIES_MAX}")));
+            }
+            let directory = match open_at(self.root.as_fd(), &path) {
+                Ok(directory) => directory,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            visit(directory.as_fd())?;
+            for entry in Dir::read_from(&directory)? {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy();
+                if entry.file_type() == FileType::Directory && name != "." && name != ".." {
+                    todo.push(path.join(&*name));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `None`: the process is dead.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn place_of(pid: u32) -> io::Result<Option<Place>> {
+    if Peer::is_foreign(pid) {
+        return Ok(Some(Place::Hidden));
+    }
+    match read_to_string(format!("/proc/{pid}/cgroup")) {
+        Ok(text) => match name_in(&text) {
+            Some(name) => Ok(Some(Place::Cgroup(name))),
+            None => Err(io::Error::other("it is in no cgroup of version 2")),
+        },
+        // Options of /proc (hidepid) hide processes that run.
+        Err(error) if is_absence(&error) && is_gone(pid) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
+}
+
+fn is_gone(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_none_or(|pid| pidfd_open(pid, PidfdFlags::empty()).err() == Some(rustix::io::Errno::SRCH))
+}
+
+/// The line of cgroup2 in /proc/PID/cgroup.
+pub(super) fn name_in(text: &str) -> Option<String> {
+    text.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
+}
+
+/// The path of a cgroup from the root; `None`: its name leads out of the hierarchy.
+pub(super) fn relative(name: &str) -> Option<PathBuf> {
+    let path = Path::new(name.strip_prefix('/')?);
+    let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    is_plain.then(|| Path::new(".").join(path))
+}
+
+/// Where the root of cgroup2 is mounted; see proc_pid_mountinfo(5).
+pub(super) fn mount_in(text: &str) -> Option<PathBuf> {
+    text.lines().find_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut fields = before.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        let is_cgroup2 = after.split(' ').next()? == "cgroup2" && root == "/" && !point.contains('\\');
+        is_cgroup2.then(|| PathBuf::from(point))
+    })
+}
+
+/// A kernel without cgroups has no such file for any process.
+fn has_no_cgroups() -> bool {
+    read_to_string("/proc/filesystems").is_ok_and(|text| !text.lines().any(|line| line.ends_with("\tcgroup2")))
+}
+
+/// The root directory as it is mounted here. The kernel shows the root of a mount as seen from this cgroup namespace.
+fn mounted_root() -> io::Result<OwnedFd> {
+    let mounts = read_to_string("/proc/self/mountinfo")?;
+    let point = mount_in(&mounts).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it is not mounted"))?;
+    let root = open_at(CWD, &point)?;
+    // Something else may be mounted over it.
+    if is_cgroup2(&root) { Ok(root) } else { Err(io::Error::new(io::ErrorKind::NotFound, "it is hidden by another mount")) }
+}
+
+fn unseen(here: &io::Error, own: &io::Error) -> io::Error {
+    let what = "the cgroup2 file system is in use, but the service neither sees it";
+    io::Error::new(own.kind(), format!("{what} ({here}) nor may open it ({own}); mount it, for example at /sys/fs/cgroup"))
+}
+
+fn is_cgroup2(root: &OwnedFd) -> bool {
+    const CGROUP2_SUPER_MAGIC: u64 = 0x6367_7270;
+    rustix::fs::fstatfs(root).is_ok_and(|system| system.f_type as u64 == CGROUP2_SUPER_MAGIC)
+}
+
+fn open_at(directory: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(openat(directory, path, flags, Mode::empty())?)
+}
