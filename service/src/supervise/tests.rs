@@ -190,6 +190,7 @@ fn namespace_idle() {
         .args(["--exact", "broker::tests::child_attaches_and_waits", "--ignored"])
         .env("RINGWAY_TEST_PATH", service.socket_path())
         .env("RINGWAY_TEST_TOKEN", TOKEN[0].to_string())
+        .env("RINGWAY_TEST_CONTEXTS", "0")
         .stdin(std::process::Stdio::null())
         .status()
         .expect("the test binary runs");
