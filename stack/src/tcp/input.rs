@@ -10,6 +10,7 @@ use crate::stats::Counter;
 use crate::wire::tcp::{ACK, FIN, PSH, RST, SYN};
 
 use super::connection::Connection;
+use super::reassembly::Insertion;
 use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::state::State;
@@ -326,21 +327,24 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// RFC 5681 §4.2: out-of-order data is acknowledged at once. A FIN behind it is remembered.
+    /// RFC 5681 §4.2: out-of-order data is acknowledged at once. A FIN behind it is remembered. Data for which the list has no
+    /// place is dropped like a lost segment, without an ACK: a peer that leaves many gaps gets no packet for each of its own.
     fn queue_out_of_order(&mut self, segment: &Segment, len: u32, frames: FrameQueue) {
         let arena = self.env.arena;
         let sequence = segment.sequence;
+        let rcv_nxt = self.tcb.rcv_nxt;
+        match self.demand_cold().reassembly.insert(arena, rcv_nxt, sequence, len, frames) {
+            Insertion::Taken => {
+                self.env.counters.count(Counter::TcpOfoQueue);
+                let rare = self.rare();
+                rare.out_of_order = rare.out_of_order.wrapping_add(segment.packets.into());
+                self.tcb.receive_memory += segment.memory;
+            }
+            Insertion::Held => self.env.counters.count(Counter::TcpOfoDrop),
+            Insertion::Refused => return self.env.counters.count(Counter::TcpOfoDrop),
+        }
         if segment.has(FIN) {
             self.demand_cold().reassembly.fin = Some(sequence + len);
-        }
-        let rcv_nxt = self.tcb.rcv_nxt;
-        if self.demand_cold().reassembly.insert(arena, rcv_nxt, sequence, len, frames) {
-            self.env.counters.count(Counter::TcpOfoQueue);
-            let rare = self.rare();
-            rare.out_of_order = rare.out_of_order.wrapping_add(segment.packets.into());
-            self.tcb.receive_memory += segment.memory;
-        } else {
-            self.env.counters.count(Counter::TcpOfoDrop);
         }
         self.ack_now();
         self.predict();

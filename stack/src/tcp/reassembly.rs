@@ -26,6 +26,17 @@ struct Interval {
     rcv_nxt: SeqNum,
 }
 
+/// What became of data that is out of order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Insertion {
+    /// At least a part of it was new.
+    Taken,
+    /// All of it was held already.
+    Held,
+    /// The list is full.
+    Refused,
+}
+
 /// An interval to be reported to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Untold {
@@ -70,8 +81,15 @@ impl Reassembly {
     }
 
     /// Takes `len` bytes that start at `start`, behind `rcv_nxt`. Bytes held already are dropped from the new data: an
-    /// overlapping segment cannot change earlier data. Returns true when anything new was taken.
-    pub(crate) fn insert(&mut self, arena: &Arena, rcv_nxt: SeqNum, start: SeqNum, len: u32, mut frames: FrameQueue) -> bool {
+    /// overlapping segment cannot change earlier data.
+    pub(crate) fn insert(
+        &mut self,
+        arena: &Arena,
+        rcv_nxt: SeqNum,
+        start: SeqNum,
+        len: u32,
+        mut frames: FrameQueue,
+    ) -> Insertion {
         let (mut start, mut end) = (start, start + len);
         self.stamp = self.stamp.wrapping_add(1);
         // The first interval that ends at or after our start: it may overlap, touch or follow.
@@ -84,7 +102,7 @@ impl Reassembly {
             start += overlap;
             if start == end {
                 (previous.stamp, previous.rcv_nxt) = (self.stamp, rcv_nxt);
-                return false;
+                return Insertion::Held;
             }
             // Touches: the previous interval grows.
             let mut merged = self.intervals.remove(at);
@@ -119,11 +137,11 @@ impl Reassembly {
         }
         if self.intervals.len() >= INTERVALS_MAX {
             frames.clear(arena);
-            return false;
+            return Insertion::Refused;
         }
         at = at.min(self.intervals.len());
         self.intervals.insert(at, Interval { start, end, frames, stamp: self.stamp, rcv_nxt });
-        true
+        Insertion::Taken
     }
 
     /// Removes the data that begins at or before `rcv_nxt` and is now in order. Returns its frames, without bytes received

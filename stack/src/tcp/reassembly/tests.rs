@@ -29,10 +29,10 @@ fn newest_block_first() {
     let arena = arena();
     let mut reassembly = Reassembly::default();
     for start in [1_000, 3_000, 5_000, 2_000, 9_000] {
-        assert!(reassembly.insert(&arena, SeqNum(0), SeqNum(start), 500, stream(&arena, start, 500)));
+        assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(start), 500, stream(&arena, start, 500)), Insertion::Taken);
     }
     assert_eq!(blocks(&reassembly), vec![(9_000, 9_500), (2_000, 2_500), (5_000, 5_500), (3_000, 3_500)]);
-    assert!(reassembly.insert(&arena, SeqNum(0), SeqNum(3_500), 100, stream(&arena, 3_500, 100)));
+    assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(3_500), 100, stream(&arena, 3_500, 100)), Insertion::Taken);
     assert_eq!(blocks(&reassembly)[0], (3_000, 3_600));
     reassembly.clear(&arena);
 }
@@ -44,7 +44,7 @@ fn what_a_report_leaves_out_is_told_before() {
     let arena = arena();
     let mut reassembly = Reassembly::default();
     for start in [5_000, 1_000, 9_000, 3_000, 7_000] {
-        assert!(reassembly.insert(&arena, SeqNum(0), SeqNum(start), 500, stream(&arena, start, 500)));
+        assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(start), 500, stream(&arena, start, 500)), Insertion::Taken);
     }
     let before =
         |reassembly: &Reassembly| reassembly.untold_before(3).iter().map(|untold| untold.block.left.0).collect::<Vec<_>>();
@@ -52,7 +52,7 @@ fn what_a_report_leaves_out_is_told_before() {
         assert_eq!((reassembly.untold_count(), before(&reassembly)), (5, vec![5_000, 1_000]));
         reassembly.all_told();
     }
-    assert!(reassembly.insert(&arena, SeqNum(0), SeqNum(1_500), 100, stream(&arena, 1_500, 100)));
+    assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(1_500), 100, stream(&arena, 1_500, 100)), Insertion::Taken);
     assert_eq!((reassembly.untold_count(), before(&reassembly)), (1, vec![]), "it has grown");
     reassembly.clear(&arena);
 }
@@ -63,10 +63,11 @@ fn bounded() {
     let arena = arena();
     let mut reassembly = Reassembly::default();
     for n in 0..INTERVALS_MAX as u32 {
-        assert!(reassembly.insert(&arena, SeqNum(0), SeqNum(n * 10), 1, stream(&arena, n * 10, 1)));
+        assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(n * 10), 1, stream(&arena, n * 10, 1)), Insertion::Taken);
     }
-    assert!(!reassembly.insert(&arena, SeqNum(0), SeqNum(6_000), 1, stream(&arena, 6_000, 1)));
-    assert!(reassembly.insert(&arena, SeqNum(0), SeqNum(631), 1, stream(&arena, 631, 1)));
+    assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(6_000), 1, stream(&arena, 6_000, 1)), Insertion::Refused);
+    assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(630), 1, stream(&arena, 630, 1)), Insertion::Held);
+    assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(631), 1, stream(&arena, 631, 1)), Insertion::Taken);
     reassembly.clear(&arena);
     assert_eq!(arena.free(Class::Small) + arena.free(Class::Large), 1536);
 }
@@ -77,7 +78,7 @@ fn the_farthest_is_given_up_first() {
     let arena = arena();
     let mut reassembly = Reassembly::default();
     for start in [5_000, 1_000, 3_000] {
-        assert!(reassembly.insert(&arena, SeqNum(0), SeqNum(start), 500, stream(&arena, start, 500)));
+        assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(start), 500, stream(&arena, start, 500)), Insertion::Taken);
     }
     let freed = [(); 4].map(|()| reassembly.drop_last(&arena));
     assert!(freed[..3].iter().all(|bytes| bytes.is_some_and(|bytes| bytes >= 500)) && freed[3].is_none(), "{freed:?}");

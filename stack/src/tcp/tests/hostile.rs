@@ -14,6 +14,7 @@ use crate::family::{Family, in_both_families};
 use crate::stats::Counter;
 use crate::tcp::State;
 use crate::tcp::isn::mix;
+use crate::tcp::reassembly::INTERVALS_MAX;
 use crate::wire::checksum;
 use crate::wire::tcp::{ACK, FIN, PSH, RST, SYN};
 use crate::{Duration, Instant};
@@ -39,6 +40,7 @@ in_both_families! {
     icmp_hard_errors
     icmp_mtu_lies
     path_mtu_is_remembered
+    gaps_beyond_the_list_are_not_acknowledged
     ack_loop
 }
 
@@ -451,4 +453,21 @@ fn ack_loop(family: Family) {
     assert_eq!(rig.sent().len(), 1);
     rig.receive(seg(ACK | FIN, 1, 1));
     assert_eq!(rig.state(), State::CloseWait);
+}
+
+/// Each of a peer's gaps is acknowledged at once, as long as the list of gaps has place. Data beyond is dropped like a lost
+/// segment, without an ACK, so that gaps do not cost a packet each; what fills a gap is acknowledged as ever.
+fn gaps_beyond_the_list_are_not_acknowledged(family: Family) {
+    let mut rig = open(family);
+    let most = INTERVALS_MAX as u32;
+    for n in 1..=most {
+        rig.receive(seg(ACK | PSH, 1 + 2 * n, 1).data(1));
+        assert_eq!(rig.brief(), vec![(ACK, 1, 1, 0)]);
+    }
+    rig.receive(seg(ACK | PSH, 1 + 2 * (most + 1), 1).data(1));
+    assert_eq!((rig.brief(), rig.count(Counter::TcpOfoDrop)), (vec![], 1));
+    rig.receive(seg(ACK | PSH, 3, 1).data(1));
+    assert_eq!(rig.brief(), vec![(ACK, 1, 1, 0)], "a byte that is held");
+    rig.receive(seg(ACK | PSH, 1, 1).data(2));
+    assert_eq!(rig.brief(), vec![(ACK, 1, 4, 0)]);
 }
