@@ -248,7 +248,7 @@ impl WorkerHandle {
         self.ask(Command::RulesChanged)
     }
 
-    /// What `guard` names is the kernel's for a group, beside what was before: BPF programs of a cgroup of its processes see
+    /// Makes the sockets that `guard` names the kernel's for a group, beside those before: BPF programs of a cgroup of its processes see
     /// it there. What the group has open follows.
     ///
     /// # Errors

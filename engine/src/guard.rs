@@ -1,4 +1,4 @@
-//! What BPF programs of cgroups see of a group's sockets, when the kernel has them.
+//! The parts of a group's sockets that BPF programs of cgroups see when the kernel has them.
 //!
 //! The stack runs no such programs, so what they see is the kernel's. Does not do: finding the programs; the service does.
 
@@ -33,12 +33,12 @@ impl Guard {
         Guard(self.0 | other.0)
     }
 
-    /// Whether `part` is all in it.
+    /// Returns true if `part` is all in it.
     pub fn contains(self, part: Guard) -> bool {
         self.0 & part.0 == part.0
     }
 
-    /// Whether nothing is the kernel's.
+    /// Returns true if nothing is the kernel's.
     pub fn is_empty(self) -> bool {
         self == Guard::NOTHING
     }

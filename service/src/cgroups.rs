@@ -25,7 +25,7 @@ use crate::config::{Config, DeviceChoice, RuleChoice};
 use crate::privileges;
 use hierarchy::{Hierarchy, Place, place_of};
 
-/// What helps a caller that may not ask.
+/// The remedy for a caller that may not ask.
 pub(crate) const REMEDY: &str = "it takes CAP_NET_ADMIN in the first user namespace";
 
 /// The word of programs' logs and of `ringway ss`.
@@ -58,7 +58,7 @@ const CONNECT: Guard = Guard::CONNECT_IPV4.and(Guard::CONNECT_IPV6).and(DATAGRAM
 const TCP: Guard = Guard::CONNECT_IPV4.and(Guard::CONNECT_IPV6).and(Guard::LISTEN_IPV4).and(Guard::LISTEN_IPV6);
 const IPV4: Guard = Guard::LISTEN_IPV4.and(CONNECT_IPV4);
 
-/// What programs see of a process's sockets.
+/// The parts of a process's sockets that programs see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) guard: Guard,
@@ -101,17 +101,17 @@ impl Cgroups {
         Cgroups { choice: RuleChoice::Ignore, questions: None }
     }
 
-    /// Whether there is anything to ask.
+    /// Returns true if there is anything to ask.
     pub(crate) fn is_on(&self) -> bool {
         self.questions.is_some()
     }
 
-    /// Whether what is seen is the kernel's.
+    /// Returns true if what is seen is the kernel's.
     pub(crate) fn is_respected(&self) -> bool {
         self.choice == RuleChoice::Respect
     }
 
-    /// What is seen of each of these processes.
+    /// The parts of each process's sockets that are seen.
     ///
     /// # Blocking
     /// While the thread asks the kernel, tens of microseconds for a process.
@@ -124,13 +124,13 @@ impl Cgroups {
         found.unwrap_or_else(|| vec![Finding::unknown("the thread that reads cgroups has ended".to_owned()); count])
     }
 
-    /// What is seen of programs that this process has started, if anything: a line.
+    /// A line for programs that this process has started, if anything of them is seen.
     pub(crate) fn of_this_process(&self) -> Result<(), String> {
         let found = self.of(vec![std::process::id()]).pop().unwrap_or_default();
         if found.guard.is_empty() { Ok(()) } else { Err(self.sentence("programs started here", &found)) }
     }
 
-    /// What is said of a program that programs see.
+    /// The line for a program whose sockets are seen.
     pub(crate) fn sentence(&self, program: &str, finding: &Finding) -> String {
         let why = &finding.why;
         match self.is_respected() {
@@ -140,11 +140,11 @@ impl Cgroups {
     }
 }
 
-/// What BPF programs of cgroups mean for a program that the caller starts.
+/// The effect of BPF programs of cgroups on a program that the caller starts.
 pub struct Described {
     /// In words.
     pub line: String,
-    /// What helps, where its sockets are the kernel's, or would be but for the configuration.
+    /// The remedy, where its sockets are the kernel's, or would be but for the configuration.
     pub remedy: Option<&'static str>,
 }
 

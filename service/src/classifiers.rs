@@ -19,7 +19,7 @@ use crate::netlink::{Link, Snapshot};
 use crate::plan::is_served;
 use crate::rundir::RunDirectory;
 
-/// What there is, in words.
+/// The programs and filters, in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Classifiers {
     /// At the traffic-control hooks of each link.
@@ -48,20 +48,20 @@ impl Classifiers {
         }
     }
 
-    /// What speaks against serving a link.
+    /// The objection to serving a link.
     pub(crate) fn objection(&self, link: u32) -> Option<String> {
         let here = self.links.get(&link);
         let all: Vec<&str> = here.into_iter().chain(&self.namespace).map(String::as_str).collect();
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    /// What an operator may want to know of a link that packet sockets serve.
+    /// A remark for the operator on a link that packet sockets serve.
     pub(crate) fn note(&self, link: u32, name: &str) -> Option<String> {
         let program = self.obeyed.get(&link)?;
         Some(format!("packets that arrive on {name} pass its XDP program {program} before Ringway, as before the kernel"))
     }
 
-    /// Whether something would be served but for them.
+    /// Returns true if something would be served but for them.
     pub(crate) fn object(&self) -> bool {
         self.namespace.is_some() || !self.links.is_empty()
     }

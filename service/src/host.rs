@@ -51,7 +51,7 @@ impl Forks {
         self.ring();
     }
 
-    /// Whether it has since the last time.
+    /// Returns true if it has since the last time.
     pub(crate) fn has_worked(&self) -> bool {
         self.worked.swap(false, Ordering::Acquire)
     }

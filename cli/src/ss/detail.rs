@@ -80,7 +80,7 @@ fn info(shown: &Shown<'_>) -> String {
     tokens.join(" ")
 }
 
-/// Whether there are values of TCP to be shown.
+/// Returns true if there are values of TCP to show.
 fn is_connection(socket: &SocketRecord) -> bool {
     socket.state != LISTEN && !socket.datagrams && socket.kernel.is_none()
 }

@@ -195,7 +195,7 @@ fn json_has_the_timer() {
     assert!(json_of(None).get("timer").is_none());
 }
 
-/// What the kernel serves says so and why, and is no socket of Ringway's in totals; with a count that was scribbled over it is a number still.
+/// A row of the kernel's says so and why, and is no socket of Ringway's in totals. A count that was scribbled over is still a number.
 #[test]
 fn a_socket_of_the_kernels_names_the_reason() {
     let kernel = |state, reason, count| SocketRecord {

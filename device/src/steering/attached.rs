@@ -35,7 +35,7 @@ pub fn root_of_cgroups() -> io::Result<OwnedFd> {
     thread::Builder::new().spawn(make)?.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")))
 }
 
-/// How many programs of type `attach_type` are in force for the processes of `cgroup`, a directory of a cgroup2 file system. A kernel
+/// The number of programs of type `attach_type` are in force for the processes of `cgroup`, a directory of a cgroup2 file system. A kernel
 /// that does not know the type has none.
 ///
 /// # Errors
@@ -59,7 +59,7 @@ pub fn programs_at(interface: u32) -> io::Result<Vec<u32>> {
     }
 }
 
-/// How many programs choose sockets for packets that arrive in the network namespace `namespace`, a file of /proc/PID/ns/net
+/// The number of programs that choose sockets for packets that arrive in the network namespace `namespace`, a file of /proc/PID/ns/net
 /// (BPF_SK_LOOKUP).
 ///
 /// # Errors

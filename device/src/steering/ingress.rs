@@ -154,7 +154,7 @@ pub(super) fn others(interface: u32) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// What a message of the kernel says of a filter that is not ours.
+/// The words for a filter that is not ours, from a message of the kernel.
 fn other(answer: &Answer, direction: &str) -> Option<String> {
     if answer.kind != RTM_NEWTFILTER {
         return None;

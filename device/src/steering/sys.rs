@@ -227,7 +227,7 @@ pub(super) fn leave_cgroup_namespace() -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// How many programs of a type are in force in a cgroup.
+/// The number of programs of a type that are in force in a cgroup.
 pub(super) fn count_in_force(cgroup: BorrowedFd<'_>, attach_type: u32) -> io::Result<u32> {
     let target = cgroup.as_raw_fd() as u32;
     let mut query = ProgramQuery { target, attach_type, query_flags: BPF_F_QUERY_EFFECTIVE, ..ProgramQuery::default() };
@@ -236,7 +236,7 @@ pub(super) fn count_in_force(cgroup: BorrowedFd<'_>, attach_type: u32) -> io::Re
     Ok(query.count)
 }
 
-/// How many programs of a network namespace choose sockets for packets that arrive. Kernels without them say EINVAL.
+/// The number of programs of a network namespace that choose sockets for packets that arrive. Kernels without them say EINVAL.
 pub(super) fn count_socket_lookups(namespace: BorrowedFd<'_>) -> io::Result<u32> {
     let target = namespace.as_raw_fd() as u32;
     let mut query = ProgramQuery { target, attach_type: BPF_SK_LOOKUP, ..ProgramQuery::default() };

@@ -187,7 +187,7 @@ trait Echo {
     /// The numbers of the requests whose answers have come.
     fn answered(&self) -> Vec<u16>;
 
-    /// What is readable when an answer has come.
+    /// The descriptor that is readable when an answer has come.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
 }
 

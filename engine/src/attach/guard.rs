@@ -35,7 +35,7 @@ impl Region {
         }
     }
 
-    /// What `guard` names is the kernel's from now on, beside what was.
+    /// Adds to the group's sockets that are the kernel's those that `guard` names.
     pub(super) fn confine(&mut self, guard: Guard, core: &mut Core) {
         self.guard = self.guard | guard;
         for slot in self.sockets.slots() {

@@ -17,7 +17,7 @@ pub(super) const LATEST_MAX: usize = 8;
 const UNCONNECTED: u8 = 7;
 const LISTEN: u8 = 10;
 
-/// What was asked for.
+/// The socket that was asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Wanted {
     state: u8,
@@ -69,7 +69,7 @@ impl Region {
         self.refusals.rows.drain(..).filter_map(|(_, _, record)| record).for_each(|record| core.metrics.release_record(record));
     }
 
-    /// What tools see, if there is room for all.
+    /// The rows for tools, if there is space for all.
     #[cfg(test)]
     pub(super) fn refused_rows(&self) -> Vec<SocketRecord> {
         self.refusals.rows.iter().map(|(wanted, path, _)| self.refused(wanted, *path)).collect()

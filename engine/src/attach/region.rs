@@ -52,9 +52,9 @@ pub(super) struct Region {
     pub(super) narrow_again: Instant,
     /// Claims that are shown and not used yet.
     pub(super) claims: HashMap<SlotIndex, (SlotRef, Claim)>,
-    /// What was the kernel's lately.
+    /// The latest sockets that were the kernel's.
     pub(super) refusals: Refusals,
-    /// What is the kernel's for the whole group.
+    /// The kinds of sockets that are the kernel's for the whole group.
     pub(super) guard: Guard,
     /// True when all processes are gone.
     pub(super) detached: bool,

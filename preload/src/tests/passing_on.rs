@@ -87,7 +87,8 @@ fn a_call_of_the_real_function_reaches_libc() {
         assert_eq!(io::read(pair[0], bytes.as_mut_ptr().cast(), 9), 7);
         assert_eq!(&bytes, b"ringway\0\0");
         assert_eq!(pair.map(|fd| files::close(fd)), [0, 0]);
-        assert_eq!((files::close(pair[0]), c::errno().0), (-1, libc::EBADF));
+        // A number that was just closed may be another test's by now.
+        assert_eq!((files::close(-1), c::errno().0), (-1, libc::EBADF));
     }
 }
 

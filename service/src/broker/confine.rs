@@ -1,4 +1,4 @@
-//! What BPF programs of cgroups see of each group: that is the kernel's for the whole group, since its processes share their sockets.
+//! Keeps for the kernel the sockets that BPF programs of cgroups see: of the whole group, since its processes share their sockets.
 //!
 //! Promises: a process is looked at before it is welcomed, and the processes of a worker that works again and again. What has been the
 //! kernel's for a group stays so. Does not do: asking the kernel; see `cgroups`.
@@ -28,7 +28,7 @@ impl Confined {
         Confined { cgroups, worker, tells, guards: BTreeMap::new(), last: None }
     }
 
-    /// What is seen of a process that wants to attach.
+    /// The parts of a process's sockets that are seen, when it wants to attach.
     pub(super) fn examine(&self, pid: u32) -> Finding {
         self.cgroups.of(vec![pid]).pop().unwrap_or_default()
     }

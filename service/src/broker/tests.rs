@@ -67,7 +67,7 @@ struct House {
     worker: Option<WorkerThread>,
 }
 
-/// How much may be used of what brokers hold.
+/// Bounds of what brokers hold.
 #[derive(Clone, Copy)]
 struct Most {
     attach: AttachLimits,

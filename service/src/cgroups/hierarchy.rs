@@ -67,7 +67,7 @@ impl Hierarchy {
     /// Calls `visit` for every cgroup.
     ///
     /// # Errors
-    /// What `visit` or the system says, or there are too many.
+    /// Errors of `visit` and of the system; too many cgroups.
     pub(super) fn for_each(&self, visit: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {
         let (mut todo, mut looked_at) = (vec![PathBuf::from(".")], 0);
         while let Some(path) = todo.pop() {
@@ -96,7 +96,7 @@ impl Hierarchy {
 /// `None`: the process is dead.
 ///
 /// # Errors
-/// What the system says.
+/// Errors of the system.
 pub(super) fn place_of(pid: u32) -> io::Result<Option<Place>> {
     if Peer::is_foreign(pid) {
         return Ok(Some(Place::Hidden));

@@ -17,7 +17,7 @@ const CONNECT_IPV4: u32 = 10;
 const SOCKET_LOOKUP: u32 = 36;
 const XDP: u32 = 37;
 const TCX_INGRESS: u32 = 46;
-/// What lets a packet go on: of a socket lookup and of TCX (TC_ACT_UNSPEC), and of XDP.
+/// Results that let a packet go on: of a socket lookup and of TCX (TC_ACT_UNSPEC), and of XDP.
 const PASSES: i32 = 1;
 const TCX_NEXT: i32 = -1;
 const XDP_PASSES: i32 = 2;

@@ -89,7 +89,7 @@ struct Scripted<'a> {
     answers: Vec<Vec<u8>>,
 }
 
-/// What the neighbor answers, if it does.
+/// The neighbor's answer, if there is one.
 fn neighbor(ends: &Ends, frame: &[u8]) -> Option<Vec<u8>> {
     let number = (0..2).find(|&number| {
         let (mut right, start) = echo::request(ends, (IDENTIFIER, number), LENGTHS[usize::from(number)]);
@@ -175,7 +175,7 @@ fn leaping() -> Instant {
     NOW.get()
 }
 
-/// What the test says of a card, over both families.
+/// The test's result for a card, over both families.
 fn judged(card: Card, is_answered: bool) -> Result<(), String> {
     let [four, six] = [false, true].map(|ipv6| {
         let (ends, arena) = (ends(ipv6), arena());

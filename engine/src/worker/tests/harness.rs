@@ -294,14 +294,14 @@ impl Net {
         self.chosen.most.store(most, Ordering::Relaxed);
     }
 
-    /// What programs of its cgroups see is the kernel's for an application.
+    /// Makes the kernel's for an application what programs of its cgroups see.
     pub(super) fn confine(&mut self, app: usize, guard: Guard) {
         let App { worker, region, .. } = self.apps[app];
         let Worker { core, attachments, .. } = &mut self.workers[worker];
         attachments.guard(region, guard, core);
     }
 
-    /// What tools are told of an application's refused sockets: port, peer's port, reason, count.
+    /// Rows of an application's refused sockets for tools: port, peer's port, reason, count.
     pub(super) fn refused(&mut self, app: usize) -> Vec<(u16, u16, &'static str, u32)> {
         let App { worker, region, .. } = self.apps[app];
         let rows = self.workers[worker].attachments.refused_rows(region);
@@ -509,7 +509,7 @@ impl Net {
         self.scribbler(app)(seed, count);
     }
 
-    /// What does that; for another thread too.
+    /// The handle that does that; for another thread too.
     pub(super) fn scribbler(&self, app: usize) -> impl Fn(u64, usize) + Send + use<> {
         let memory = self.apps[app].memory.try_clone().expect("descriptors are left");
         let rooms = u64::from(SHAPE.rx_bulk) * (64 << 10) + u64::from(SHAPE.rx_middle) * (16 << 10);

@@ -134,7 +134,7 @@ fn a_user_that_has_all_its_ports_shares_those_that_it_has() {
     assert_eq!(net.control(1, third, Operation::Connect { remote }), ControlAnswer::Done);
 }
 
-/// What the service may choose, not one user: the second connection is lent the port of the first, the third finds none.
+/// The bound is the service's, not one user's: the second connection is lent the port of the first, the third finds none.
 #[test]
 fn a_service_without_a_port_left_lends_those_that_it_has_until_one_comes_back() {
     let mut net = Net::new();
