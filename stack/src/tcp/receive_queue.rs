@@ -22,6 +22,9 @@ const COPY_BREAK: usize = 256;
 const MEMORY_FACTOR: u64 = 4;
 /// Out-of-order data, and data behind much unread data, leaves one in this many frames free; send queues stop before that.
 const MUCH_RESERVE: u32 = 8;
+/// Out-of-order data leaves one in this many small frames free: send queues stop at one in four, and applications that were
+/// refused wait until there is one in three. A peer's gaps last as long as it wants.
+const GAPS_RESERVE: u32 = 2;
 /// In-order data leaves one in this many frames free.
 const IN_ORDER_RESERVE: u32 = 16;
 /// In-order data with nothing unread before it leaves one in this many frames free: connections that are read continue
@@ -61,7 +64,7 @@ impl Connection<'_, '_> {
         if !in_order {
             // Single bytes with holes between them keep a small frame each, and without those no answer can be sent. In
             // order they are put together.
-            return free >= all / MUCH_RESERVE && arena.free(Class::Small) >= arena.capacity(Class::Small) / MUCH_RESERVE;
+            return free >= all / MUCH_RESERVE && arena.free(Class::Small) >= arena.capacity(Class::Small) / GAPS_RESERVE;
         }
         match self.tcb.receive_memory {
             0 => free >= all / READ_RESERVE,
