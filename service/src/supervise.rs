@@ -143,17 +143,7 @@ impl Service {
         let mirror = Mirror::open().map_err(StartError::Netlink)?;
         // Before the rules are read, so that no change is missed.
         let watch = Watch::open();
-        let mut machine = Machine::now(config, mirror.now());
-        let mut plan = decide(config, &mirror, &machine)?;
-        if opening == Opening::AtStart && lacks_packet(config, &plan) {
-            machine.lacks_packet = true;
-            plan = decide(config, &mirror, &machine)?;
-        }
-        if plan.served.is_empty() {
-            return Err(StartError::NoInterface(
-                plan.skipped.iter().map(|skipped| format!("{} {}", skipped.name, skipped.reason)).collect(),
-            ));
-        }
+        let (machine, plan) = plan_at_start(config, &mirror, opening)?;
         privileges::keep(privileges::of_devices(&plan.served)).map_err(StartError::Start)?;
         let count = worker_count(config, &plan);
         let links = Served::new().map_err(StartError::Start)?;
@@ -409,6 +399,24 @@ fn watch_workers(
     };
     let watches = threads.into_iter().map(watch).collect::<io::Result<_>>()?;
     Ok((workers, watches))
+}
+
+/// The machine as it is now, and the plan for it.
+///
+/// # Errors
+/// No interface can be served.
+fn plan_at_start(config: &Config, mirror: &Mirror, opening: Opening) -> Result<(Machine, Plan), StartError> {
+    let mut machine = Machine::now(config, mirror.now());
+    let mut plan = decide(config, mirror, &machine)?;
+    if opening == Opening::AtStart && lacks_packet(config, &plan) {
+        machine.lacks_packet = true;
+        plan = decide(config, mirror, &machine)?;
+    }
+    if plan.served.is_empty() {
+        let reasons = plan.skipped.iter().map(|skipped| format!("{} {}", skipped.name, skipped.reason));
+        return Err(StartError::NoInterface(reasons.collect()));
+    }
+    Ok((machine, plan))
 }
 
 /// Decides on the interfaces to serve, if the rights for it are there.
