@@ -116,6 +116,9 @@ pub(crate) struct Inner {
     free_small: Cell<u32>,
     free_large_count: Cell<u32>,
     free_small_count: Cell<u32>,
+    /// Numbers of free slots above which they are plenty; see [`Arena::set_plenty`].
+    plenty_large: Cell<u32>,
+    plenty_small: Cell<u32>,
     /// `Arena` handles plus frames alive; the memory goes when it reaches zero.
     pub(crate) owners: Cell<u64>,
 }
@@ -163,6 +166,8 @@ impl Arena {
             free_small: Cell::new(NIL),
             free_large_count: Cell::new(0),
             free_small_count: Cell::new(0),
+            plenty_large: Cell::new(0),
+            plenty_small: Cell::new(0),
             owners: Cell::new(1),
         };
         for slot in (0..inner.meta.len() as u32).rev() {
@@ -278,6 +283,19 @@ impl Arena {
             Class::Large => self.inner().free_large_count.get(),
             Class::Small => self.inner().free_small_count.get(),
         }
+    }
+
+    /// Sets the numbers of free slots, large and small, above which they are [plenty](Arena::is_plenty).
+    pub fn set_plenty(&self, large: u32, small: u32) {
+        self.inner().plenty_large.set(large);
+        self.inner().plenty_small.set(small);
+    }
+
+    /// Returns true when more slots of both classes are free than [`set_plenty`](Arena::set_plenty) has said.
+    #[inline(always)]
+    pub fn is_plenty(&self) -> bool {
+        let inner = self.inner();
+        inner.free_large_count.get() > inner.plenty_large.get() && inner.free_small_count.get() > inner.plenty_small.get()
     }
 
     /// Slots of `class` in all.

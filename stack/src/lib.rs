@@ -10,6 +10,7 @@
 extern crate alloc;
 
 pub mod address;
+mod admission;
 pub mod config;
 mod destination;
 mod env;
@@ -28,6 +29,7 @@ mod udp;
 pub mod wire;
 
 pub use address::{BadCidr, Cidr, MacAddress, SocketAddress};
+pub use admission::FrameUse;
 pub use config::{
     CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, PathMtuDiscovery, StackConfig, SynCookies, TcpConfig,
     TcpOptions, UdpConfig, UdpOptions,

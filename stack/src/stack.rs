@@ -63,6 +63,7 @@ mod udp;
 impl Stack {
     /// Makes a stack without interfaces. All tables are allocated now; `arena` is shared with the devices.
     pub fn new(config: StackConfig, arena: Arena, now: Instant) -> Stack {
+        crate::admission::mark_plenty(&arena);
         Stack {
             ip: Ip::new(&config, now),
             tcp: Tcp::new(&config, now),

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use ringway_shm::{Arena, Burst, Class, Duration, Instant};
-use ringway_stack::{Event, SocketError, SocketId};
+use ringway_stack::{Event, FrameUse, SocketError, SocketId};
 
 use super::ahead::Ahead;
 use super::chunk::{Credit, Returns};
@@ -20,10 +20,6 @@ const NATIVE: u64 = (u32::MAX as u64) << 32;
 /// A socket may hold one in this many of the free frames in chunks that its application has not given back; queues have
 /// the same limit.
 const LENT_SHARE: u32 = 8;
-/// Reservations leave one in this many frames to arriving packets, as send queues do.
-const RESERVE_SHARE: u32 = 4;
-/// Sockets that were refused frames are told when more than one in this many is free again.
-const FEED_SHARE: u32 = 3;
 /// Interval of that check.
 const FEED_INTERVAL: Duration = Duration::from_millis(1);
 
@@ -266,13 +262,13 @@ impl Sockets {
     /// Returns true if the application may have a frame of `class` to write into.
     #[inline]
     pub(crate) fn may_reserve(class: Class, arena: &Arena) -> bool {
-        arena.free(class) > arena.capacity(class) / RESERVE_SHARE
+        FrameUse::Sending.may_take(arena, class)
     }
 
     /// Returns true if the application may have a frame over bytes elsewhere.
     #[inline]
     pub(crate) fn may_extend(arena: &Arena) -> bool {
-        arena.free_extents() > arena.extents() / RESERVE_SHARE
+        arena.free_extents() > FrameUse::Sending.leaves(arena.extents())
     }
 
     /// Notes that a socket was refused frames; it is told when some are free.
@@ -288,9 +284,8 @@ impl Sockets {
 
     #[cold]
     fn feed(&mut self, core: &Core) {
-        let plenty = |class| core.arena.free(class) > core.arena.capacity(class) / FEED_SHARE;
-        let extents = core.arena.free_extents() > core.arena.extents() / FEED_SHARE;
-        if plenty(Class::Large) && plenty(Class::Small) && extents {
+        let extents = core.arena.free_extents() > FrameUse::Retry.leaves(core.arena.extents());
+        if FrameUse::Retry.may_take_any(&core.arena) && extents {
             self.feed_at = None;
             for index in std::mem::take(&mut self.starved) {
                 self.entries[index as usize].marks &= !STARVED;

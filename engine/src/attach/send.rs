@@ -1,7 +1,7 @@
 //! From the application to the stack: bytes, FIN.
 
 use ringway_shm::channel::{Attachment, ControlAnswer, Failure, Flags, SlotIndex};
-use ringway_stack::{SendError, SocketId, Source};
+use ringway_stack::{FrameUse, SendError, SocketId, Source};
 
 use super::region::Region;
 use super::socket::Kind;
@@ -11,8 +11,6 @@ use crate::core::Core;
 const QUANTUM: usize = 1 << 20;
 /// Pieces of at least this many bytes are queued in place; smaller ones only if there is no more space.
 const LENT_MIN: usize = 2 << 10;
-/// One in this many extents is kept for arriving data.
-const EXTENTS_KEPT: u32 = 4;
 
 /// Data that an application has pushed to a slot. Zeros stand for bytes that it announced but did not push.
 struct Pushed<'a> {
@@ -111,7 +109,7 @@ impl Region {
     /// Queues the next piece in place, without a frame, if it is in a bulk chunk and `space` allows it. `None`: it must
     /// be copied.
     fn lend(&mut self, slot: SlotIndex, id: SocketId, space: usize, core: &mut Core) -> Option<Result<usize, SendError>> {
-        if space == 0 || core.arena.free_extents() <= core.arena.extents() / EXTENTS_KEPT {
+        if space == 0 || core.arena.free_extents() <= FrameUse::Sending.leaves(core.arena.extents()) {
             return None;
         }
         let piece = core.stack.send_piece(id).min(space);

@@ -14,6 +14,8 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES};
+
+use crate::admission::FrameUse;
 use ringway_shm::{Arena, Checksum, Class, Duration, Frame, Instant, Segmentation};
 
 /// Fields that the fragments of one datagram have in common.
@@ -180,7 +182,7 @@ impl Reassembly {
         if self.sources.get(&key.remote).copied().unwrap_or(0) + needed > max / SOURCE_SHARE {
             return false;
         }
-        while self.memory + needed > max {
+        while self.memory + needed > max || !FrameUse::Fragments.may_take_any(arena) {
             let Some(&(_, oldest)) = self.deadlines.first() else { return false };
             self.remove(&oldest);
         }

@@ -84,8 +84,9 @@ mod xmit_times;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use ringway_shm::{Arena, Burst, Class, Fifo, Frame, Instant};
+use ringway_shm::{Arena, Burst, Fifo, Frame, Instant};
 
+use crate::admission::FrameUse;
 use crate::config::{StackConfig, TcpConfig};
 use crate::env::Env;
 use crate::event::SocketId;
@@ -123,8 +124,6 @@ const TIMED_AHEAD: usize = 8;
 const EXPIRIES_MAX: usize = 256;
 /// In the timer wheel: the owner is a SYN-queue record.
 const HALF_OPEN_BIT: u32 = 1 << 31;
-/// Applications wait until more than one in this many frames is free again; send queues stop at 1/4.
-const FEED_RESERVE: u32 = 3;
 /// Time until transmission is tried again after no frame was free, milliseconds.
 const RETRY_MS: u64 = 1;
 
@@ -519,8 +518,7 @@ impl Tcp {
 
     /// Signals applications that were refused for lack of frames, as far as frames are free now.
     fn feed_starved(&mut self, env: &mut Env) {
-        while env.arena.free(Class::Large) > env.arena.capacity(Class::Large) / FEED_RESERVE
-            && env.arena.free(Class::Small) > env.arena.capacity(Class::Small) / FEED_RESERVE
+        while FrameUse::Retry.may_take_any(&env.arena)
             && let Some(index) = self.shared.starved.pop_first()
         {
             self.connection(env, index).signal();

@@ -7,6 +7,7 @@
 use ringway_shm::arena::LARGE_BYTES;
 use ringway_shm::{Class, Frame, FrameQueue, Note};
 
+use crate::admission::FrameUse;
 use crate::error::ReceiveError;
 use crate::stats::Counter;
 
@@ -20,18 +21,6 @@ use super::tcb::{Tcb, flag};
 const COPY_BREAK: usize = 256;
 /// Memory that a connection may hold for each byte of its receive buffer.
 const MEMORY_FACTOR: u64 = 4;
-/// Out-of-order data, and data behind much unread data, leaves one in this many frames free; send queues stop before that.
-const MUCH_RESERVE: u32 = 8;
-/// Out-of-order data leaves one in this many small frames free: send queues stop at one in four, and applications that were
-/// refused wait until there is one in three. A peer's gaps last as long as it wants.
-const GAPS_RESERVE: u32 = 2;
-/// In-order data leaves one in this many frames free.
-const IN_ORDER_RESERVE: u32 = 16;
-/// In-order data with nothing unread before it leaves one in this many frames free: connections that are read continue
-/// beside those that are not.
-const READ_RESERVE: u32 = 32;
-/// Bytes of memory above which unread data counts as much.
-const MUCH: u32 = 16 << 10;
 /// A connection may hold one in this many of the free frames.
 const MEMORY_SHARE: u64 = 8;
 
@@ -50,25 +39,17 @@ impl Connection<'_, '_> {
     #[inline(always)]
     pub(crate) fn fits(&self, needed: u32, in_order: bool) -> bool {
         let limit = u64::from(self.tcb.receive_buffer) * MEMORY_FACTOR;
-        let arena = self.env.arena;
-        let is_plenty = in_order && arena.free(Class::Large) >= arena.capacity(Class::Large) / MUCH_RESERVE;
+        let is_plenty = in_order && self.env.arena.is_plenty();
         u64::from(self.tcb.receive_memory) + u64::from(needed) <= limit && (is_plenty || self.may_take_last(in_order))
     }
 
-    /// Returns true when one of the last frames may be taken. Out-of-order data must not keep out the data that would put it
-    /// in order; the very last frames are left to arriving ACKs, without which nothing is freed.
+    /// Returns true when one of the last frames may be taken: connections that are read continue beside those that are not.
     #[cold]
     fn may_take_last(&self, in_order: bool) -> bool {
-        let arena = self.env.arena;
-        let (free, all) = (arena.free(Class::Large), arena.capacity(Class::Large));
-        if !in_order {
-            // Single bytes with holes between them keep a small frame each, and without those no answer can be sent. In
-            // order they are put together.
-            return free >= all / MUCH_RESERVE && arena.free(Class::Small) >= arena.capacity(Class::Small) / GAPS_RESERVE;
-        }
-        match self.tcb.receive_memory {
-            0 => free >= all / READ_RESERVE,
-            held => held <= MUCH && free >= all / IN_ORDER_RESERVE,
+        match (in_order, self.tcb.receive_memory) {
+            (false, _) => FrameUse::Gaps.may_take_any(self.env.arena),
+            (true, 0) => FrameUse::Next.may_take_any(self.env.arena),
+            (true, _) => false,
         }
     }
 

@@ -8,6 +8,7 @@
 use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES, SMALL_HEADROOM};
 use ringway_shm::{Arena, Class, Frame, Note, Slot};
 
+use crate::admission::FrameUse;
 use crate::source::Source;
 use crate::wire::checksum;
 
@@ -22,13 +23,11 @@ pub(crate) const SUM_VALID: u8 = 1;
 pub(crate) const PUSHED: u8 = 2;
 /// Payloads up to this length go into small frames, with space for headers in front.
 pub(crate) const SMALL_PAYLOAD: usize = SMALL_BYTES - SMALL_HEADROOM as usize;
-/// Send queues leave one in this many frames free for arriving segments: the ACKs that free the others.
-const SEND_RESERVE: u32 = 4;
 
 /// Frames of a class that send queues may take now.
 #[inline]
 pub(crate) fn sendable_frames(arena: &Arena, class: Class) -> u32 {
-    arena.free(class).saturating_sub(arena.capacity(class) / SEND_RESERVE)
+    arena.free(class).saturating_sub(FrameUse::Sending.leaves(arena.capacity(class)))
 }
 
 /// Result of freeing acknowledged data.

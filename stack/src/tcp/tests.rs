@@ -1,6 +1,7 @@
 //! TCP from the peer's view: a stack on one side, segments written by hand on the other.
 
 mod accurate;
+mod admission;
 mod bbr;
 mod close;
 mod coalesce;

@@ -16,9 +16,10 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use ringway_shm::{Arena, Burst, Class, Frame, Instant};
+use ringway_shm::{Burst, Frame, Instant};
 
 use crate::address::SocketAddress;
+use crate::admission::FrameUse;
 use crate::config::{StackConfig, UdpConfig, UdpOptions};
 use crate::env::Env;
 use crate::error::{BindError, ConnectError};
@@ -209,7 +210,7 @@ impl Udp {
     /// Signals applications that were refused for lack of frames, if some are free now.
     pub(crate) fn handle_timeout(&mut self, now: Instant, env: &mut Env) {
         self.begin_turn(now);
-        while has_room(env.arena)
+        while FrameUse::Retry.may_take_any(&env.arena)
             && let Some(index) = self.starved.pop_first()
         {
             self.signal(env, index);
@@ -241,14 +242,6 @@ impl Udp {
     }
 }
 
-/// Returns true when enough frames are free for an application to queue more.
-fn has_room(arena: &Arena) -> bool {
-    let spare = |class| arena.free(class) > arena.capacity(class) / SEND_RESERVE;
-    spare(Class::Large) && spare(Class::Small)
-}
-
-/// Divisor of all frames: the part that sending must leave free.
-const SEND_RESERVE: u32 = 4;
 /// Time until an application that found no frame is signalled, milliseconds.
 const RETRY_MS: u64 = 1;
 

@@ -9,6 +9,7 @@ use ringway_shm::arena::SMALL_BYTES;
 use ringway_shm::{Arena, Burst, Checksum, Class, Frame, Instant, SegmentationKind};
 
 use crate::address::SocketAddress;
+use crate::admission::FrameUse;
 use crate::env::Env;
 use crate::event::SocketId;
 use crate::ip::{Datagram, Datagrams, trim};
@@ -177,7 +178,8 @@ impl Udp {
         if message.len <= message.segment_size.into() {
             message.segment_size = 0;
         }
-        let spare = env.arena.free(Class::Large) >= env.arena.capacity(Class::Large) / RECEIVE_RESERVE;
+        let frame_use = if socket.received_memory == 0 { FrameUse::Next } else { FrameUse::Unread };
+        let spare = frame_use.may_take_any(&env.arena);
         let fits = socket.received_memory == 0 || socket.received_memory.saturating_add(message.memory) <= socket.receive_buffer;
         if socket.shut_read || !spare || !fits {
             socket.drops = socket.drops.wrapping_add(1);
@@ -300,8 +302,6 @@ pub(super) fn frame_memory(frame: &Frame) -> u32 {
     (frame.headroom() + frame.len() + frame.tailroom()) as u32
 }
 
-/// Divisor of all frames: the part that arriving datagrams must leave free.
-const RECEIVE_RESERVE: u32 = 16;
 /// Maximum payload of joined datagrams, the same as of a super-datagram.
 const JOINED_BYTES_MAX: u32 = 65_507;
 /// Linux: UDP_GRO_CNT_MAX.

@@ -9,6 +9,7 @@ use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES};
 use ringway_shm::{Arena, Burst, Class, Frame, Instant};
 
 use crate::address::SocketAddress;
+use crate::admission::FrameUse;
 use crate::config::PathMtuDiscovery;
 use crate::env::Env;
 use crate::error::UdpSendError;
@@ -18,11 +19,11 @@ use crate::stats::Counter;
 use crate::wire::ipv4;
 use crate::wire::udp::HEADER_LEN;
 
+use super::Udp;
 use super::error::{UdpError, UdpErrorReport};
 use super::output::{Outgoing, cuts_trains};
 use super::receive::frame_memory;
 use super::socket::Socket;
-use super::{Udp, has_room};
 
 /// Arguments of one send call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +64,8 @@ impl Udp {
         let (index, Plan { outgoing, piece, count }) = self.admit(now, env, id, send)?;
         let Some(socket) = self.table.get_mut(index) else { return Err(UdpSendError::NotOpen) };
         let frames = (count * frames_of(piece)) as u32;
-        if !has_room(env.arena) || env.arena.free(Class::Large).min(env.arena.free(Class::Small)) < frames {
+        if !FrameUse::Sending.may_take_any(&env.arena) || env.arena.free(Class::Large).min(env.arena.free(Class::Small)) < frames
+        {
             self.starved.insert(index);
             env.counters.count(Counter::UdpSndbufErrors);
             return Err(UdpSendError::WouldBlock);

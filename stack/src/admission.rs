@@ -1,0 +1,81 @@
+//! Frames that each user of the arena leaves to the others: one table.
+//!
+//! All users take frames of the same two classes. One that holds frames for as long as a peer or an application likes must
+//! not keep from working those that give frames back, so each user stops while more than its part is free, and the order of
+//! the parts is the proof:
+//!
+//! | user | holds frames until | leaves free |
+//! |---|---|---|
+//! | data out of order ([`FrameUse::Gaps`]) | the peer fills the gap | 16/32 |
+//! | data behind data that is not read ([`FrameUse::Unread`]) | the application reads | 15/32 |
+//! | fragments ([`FrameUse::Fragments`]) | the others arrive, or time is up | 12/32 |
+//! | (applications that found no frame are told to try again: [`FrameUse::Retry`]) | | 10/32 |
+//! | what applications send ([`FrameUse::Sending`]) | the peer acknowledges | 8/32 |
+//! | data with nothing unread before it ([`FrameUse::Next`]) | the application reads | 1/32 |
+//! | headers: ACKs, answers | the device has sent them | nothing |
+//!
+//! So whatever peers do with gaps and fragments, and however many sockets an application does not read, applications send:
+//! the first three stop before the mark at which senders are told. What is sent leaves frames to the ACKs that free it. Data
+//! in order leaves the last ones to those ACKs.
+
+use ringway_shm::{Arena, Class};
+
+/// A user of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameUse {
+    /// Data out of order.
+    Gaps,
+    /// Data behind data that the application has not read.
+    Unread,
+    /// Fragments of datagrams.
+    Fragments,
+    /// Applications that were refused frames: they try again when more than this is free.
+    Retry,
+    /// Data that applications send.
+    Sending,
+    /// Data in order with nothing unread before it.
+    Next,
+}
+
+impl FrameUse {
+    /// Thirty-seconds of all frames that the user leaves free.
+    const fn part(self) -> u32 {
+        match self {
+            FrameUse::Gaps => 16,
+            FrameUse::Unread => 15,
+            FrameUse::Fragments => 12,
+            FrameUse::Retry => 10,
+            FrameUse::Sending => 8,
+            FrameUse::Next => 1,
+        }
+    }
+
+    /// Returns the number of frames that the user leaves free, of `capacity` in all.
+    #[inline(always)]
+    pub const fn leaves(self, capacity: u32) -> u32 {
+        (capacity as u64 * self.part() as u64 / 32) as u32
+    }
+
+    /// Returns true when the user may take a frame of `class`.
+    #[inline(always)]
+    pub fn may_take(self, arena: &Arena, class: Class) -> bool {
+        arena.free(class) > self.leaves(arena.capacity(class))
+    }
+
+    /// Returns true when the user may take a frame of either class.
+    #[inline(always)]
+    pub fn may_take_any(self, arena: &Arena) -> bool {
+        self.may_take(arena, Class::Large) && self.may_take(arena, Class::Small)
+    }
+}
+
+/// Tells the arena where [`FrameUse::Unread`] stops, so that [`Arena::is_plenty`] answers for it: each segment asks.
+pub(crate) fn mark_plenty(arena: &Arena) {
+    let leaves = |class| FrameUse::Unread.leaves(arena.capacity(class));
+    arena.set_plenty(leaves(Class::Large), leaves(Class::Small));
+}
+
+// The order that the module's text needs.
+const _: () = assert!(FrameUse::Gaps.part() > FrameUse::Unread.part() && FrameUse::Unread.part() > FrameUse::Fragments.part());
+const _: () = assert!(FrameUse::Fragments.part() > FrameUse::Retry.part() && FrameUse::Retry.part() > FrameUse::Sending.part());
+const _: () = assert!(FrameUse::Sending.part() > FrameUse::Next.part());
