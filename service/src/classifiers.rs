@@ -19,6 +19,9 @@ use crate::netlink::{Link, Snapshot};
 use crate::plan::is_served;
 use crate::rundir::RunDirectory;
 
+/// Number of programs and filters that a line names.
+const LISTED_MAX: usize = 4;
+
 /// The programs and filters, in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Classifiers {
@@ -101,7 +104,15 @@ fn at(link: u32, ours: &dyn Fn(u32) -> bool) -> Option<String> {
         }
         Err(error) => found.push(unread("tcx programs", &error)),
     }
-    (!found.is_empty()).then(|| found.join(", "))
+    (!found.is_empty()).then(|| listed(&found))
+}
+
+/// The first few, and the number of the others: a hook holds dozens.
+fn listed(found: &[String]) -> String {
+    match found.len().checked_sub(LISTED_MAX) {
+        None | Some(0) => found.join(", "),
+        Some(more) => format!("{} and {more} more", found[..LISTED_MAX].join(", ")),
+    }
 }
 
 /// An interface that has gone meanwhile has none.

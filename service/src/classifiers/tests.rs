@@ -1,6 +1,6 @@
 use std::io;
 
-use super::{Classifiers, unread};
+use super::{Classifiers, listed, unread};
 
 /// As read on a machine where a program of others is at link 2.
 fn with_program() -> Classifiers {
@@ -31,4 +31,12 @@ fn what_may_not_be_asked_names_the_capability() {
     let refused = unread("tcx programs", &io::Error::from_raw_os_error(libc::EPERM));
     assert!(refused.starts_with("tcx programs cannot be read") && refused.contains("CAP_NET_ADMIN"), "{refused}");
     assert!(!unread("tcx programs", &io::Error::from_raw_os_error(libc::ENOMEM)).contains("CAP_"));
+}
+
+#[test]
+fn a_hook_full_of_programs_takes_one_line() {
+    let programs = |count: u32| (1..=count).map(|number| format!("tcx program {number}")).collect::<Vec<_>>();
+    assert_eq!(listed(&programs(2)), "tcx program 1, tcx program 2");
+    assert_eq!(listed(&programs(4)), programs(4).join(", "));
+    assert_eq!(listed(&programs(63)), format!("{} and 59 more", programs(4).join(", ")));
 }

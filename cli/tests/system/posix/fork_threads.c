@@ -17,11 +17,18 @@ static struct sockaddr_in peer;
 static atomic_int stop;
 static atomic_long echoes, wrong, errors;
 
+/* Closing resets: in TIME-WAIT the connections of a minute would take all ports. */
 static int open_connection(void)
 {
+    struct linger reset = {1, 0};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd >= 0)
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&peer, sizeof peer) == 0)
         return fd;
+    static atomic_int shown;
+    if (atomic_fetch_add(&shown, 1) < 3)
+        perror(fd >= 0 ? "connect" : "socket");
     if (fd >= 0)
         close(fd);
     return -1;
