@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use ringway::api::{Content, Event, Net, TcpStream};
+use ringway::{Content, Event, Net, TcpStream};
 
 use super::embedded_server::{read, send};
 use super::exchange::{Load, Next};

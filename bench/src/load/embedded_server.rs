@@ -7,7 +7,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use ringway::api::{Content, Event, Net, ReadError, TcpListener, TcpStream, WriteError};
+use ringway::{Content, Event, Net, ReadError, TcpListener, TcpStream, WriteError};
 
 use super::exchange::Responder;
 use super::message::{self, Outbox};
