@@ -167,14 +167,51 @@ impl Sockets {
         Handle { index, generation: entry.generation }
     }
 
-    /// Frees an index. Chunks of the socket that are still held do no harm.
-    pub fn close(&mut self, handle: Handle) {
-        let entry = &mut self.entries[handle.index as usize];
+    /// Closes a socket as close(2) does: written data is still sent, then FIN; RST if received data was not read. Does nothing
+    /// if the handle is stale.
+    pub fn close(&mut self, handle: Handle, core: &mut Core) {
+        if let Some(socket) = self.free(handle, core) {
+            core.stack.close(core.now, socket);
+        }
+    }
+
+    /// Resets a connection with RST. Does nothing if the handle is stale.
+    pub fn abort(&mut self, handle: Handle, core: &mut Core) {
+        if let Some(socket) = self.free(handle, core) {
+            core.stack.abort(core.now, socket);
+        }
+    }
+
+    /// Closes the sockets that the application has dropped.
+    #[inline]
+    pub fn close_dropped(&mut self, core: &mut Core) {
+        if self.returns.has_dropped() {
+            self.close_all_dropped(core);
+        }
+    }
+
+    #[cold]
+    fn close_all_dropped(&mut self, core: &mut Core) {
+        while let Some(handle) = self.returns.pop_dropped() {
+            self.close(handle, core);
+        }
+    }
+
+    /// Frees the index of a socket that ends, and returns its id. Chunks of the socket that are still held do no harm.
+    fn free(&mut self, handle: Handle, core: &mut Core) -> Option<SocketId> {
+        // What was read does not count as unread.
+        self.take_credits(core);
+        let entry = self.entries.get_mut(handle.index as usize)?;
+        if entry.generation != handle.generation || entry.kind == Kind::Free {
+            return None;
+        }
+        let socket = entry.socket;
         entry.generation = entry.generation.wrapping_add(1);
         entry.socket = SocketId { index: u32::MAX, generation: 0 };
         (entry.kind, entry.news, entry.error, entry.lent) = (Kind::Free, News::default(), None, 0);
         self.free.push(handle.index);
         self.touched = true;
+        Some(socket)
     }
 
     /// The socket of a handle; `None` if it is stale.
@@ -254,10 +291,16 @@ impl Sockets {
         self.touched || !self.returns.is_empty()
     }
 
-    /// Takes back the credits of dropped chunks.
+    /// Takes back what the application has dropped: chunks and sockets.
     #[inline]
-    pub fn settle(&mut self, core: &mut Core) {
+    pub(crate) fn settle(&mut self, core: &mut Core) {
+        self.take_credits(core);
+        self.close_dropped(core);
         self.touched = false;
+    }
+
+    #[inline]
+    fn take_credits(&mut self, core: &mut Core) {
         while let Some(credit) = self.returns.pop() {
             self.take_back(&credit, core);
         }

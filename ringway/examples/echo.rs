@@ -10,52 +10,82 @@
 
 use std::error::Error;
 
-use ringway::NetConfig;
-use ringway::{Chunk, Event, Net, ReadError, TcpListener, TcpStream, WriteError};
+use ringway::{Chunk, Event, Net, NetConfig, ReadError, TcpListener, TcpStream, TcpStreamId, WriteError};
 
-/// The server: its listener, and for each connection the chunk that waits for space.
+/// A connection. It closes when it is dropped.
+struct Client {
+    stream: TcpStream,
+    /// A chunk that waits for space.
+    kept: Option<Chunk>,
+}
+
+/// The server.
 pub(crate) struct Echo {
     listener: TcpListener,
-    /// Indexed by [`TcpStream::index`].
-    kept: Vec<Option<Chunk>>,
+    /// Indexed by [`TcpStreamId::index`].
+    clients: Vec<Option<Client>>,
 }
 
 impl Echo {
     /// Creates a server on a listener.
     pub(crate) fn new(listener: TcpListener) -> Echo {
-        Echo { listener, kept: Vec::new() }
+        Echo { listener, clients: Vec::new() }
     }
 
     /// Handles the events of an iteration.
     pub(crate) fn serve(&mut self, net: &mut Net) {
         while let Some(event) = net.next_event() {
             match event {
-                Event::Listener(_) => while self.listener.accept(net).is_ok() {},
-                Event::Stream(stream, _) => self.echo(net, stream),
+                Event::Listener(_) => {
+                    while let Ok(stream) = self.listener.accept(net) {
+                        self.welcome(stream);
+                    }
+                }
+                Event::Stream(id, _) => self.serve_client(net, id),
                 _ => {}
             }
         }
     }
 
-    fn echo(&mut self, net: &mut Net, stream: TcpStream) {
-        if self.kept.len() <= stream.index() {
-            self.kept.resize_with(stream.index() + 1, || None);
+    fn welcome(&mut self, stream: TcpStream) {
+        let index = stream.index();
+        if self.clients.len() <= index {
+            self.clients.resize_with(index + 1, || None);
         }
-        let kept = &mut self.kept[stream.index()];
+        self.clients[index] = Some(Client { stream, kept: None });
+    }
+
+    fn serve_client(&mut self, net: &mut Net, id: TcpStreamId) {
+        let Some(client) = &mut self.clients[id.index()] else { return };
+        match client.echo(net) {
+            Ok(true) => {}
+            // Answers that were not yet sent still are.
+            Ok(false) => self.clients[id.index()] = None,
+            Err(_) => {
+                let ended = self.clients[id.index()].take();
+                ended.into_iter().for_each(|client| client.stream.abort(net));
+            }
+        }
+    }
+}
+
+impl Client {
+    /// Sends back what has arrived; returns false when the client has sent everything.
+    fn echo(&mut self, net: &mut Net) -> Result<bool, Box<dyn Error>> {
         loop {
-            let chunk = match kept.take().map_or_else(|| stream.read_chunk(net), |chunk| Ok(Some(chunk))) {
+            let chunk = match self.kept.take().map_or_else(|| self.stream.read_chunk(net), |chunk| Ok(Some(chunk))) {
                 Ok(Some(chunk)) => chunk,
-                Ok(None) => return stream.close(net),
-                Err(ReadError::WouldBlock) => return,
-                Err(_) => return stream.abort(net),
+                Ok(None) => return Ok(false),
+                Err(ReadError::WouldBlock) => return Ok(true),
+                Err(error) => return Err(error.into()),
             };
-            if let Err(rejected) = stream.write_chunk(net, chunk) {
+            if let Err(rejected) = self.stream.write_chunk(net, chunk) {
                 if rejected.error != WriteError::WouldBlock {
-                    return stream.abort(net);
+                    return Err(rejected.error.into());
                 }
                 // An event follows when there is space.
-                *kept = Some(rejected.item);
-                return;
+                self.kept = Some(rejected.item);
+                return Ok(true);
             }
         }
     }

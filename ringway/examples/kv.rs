@@ -12,8 +12,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::io::Write;
 
-use ringway::NetConfig;
-use ringway::{Event, Net, ReadError, TcpListener, TcpOptions, TcpStream, WriteError};
+use ringway::{Event, Net, NetConfig, ReadError, TcpListener, TcpOptions, TcpStream, TcpStreamId, WriteError};
 
 /// Most bytes of a command line.
 const LINE_MAX: usize = 512;
@@ -51,7 +50,7 @@ struct Client {
 pub(crate) struct Server {
     listener: TcpListener,
     store: Store,
-    /// Indexed by [`TcpStream::index`].
+    /// Indexed by [`TcpStreamId::index`].
     clients: Vec<Client>,
 }
 
@@ -66,7 +65,8 @@ impl Server {
         while let Some(event) = net.next_event() {
             match event {
                 Event::Listener(_) => {
-                    while let Ok(stream) = self.listener.accept(net) {
+                    // The ids of events are all that this server needs: it closes connections by them.
+                    while let Ok(stream) = self.listener.accept(net).map(TcpStream::into_id) {
                         if self.clients.len() <= stream.index() {
                             self.clients.resize_with(stream.index() + 1, Client::default);
                         }
@@ -79,7 +79,7 @@ impl Server {
         }
     }
 
-    fn converse(&mut self, net: &mut Net, stream: TcpStream) {
+    fn converse(&mut self, net: &mut Net, stream: TcpStreamId) {
         let client = &mut self.clients[stream.index()];
         loop {
             // A client that does not take its answers is not read.
@@ -112,7 +112,7 @@ impl Server {
 }
 
 /// Sends answers, written into the frames that carry them; those without space stay.
-fn flush(net: &mut Net, stream: TcpStream, output: &mut Vec<u8>) -> Result<(), WriteError> {
+fn flush(net: &mut Net, stream: TcpStreamId, output: &mut Vec<u8>) -> Result<(), WriteError> {
     let mut sent = 0;
     while sent < output.len() {
         let mut room = match stream.reserve(net, output.len() - sent) {

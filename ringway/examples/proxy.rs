@@ -10,13 +10,13 @@
 use std::error::Error;
 use std::net::SocketAddr;
 
-use ringway::NetConfig;
-use ringway::{Chunk, Event, Net, ReadError, TcpListener, TcpStream, WriteError};
+use ringway::{Chunk, Event, Net, NetConfig, ReadError, TcpListener, TcpStream, TcpStreamId, WriteError};
 
 /// One connection of a pair.
 struct Side {
+    stream: TcpStream,
     /// The other one.
-    peer: TcpStream,
+    peer: TcpStreamId,
     /// A chunk of this side that waits for space on the other.
     kept: Option<Chunk>,
     /// This side has sent everything, and the FIN was passed on.
@@ -27,7 +27,7 @@ struct Side {
 pub(crate) struct Proxy {
     listener: TcpListener,
     upstream: SocketAddr,
-    /// Indexed by [`TcpStream::index`].
+    /// Indexed by [`TcpStreamId::index`].
     sides: Vec<Option<Side>>,
 }
 
@@ -54,7 +54,7 @@ impl Proxy {
                         self.join(net, client);
                     }
                 }
-                Event::Stream(stream, _) => self.pump_both(net, stream),
+                Event::Stream(id, _) => self.pump_both(net, id),
                 _ => {}
             }
         }
@@ -62,33 +62,34 @@ impl Proxy {
 
     fn join(&mut self, net: &mut Net, client: TcpStream) {
         let Ok(server) = TcpStream::connect(net, self.upstream) else { return client.abort(net) };
-        for (stream, peer) in [(client, server), (server, client)] {
-            if self.sides.len() <= stream.index() {
-                self.sides.resize_with(stream.index() + 1, || None);
+        let ids = [client.id(), server.id()];
+        for (stream, peer) in [(client, ids[1]), (server, ids[0])] {
+            let index = stream.index();
+            if self.sides.len() <= index {
+                self.sides.resize_with(index + 1, || None);
             }
-            self.sides[stream.index()] = Some(Side { peer, kept: None, finished: false });
+            self.sides[index] = Some(Side { stream, peer, kept: None, finished: false });
         }
     }
 
     /// Pumps both directions: an event of one connection may concern its reading or its writing.
-    fn pump_both(&mut self, net: &mut Net, stream: TcpStream) {
-        let Some(peer) = self.sides.get(stream.index()).and_then(Option::as_ref).map(|side| side.peer) else { return };
-        let flows = [self.pump(net, stream), self.pump(net, peer)];
-        if flows.contains(&Flow::Broken) {
-            stream.abort(net);
-            peer.abort(net);
-        } else if flows == [Flow::Finished, Flow::Finished] {
-            stream.close(net);
-            peer.close(net);
-        } else {
+    fn pump_both(&mut self, net: &mut Net, id: TcpStreamId) {
+        let Some(peer) = self.sides.get(id.index()).and_then(Option::as_ref).map(|side| side.peer) else { return };
+        let flows = [self.pump(net, id), self.pump(net, peer)];
+        let is_broken = flows.contains(&Flow::Broken);
+        if !is_broken && flows != [Flow::Finished, Flow::Finished] {
             return;
         }
-        self.sides[stream.index()] = None;
-        self.sides[peer.index()] = None;
+        for side in [id, peer].map(|id| self.sides[id.index()].take()).into_iter().flatten() {
+            // Dropping a connection closes it, in order; a broken one is reset.
+            if is_broken {
+                side.stream.abort(net);
+            }
+        }
     }
 
     /// Moves received data from one side to the other.
-    fn pump(&mut self, net: &mut Net, from: TcpStream) -> Flow {
+    fn pump(&mut self, net: &mut Net, from: TcpStreamId) -> Flow {
         let Some(side) = self.sides.get_mut(from.index()).and_then(Option::as_mut) else { return Flow::Broken };
         if side.finished {
             return Flow::Finished;

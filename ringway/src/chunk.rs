@@ -19,10 +19,10 @@ use ringway_shm::{Arena, Class, Frame};
 /// Received bytes, in the frame in which they arrived. While it is held, the window stays closed by as many.
 ///
 /// ```
-/// use ringway::{Net, TcpStream};
+/// use ringway::{Net, TcpStreamId};
 ///
 /// /// Takes a line from the front, in place.
-/// fn line(net: &mut Net, stream: TcpStream) -> Option<String> {
+/// fn line(net: &mut Net, stream: TcpStreamId) -> Option<String> {
 ///     let mut chunk = stream.read_chunk(net).ok()??;
 ///     let end = chunk.iter().position(|&byte| byte == b'\n')?;
 ///     let line = chunk.split_to(end + 1);
@@ -115,10 +115,10 @@ impl std::fmt::Debug for Chunk {
 /// Before it is written it shows the frame's earlier content.
 ///
 /// ```
-/// use ringway::{Net, TcpStream, WriteError};
+/// use ringway::{Net, TcpStreamId, WriteError};
 ///
 /// /// Writes a greeting where it leaves.
-/// fn greet(net: &mut Net, stream: TcpStream) -> Result<(), WriteError> {
+/// fn greet(net: &mut Net, stream: TcpStreamId) -> Result<(), WriteError> {
 ///     let mut reservation = stream.reserve(net, 6)?;
 ///     reservation[..6].copy_from_slice(b"hello\n");
 ///     stream.commit(net, reservation, 6).map_err(|rejected| rejected.error)

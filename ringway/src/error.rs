@@ -23,7 +23,7 @@ pub enum ReadError {
     Lent,
     /// The connection has failed, and all that had arrived before was read.
     Failed(SocketError),
-    /// The handle is stale, or its socket cannot be read.
+    /// The id is stale, or its socket cannot be read.
     NotOpen,
 }
 
@@ -44,7 +44,7 @@ pub enum WriteError {
     Closed,
     /// The connection has failed.
     Failed(SocketError),
-    /// The handle is stale, or its socket cannot be written.
+    /// The id is stale, or its socket cannot be written.
     NotOpen,
 }
 
@@ -61,17 +61,17 @@ pub enum WriteError {
 pub enum AcceptError {
     /// None is waiting; an event follows when one is.
     WouldBlock,
-    /// The handle is stale.
+    /// The id is stale.
     NotOpen,
 }
 
 /// Item that a call refused.
 ///
 /// ```
-/// use ringway::{Chunk, Net, TcpStream};
+/// use ringway::{Chunk, Net, TcpStreamId};
 ///
 /// /// Passes a chunk on; returns it when there is no space.
-/// fn pass(net: &mut Net, to: TcpStream, chunk: Chunk) -> Option<Chunk> {
+/// fn pass(net: &mut Net, to: TcpStreamId, chunk: Chunk) -> Option<Chunk> {
 ///     to.write_chunk(net, chunk).err().map(|rejected| rejected.item)
 /// }
 /// ```

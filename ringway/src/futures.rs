@@ -3,7 +3,7 @@
 //! A [`Runtime`] holds a [`Net`] and wakes the tasks for which an iteration has brought news. It has a small executor
 //! of its own ([`Runtime::block_on`], [`Runtime::spawn_local`]); the same futures work in another single-threaded
 //! executor that calls [`Runtime::turn`]. Futures use the standard wakers and nothing else. Promises: a dropped future
-//! has taken and lost nothing, unless its text says so; a dropped socket is closed. One task at a time may wait for
+//! has taken and lost nothing, unless its text says so; a dropped socket is closed, as in the crate's root. One task at a time may wait for
 //! each direction of a socket. Does not do: moving sockets or futures to other threads (wakers may go there).
 
 mod tasks;
@@ -159,8 +159,8 @@ impl Runtime {
 
     /// Drops the wakers of a closed socket.
     fn forget(&self, index: usize) {
-        if let Some(waiting) = self.shared.waiting.borrow_mut().get_mut(index) {
-            *waiting = Waiting::default();
-        }
+        // A waker may own the task with the next socket that is dropped.
+        let wakers = self.shared.waiting.borrow_mut().get_mut(index).map(std::mem::take);
+        drop(wakers);
     }
 }

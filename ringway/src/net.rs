@@ -16,8 +16,8 @@ use ringway_stack::{Cidr, Route, Stack};
 
 use super::config::NetConfig;
 use super::nets::Member;
-use super::tcp::{TcpListener, TcpStream};
-use super::udp::UdpSocket;
+use super::tcp::{TcpListenerId, TcpStreamId};
+use super::udp::UdpSocketId;
 
 /// While small messages are sent, an iteration writes no more than this instead of 512 KiB: an application that answers
 /// within the iteration waits for all of it. Programs that answer at their own time gain nothing (measured:
@@ -28,12 +28,11 @@ const TURN_BESIDE_SMALL_BYTES: u32 = 320 << 10;
 /// taken.
 ///
 /// ```
-/// use ringway::{Net, Ready, TcpStream};
+/// use ringway::{Net, Ready, TcpStreamId};
 ///
-/// fn on_stream(net: &mut Net, stream: TcpStream, ready: Ready) {
+/// fn on_stream(net: &mut Net, stream: TcpStreamId, ready: Ready) {
 ///     if ready.failed {
 ///         eprintln!("{:?}", stream.error(net));
-///         stream.close(net);
 ///     }
 /// }
 /// ```
@@ -57,15 +56,21 @@ pub struct Ready {
 /// An event. A socket is named once per iteration, with all its news.
 ///
 /// Events report changes: an application that leaves data unread gets another event when more arrives, or calls
-/// [`TcpStream::again`].
+/// [`TcpStreamId::again`].
 ///
 /// ```
-/// use ringway::{Event, Net};
+/// use ringway::{Event, Net, TcpStream, TcpStreamId};
+/// use std::collections::HashMap;
 ///
-/// fn serve(net: &mut Net, event: Event) {
+/// fn serve(net: &mut Net, event: Event, streams: &mut HashMap<TcpStreamId, TcpStream>) {
 ///     match event {
-///         Event::Listener(listener) => while listener.accept(net).is_ok() {},
-///         Event::Stream(stream, ready) if ready.peer_closed => stream.close(net),
+///         Event::Listener(listener) => {
+///             while let Ok(stream) = listener.accept(net) {
+///                 streams.insert(stream.id(), stream);
+///             }
+///         }
+///         // Dropping the stream closes it.
+///         Event::Stream(id, ready) if ready.peer_closed => drop(streams.remove(&id)),
 ///         // Later versions may have other events.
 ///         _ => {}
 ///     }
@@ -75,11 +80,11 @@ pub struct Ready {
 #[non_exhaustive]
 pub enum Event {
     /// Connections can be accepted.
-    Listener(TcpListener),
+    Listener(TcpListenerId),
     /// A connection is ready.
-    Stream(TcpStream, Ready),
+    Stream(TcpStreamId, Ready),
     /// A UDP socket is ready.
-    Datagram(UdpSocket, Ready),
+    Datagram(UdpSocketId, Ready),
     /// A timer has fired.
     Timer(u64),
 }
@@ -216,9 +221,10 @@ impl Net {
         if let Some(token) = sockets.timers.next_fired() {
             return Some(Event::Timer(token));
         }
+        sockets.close_dropped(core);
         let (handle, socket, kind, news) = sockets.next_ready()?;
         if kind == Kind::Listener {
-            return Some(Event::Listener(TcpListener(handle)));
+            return Some(Event::Listener(TcpListenerId(handle)));
         }
         let readiness = core.stack.readiness(socket);
         let ready = Ready {
@@ -230,8 +236,8 @@ impl Net {
             urgent: news.has(News::URGENT),
         };
         match kind {
-            Kind::Datagram => Some(Event::Datagram(UdpSocket(handle), ready)),
-            _ => Some(Event::Stream(TcpStream(handle), ready)),
+            Kind::Datagram => Some(Event::Datagram(UdpSocketId(handle), ready)),
+            _ => Some(Event::Stream(TcpStreamId(handle), ready)),
         }
     }
 

@@ -13,41 +13,40 @@ use ringway_shm::arena::{LARGE_BYTES, LARGE_HEADROOM, SMALL_BYTES, SMALL_HEADROO
 use ringway_shm::extent::EXTENT_BYTES_MAX;
 use ringway_shm::{Class, Content};
 use ringway_stack::{
-    AcceptError as StackAcceptError, ConnectError, ListenError, Readiness, ReceiveError, SendError, SocketAddress, SocketError,
-    TCP_HEADROOM, TcpInfo, TcpOptions, Urgent,
+    AcceptError as StackAcceptError, Readiness, ReceiveError, SendError, SocketAddress, SocketError, TCP_HEADROOM, TcpInfo,
+    TcpOptions, Urgent,
 };
 
 use super::chunk::{Chunk, Reservation};
 use super::error::{AcceptError, ReadError, Rejected, WriteError};
 use super::net::Net;
+use super::owned::TcpStream;
 
-/// Default backlog: connections that wait to be accepted.
-const BACKLOG: u32 = 1024;
-
-/// A listening socket. The value is a copied number: the socket lives in the [`Net`] until it is closed.
+/// Names a listening socket: a copied number, with all calls on the socket. A stale one is refused and never names another
+/// socket.
 ///
 /// ```
-/// use ringway::NetConfig;
-/// use ringway::{AcceptError, Net, TcpListener};
+/// use ringway::{AcceptError, Net, NetConfig, TcpListener};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut net = Net::new(NetConfig::default())?;
-/// let listener = TcpListener::bind(&mut net, "0.0.0.0:7".parse()?)?;
-/// assert_eq!(listener.accept(&mut net), Err(AcceptError::WouldBlock));
+/// let listener = TcpListener::bind(&mut net, "0.0.0.0:7".parse()?)?.into_id();
+/// assert_eq!(listener.accept(&mut net).err(), Some(AcceptError::WouldBlock));
 /// listener.close(&mut net);
-/// assert_eq!(listener.accept(&mut net), Err(AcceptError::NotOpen));
+/// assert_eq!(listener.accept(&mut net).err(), Some(AcceptError::NotOpen));
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TcpListener(pub(super) Handle);
+pub struct TcpListenerId(pub(super) Handle);
 
-/// A connection. The value is a copied number: the socket lives in the [`Net`] until it is closed.
+/// Names a connection: a copied number, with all calls on the connection. A stale one is refused and never names another
+/// connection.
 ///
 /// ```
-/// use ringway::{Net, TcpStream};
+/// use ringway::{Net, TcpStreamId};
 ///
 /// /// Reads what has arrived, without waiting.
-/// fn read_all(net: &mut Net, stream: TcpStream) -> Vec<u8> {
+/// fn read_all(net: &mut Net, stream: TcpStreamId) -> Vec<u8> {
 ///     let (mut all, mut buffer) = (Vec::new(), [0; 2048]);
 ///     while let Ok(count @ 1..) = stream.read(net, &mut buffer) {
 ///         all.extend(&buffer[..count]);
@@ -56,28 +55,9 @@ pub struct TcpListener(pub(super) Handle);
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TcpStream(pub(super) Handle);
+pub struct TcpStreamId(pub(super) Handle);
 
-impl TcpListener {
-    /// Serves an address and port; the unspecified address means all addresses of the stack.
-    ///
-    /// # Errors
-    /// [`ListenError`]
-    pub fn bind(net: &mut Net, local: SocketAddr) -> Result<TcpListener, ListenError> {
-        TcpListener::bind_with(net, local, BACKLOG, TcpOptions::default())
-    }
-
-    /// Like `bind`, with a backlog, and initial options of accepted connections.
-    ///
-    /// # Errors
-    /// [`ListenError`]
-    pub fn bind_with(net: &mut Net, local: SocketAddr, backlog: u32, options: TcpOptions) -> Result<TcpListener, ListenError> {
-        let (sockets, core) = net.parts();
-        let (index, name) = sockets.vacancy();
-        let socket = core.stack.listen(to_stack(local), backlog, options, name)?;
-        Ok(TcpListener(sockets.open(index, socket, Kind::Listener)))
-    }
-
+impl TcpListenerId {
     /// A small number that is unique among the open sockets of the `Net`.
     #[inline]
     pub fn index(self) -> usize {
@@ -94,7 +74,10 @@ impl TcpListener {
         let listener = sockets.socket(self.0, Kind::Listener).ok_or(AcceptError::NotOpen)?;
         let (index, name) = sockets.vacancy();
         match core.stack.accept(listener, name) {
-            Ok(socket) => Ok(TcpStream(sockets.open(index, socket, Kind::Stream))),
+            Ok(socket) => {
+                let id = TcpStreamId(sockets.open(index, socket, Kind::Stream));
+                Ok(TcpStream::own(id, sockets.returns.clone()))
+            }
             Err(StackAcceptError::WouldBlock) => Err(AcceptError::WouldBlock),
             Err(StackAcceptError::NotListening) => Err(AcceptError::NotOpen),
         }
@@ -102,36 +85,12 @@ impl TcpListener {
 
     /// Closes the listener. Connections that wait to be accepted are reset.
     pub fn close(self, net: &mut Net) {
-        close(net, self.0, Kind::Listener, Goodbye::Orderly);
+        let (sockets, core) = net.parts();
+        sockets.close(self.0, core);
     }
 }
 
-impl TcpStream {
-    /// Starts to connect; an event reports success or failure. The stack chooses address and port.
-    ///
-    /// # Errors
-    /// [`ConnectError`]: the attempt did not start.
-    pub fn connect(net: &mut Net, remote: SocketAddr) -> Result<TcpStream, ConnectError> {
-        TcpStream::connect_with(net, None, remote, TcpOptions::default())
-    }
-
-    /// Like `connect`, from a local address (parts of which may be unspecified), with options.
-    ///
-    /// # Errors
-    /// [`ConnectError`]: the attempt did not start.
-    pub fn connect_with(
-        net: &mut Net,
-        local: Option<SocketAddr>,
-        remote: SocketAddr,
-        options: TcpOptions,
-    ) -> Result<TcpStream, ConnectError> {
-        let (sockets, core) = net.parts();
-        let (index, name) = sockets.vacancy();
-        let socket = core.stack.connect(core.now, local.map(to_stack), to_stack(remote), options, name)?;
-        sockets.touched = true;
-        Ok(TcpStream(sockets.open(index, socket, Kind::Stream)))
-    }
-
+impl TcpStreamId {
     /// A small number that is unique among the open sockets of the `Net`: an index for the application's own table. It
     /// is reused after the connection is closed.
     #[inline]
@@ -262,7 +221,7 @@ impl TcpStream {
     }
 
     /// Reserves space for up to `len` bytes in the frame that will carry them. The length of the reservation is at most
-    /// [`RESERVE_MAX`](TcpStream::RESERVE_MAX) and the space in the send buffer; if each segment is a packet, also at
+    /// [`RESERVE_MAX`](TcpStreamId::RESERVE_MAX) and the space in the send buffer; if each segment is a packet, also at
     /// most the space in the last segment.
     ///
     /// # Errors
@@ -275,7 +234,7 @@ impl TcpStream {
         if space == 0 {
             return Err(why_full(entry, core));
         }
-        let len = len.min(space).min(TcpStream::RESERVE_MAX);
+        let len = len.min(space).min(TcpStreamId::RESERVE_MAX);
         let class = if len <= SMALL_BYTES - TCP_HEADROOM { Class::Small } else { Class::Large };
         let frame = if Sockets::may_reserve(class, &core.arena) { core.arena.alloc(class) } else { None };
         let Some(mut frame) = frame else {
@@ -426,12 +385,14 @@ impl TcpStream {
 
     /// Closes the connection: written data is still sent, then FIN; RST if received data was not read.
     pub fn close(self, net: &mut Net) {
-        close(net, self.0, Kind::Stream, Goodbye::Orderly);
+        let (sockets, core) = net.parts();
+        sockets.close(self.0, core);
     }
 
     /// Resets the connection with RST.
     pub fn abort(self, net: &mut Net) {
-        close(net, self.0, Kind::Stream, Goodbye::Reset);
+        let (sockets, core) = net.parts();
+        sockets.abort(self.0, core);
     }
 
     /// Replaces the options.
@@ -443,12 +404,12 @@ impl TcpStream {
         }
     }
 
-    /// The local address. `None`: the handle is stale.
+    /// The local address. `None`: the id is stale.
     pub fn local_addr(self, net: &mut Net) -> Option<SocketAddr> {
         self.addresses(net).map(|(local, _)| local)
     }
 
-    /// The peer's address. `None`: the handle is stale.
+    /// The peer's address. `None`: the id is stale.
     pub fn peer_addr(self, net: &mut Net) -> Option<SocketAddr> {
         self.addresses(net).map(|(_, remote)| remote)
     }
@@ -465,7 +426,7 @@ impl TcpStream {
         core.stack.info(sockets.socket(self.0, Kind::Stream)?)
     }
 
-    /// The operations that are possible now. A stale handle is hung up.
+    /// The operations that are possible now. A stale id is hung up.
     pub fn readiness(self, net: &mut Net) -> Readiness {
         let (sockets, core) = net.parts();
         let Some(entry) = sockets.entry(self.0, Kind::Stream) else {
@@ -508,26 +469,6 @@ impl TcpStream {
 
     /// Longest reservation, bytes: what one frame holds.
     pub const RESERVE_MAX: usize = LARGE_BYTES;
-}
-
-/// Manner of closing a socket.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Goodbye {
-    Orderly,
-    Reset,
-}
-
-fn close(net: &mut Net, handle: Handle, kind: Kind, goodbye: Goodbye) {
-    let (sockets, core) = net.parts();
-    let Some(entry) = sockets.entry(handle, kind) else { return };
-    let socket = entry.socket;
-    sockets.settle(core);
-    sockets.close(handle);
-    if goodbye == Goodbye::Reset {
-        core.stack.abort(core.now, socket);
-    } else {
-        core.stack.close(core.now, socket);
-    }
 }
 
 /// Reason why nothing was read; `Ok`: the peer has sent everything.

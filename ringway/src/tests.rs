@@ -2,6 +2,7 @@ mod futures;
 mod harness;
 mod loops;
 mod nets;
+mod owned;
 mod random;
 mod tcp;
 mod timers;

@@ -12,8 +12,7 @@ use ringway_engine::native::{Credit, Handle, Kind, News, Returns, Sockets};
 use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES};
 use ringway_shm::{Burst, Class, Frame};
 use ringway_stack::{
-    BindError, ConnectError, GroupError, Readiness, UDP_HEADROOM, UdpError, UdpInfo, UdpMessage, UdpOptions, UdpSend,
-    UdpSendError,
+    ConnectError, GroupError, Readiness, UDP_HEADROOM, UdpError, UdpInfo, UdpMessage, UdpOptions, UdpSend, UdpSendError,
 };
 
 use super::chunk::Reservation;
@@ -21,42 +20,24 @@ use super::error::ReadError;
 use super::net::Net;
 use super::tcp::{from_stack, to_stack};
 
-/// A UDP socket. The value is a copied number: the socket lives in the [`Net`] until it is closed.
+/// Names a UDP socket: a copied number, with all calls on the socket. A stale one is refused and never names another socket.
 ///
 /// ```
-/// use ringway::NetConfig;
-/// use ringway::{Net, ReadError, UdpSocket};
+/// use ringway::{Event, Net};
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut net = Net::new(NetConfig::default())?;
-/// let socket = UdpSocket::bind(&mut net, "0.0.0.0:53".parse()?)?;
-/// assert_eq!(socket.recv_from(&mut net, &mut [0; 512]), Err(ReadError::WouldBlock));
-/// # Ok(()) }
+/// /// Reads a datagram of the socket that an event names.
+/// fn on_event(net: &mut Net, event: Event) {
+///     if let Event::Datagram(socket, _) = event
+///         && let Ok(datagram) = socket.recv_chunk(net)
+///     {
+///         println!("{datagram:?}");
+///     }
+/// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct UdpSocket(pub(super) Handle);
+pub struct UdpSocketId(pub(super) Handle);
 
-impl UdpSocket {
-    /// Serves an address and port. The unspecified address means all addresses of the stack; for port 0 the stack
-    /// chooses.
-    ///
-    /// # Errors
-    /// [`BindError`]
-    pub fn bind(net: &mut Net, local: SocketAddr) -> Result<UdpSocket, BindError> {
-        UdpSocket::bind_with(net, local, UdpOptions::default())
-    }
-
-    /// Like `bind`, with options.
-    ///
-    /// # Errors
-    /// [`BindError`]
-    pub fn bind_with(net: &mut Net, local: SocketAddr, options: UdpOptions) -> Result<UdpSocket, BindError> {
-        let (sockets, core) = net.parts();
-        let (index, name) = sockets.vacancy();
-        let socket = core.stack.udp_bind(to_stack(local), options, name)?;
-        Ok(UdpSocket(sockets.open(index, socket, Kind::Datagram)))
-    }
-
+impl UdpSocketId {
     /// A small number that is unique among the open sockets of the `Net`.
     #[inline]
     pub fn index(self) -> usize {
@@ -66,7 +47,7 @@ impl UdpSocket {
     /// Sets the remote end: only its datagrams are received from now on. `None` clears it.
     ///
     /// # Errors
-    /// [`ConnectError::NoRoute`]: no route leads there, or the handle is stale.
+    /// [`ConnectError::NoRoute`]: no route leads there, or the id is stale.
     pub fn connect(self, net: &mut Net, remote: Option<SocketAddr>) -> Result<(), ConnectError> {
         let (sockets, core) = net.parts();
         let socket = sockets.socket(self.0, Kind::Datagram).ok_or(ConnectError::NoRoute)?;
@@ -109,7 +90,7 @@ impl UdpSocket {
         Ok(count)
     }
 
-    /// Reserves space for one datagram of up to `len` bytes (at most [`RESERVE_MAX`](UdpSocket::RESERVE_MAX)), written
+    /// Reserves space for one datagram of up to `len` bytes (at most [`RESERVE_MAX`](UdpSocketId::RESERVE_MAX)), written
     /// in place.
     ///
     /// # Errors
@@ -117,7 +98,7 @@ impl UdpSocket {
     pub fn reserve(self, net: &mut Net, len: usize) -> Result<Reservation, UdpSendError> {
         let (sockets, core) = net.parts();
         sockets.socket(self.0, Kind::Datagram).ok_or(UdpSendError::NotOpen)?;
-        if len > UdpSocket::RESERVE_MAX {
+        if len > UdpSocketId::RESERVE_MAX {
             return Err(UdpSendError::MessageTooLong);
         }
         let class = if len <= SMALL_BYTES - UDP_HEADROOM { Class::Small } else { Class::Large };
@@ -249,7 +230,7 @@ impl UdpSocket {
         }
     }
 
-    /// The local address. `None`: the handle is stale.
+    /// The local address. `None`: the id is stale.
     pub fn local_addr(self, net: &mut Net) -> Option<SocketAddr> {
         let (sockets, core) = net.parts();
         let (local, _) = core.stack.addresses(sockets.socket(self.0, Kind::Datagram)?)?;
@@ -262,7 +243,7 @@ impl UdpSocket {
         core.stack.udp_info(sockets.socket(self.0, Kind::Datagram)?)
     }
 
-    /// The operations that are possible now. A stale handle is hung up.
+    /// The operations that are possible now. A stale id is hung up.
     pub fn readiness(self, net: &mut Net) -> Readiness {
         let (sockets, core) = net.parts();
         match sockets.socket(self.0, Kind::Datagram) {
@@ -274,11 +255,7 @@ impl UdpSocket {
     /// Closes the socket. Sent datagrams still leave; received ones are dropped.
     pub fn close(self, net: &mut Net) {
         let (sockets, core) = net.parts();
-        if let Some(socket) = sockets.socket(self.0, Kind::Datagram) {
-            sockets.settle(core);
-            sockets.close(self.0);
-            core.stack.close(core.now, socket);
-        }
+        sockets.close(self.0, core);
     }
 
     /// Longest datagram written in place, bytes: what one frame holds. `send_to` takes longer ones.
@@ -289,10 +266,10 @@ impl UdpSocket {
 /// which many are held receives no more.
 ///
 /// ```
-/// use ringway::{Net, UdpSocket};
+/// use ringway::{Net, UdpSocketId};
 ///
 /// /// Sends each datagram back.
-/// fn reflect(net: &mut Net, socket: UdpSocket) {
+/// fn reflect(net: &mut Net, socket: UdpSocketId) {
 ///     while let Ok(datagram) = socket.recv_chunk(net) {
 ///         if socket.send_to(net, &datagram.bytes(), datagram.from()).is_err() {
 ///             break;

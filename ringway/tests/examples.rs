@@ -6,8 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use ringway::futures::{self, Runtime};
-use ringway::{Cidr, Content, Instant, MacAddress, Net, ReadError, TcpListener, TcpStream, WriteError};
-use ringway::{InterfaceInfo, NetConfig};
+use ringway::{Cidr, Content, Instant, InterfaceInfo, MacAddress, Net, NetConfig, ReadError, TcpListener, TcpStream, WriteError};
 use ringway_device::memory::{self, Memory, MemoryOptions};
 use ringway_shm::ArenaConfig;
 

@@ -11,7 +11,8 @@ use std::task::Poll;
 use super::{Direction, Runtime};
 use crate::error::kind;
 use crate::{
-    AcceptError, Chunk, ConnectError, Content, ListenError, Net, ReadError, Rejected, Reservation, TcpOptions, WriteError,
+    AcceptError, Chunk, ConnectError, Content, ListenError, Net, ReadError, Rejected, Reservation, TcpOptions, TcpStreamId,
+    WriteError,
 };
 
 /// A listening socket; dropping it closes it.
@@ -91,7 +92,6 @@ impl TcpListener {
 impl Drop for TcpListener {
     fn drop(&mut self) {
         self.runtime.forget(self.listener.index());
-        self.runtime.with(|net| self.listener.close(net));
     }
 }
 
@@ -163,7 +163,7 @@ impl TcpStream {
         Ok(())
     }
 
-    /// Sends all of `content` without a copy; see [`crate::TcpStream::write_content`]. After dropping the future it is
+    /// Sends all of `content` without a copy; see [`TcpStreamId::write_content`]. After dropping the future it is
     /// unknown how many bytes were sent.
     ///
     /// # Errors
@@ -176,7 +176,7 @@ impl TcpStream {
         Ok(())
     }
 
-    /// Reserves space for up to `len` bytes in place; see [`crate::TcpStream::reserve`]. Dropping the future takes
+    /// Reserves space for up to `len` bytes in place; see [`TcpStreamId::reserve`]. Dropping the future takes
     /// nothing.
     ///
     /// # Errors
@@ -210,12 +210,12 @@ impl TcpStream {
 
     /// Resets the connection with RST.
     pub fn abort(self) {
-        self.runtime.with(|net| self.stream.abort(net));
+        self.runtime.with(|net| self.stream.id().abort(net));
     }
 
-    /// The underlying handle, for calls that need no waiting: addresses, options, counters. It closes with this.
-    pub fn handle(&self) -> crate::TcpStream {
-        self.stream
+    /// The id, for calls that need no waiting: addresses, options, counters.
+    pub fn id(&self) -> TcpStreamId {
+        self.stream.id()
     }
 
     async fn reading<T>(&self, mut act: impl FnMut(&mut Net) -> Result<T, ReadError>) -> Result<T, ReadError> {
@@ -232,7 +232,6 @@ impl TcpStream {
 impl Drop for TcpStream {
     fn drop(&mut self) {
         self.runtime.forget(self.stream.index());
-        self.runtime.with(|net| self.stream.close(net));
     }
 }
 

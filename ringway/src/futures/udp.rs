@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::{Direction, Runtime};
-use crate::{BindError, Datagram, Net, ReadError, UdpOptions, UdpSendError};
+use crate::{BindError, Datagram, Net, ReadError, UdpOptions, UdpSendError, UdpSocketId};
 
 /// A UDP socket; dropping it closes it.
 ///
@@ -68,9 +68,9 @@ impl UdpSocket {
         self.runtime.ready(self.socket.index(), Direction::Write, send).await
     }
 
-    /// The underlying handle, for calls that need no waiting. It closes with this.
-    pub fn handle(&self) -> crate::UdpSocket {
-        self.socket
+    /// The id, for calls that need no waiting.
+    pub fn id(&self) -> UdpSocketId {
+        self.socket.id()
     }
 
     async fn reading<T>(&self, mut act: impl FnMut(&mut Net) -> Result<T, ReadError>) -> Result<T, ReadError> {
@@ -82,6 +82,5 @@ impl UdpSocket {
 impl Drop for UdpSocket {
     fn drop(&mut self) {
         self.runtime.forget(self.socket.index());
-        self.runtime.with(|net| self.socket.close(net));
     }
 }

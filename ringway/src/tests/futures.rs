@@ -33,7 +33,7 @@ impl Hosts {
             worked |= runtime.turn_at(self.now) | runtime.run_woken();
         }
         let next = self.now + Duration::from_micros(20);
-        let due = self.runtimes.iter().filter_map(|runtime| runtime.with(|net| net.parts().0.timers.poll_timeout())).min();
+        let due = self.runtimes.iter().filter_map(|runtime| runtime.with(|net| net.poll_timeout())).min();
         self.now = if worked { next } else { due.unwrap_or(next).max(next) };
     }
 
@@ -188,7 +188,8 @@ fn dropping_closes() {
     let runtime = client.clone();
     client.spawn_local(async move {
         let stream = TcpStream::connect(&runtime, address(SERVER, 8)).await.expect("it listens");
-        drop(stream);
+        // Also where the `Net` is borrowed.
+        runtime.with(|_| drop(stream));
     });
     let mut answer = None;
     hosts.run_until(|| {

@@ -7,7 +7,7 @@ use ringway_device::memory::{self, MemoryOptions};
 use ringway_shm::{ArenaConfig, Class, Duration, Instant};
 use ringway_stack::{Cidr, MacAddress, StackConfig};
 
-use crate::{Event, Net, Ready, TcpListener, TcpStream};
+use crate::{Event, Net, Ready, TcpListener, TcpStream, TcpStreamId};
 use crate::{InterfaceInfo, NetConfig};
 
 pub(super) const SERVER: usize = 0;
@@ -84,13 +84,13 @@ impl Pair {
         }
     }
 
-    /// A connection: the client's handle, the server's.
-    pub(super) fn connection(&mut self, port: u16) -> (TcpStream, TcpStream) {
+    /// A connection: the client's id, the server's.
+    pub(super) fn connection(&mut self, port: u16) -> (TcpStreamId, TcpStreamId) {
         let listener = TcpListener::bind(&mut self.nets[SERVER], address(SERVER, port)).expect("the port is free");
-        let client = TcpStream::connect(&mut self.nets[CLIENT], address(SERVER, port)).expect("there is a route");
+        let client = TcpStream::connect(&mut self.nets[CLIENT], address(SERVER, port)).expect("there is a route").into_id();
         let mut server = None;
         self.run_until(|pair| {
-            server = server.or_else(|| listener.accept(&mut pair.nets[SERVER]).ok());
+            server = server.or_else(|| listener.accept(&mut pair.nets[SERVER]).ok().map(TcpStream::into_id));
             server.is_some()
         });
         listener.close(&mut self.nets[SERVER]);
@@ -107,7 +107,7 @@ impl Pair {
     }
 
     /// Takes an end's merged events of a stream.
-    pub(super) fn news(&mut self, host: usize, stream: TcpStream) -> Ready {
+    pub(super) fn news(&mut self, host: usize, stream: TcpStreamId) -> Ready {
         let mut all = Ready::default();
         self.events[host].retain(|event| match event {
             Event::Stream(of, ready) if *of == stream => {
@@ -127,7 +127,7 @@ impl Pair {
     }
 
     /// Reads, by copying, everything that has arrived.
-    pub(super) fn drain(&mut self, host: usize, stream: TcpStream, into: &mut Vec<u8>) {
+    pub(super) fn drain(&mut self, host: usize, stream: TcpStreamId, into: &mut Vec<u8>) {
         let mut buffer = [0; 4096];
         while let Ok(count) = stream.read(&mut self.nets[host], &mut buffer) {
             if count == 0 {

@@ -5,7 +5,7 @@ use ringway_device::memory::MemoryOptions;
 use ringway_shm::Duration;
 
 use super::harness::{CLIENT, Pair, SERVER, address};
-use crate::{Chunk, Net, Reservation, TcpListener, TcpStream, UdpSocket};
+use crate::{Chunk, Net, Reservation, TcpListener, TcpListenerId, TcpStream, TcpStreamId, UdpSocket};
 
 /// SplitMix64.
 struct Random(u64);
@@ -18,32 +18,32 @@ impl Random {
     }
 }
 
-/// Handles of one application. They stay in it after they are closed: stale ones are tried too.
+/// Sockets of one application. Ids stay in it after their sockets are closed: stale ones are tried too.
 struct Application {
-    listener: TcpListener,
+    listener: TcpListenerId,
     socket: UdpSocket,
-    streams: Vec<TcpStream>,
+    streams: Vec<TcpStreamId>,
     chunks: Vec<Chunk>,
     rooms: Vec<Reservation>,
 }
 
 impl Application {
     fn new(net: &mut Net, host: usize) -> Application {
-        let listener = TcpListener::bind(net, address(host, 80)).expect("free");
+        let listener = TcpListener::bind(net, address(host, 80)).expect("free").into_id();
         let socket = UdpSocket::bind(net, address(host, 53)).expect("free");
         Application { listener, socket, streams: Vec::new(), chunks: Vec::new(), rooms: Vec::new() }
     }
 
     fn act(&mut self, net: &mut Net, peer: usize, random: &mut Random) {
         if self.streams.is_empty() || random.below(40) == 0 {
-            self.streams.extend(TcpStream::connect(net, address(peer, 80)));
+            self.streams.extend(TcpStream::connect(net, address(peer, 80)).map(TcpStream::into_id));
         }
-        self.streams.extend(self.listener.accept(net));
+        self.streams.extend(self.listener.accept(net).map(TcpStream::into_id));
         if self.streams.is_empty() {
             return;
         }
         let stream = self.streams[random.below(self.streams.len())];
-        match random.below(24) {
+        match random.below(25) {
             0..=3 => self.chunks.extend(stream.read_chunk(net).ok().flatten()),
             4 => drop(stream.read(net, &mut vec![0; random.below(3_000)])),
             5..=7 => drop(stream.write(net, &vec![1; random.below(5_000)])),
@@ -59,6 +59,7 @@ impl Application {
             21 => drop(self.socket.send_to(net, &vec![2; random.below(4_000)], address(peer, 53))),
             22 => drop(self.socket.recv_chunk(net)),
             23 => stream.again(net),
+            24 if random.below(8) == 0 => drop(TcpStream::from_id(net, stream)),
             _ => {}
         }
     }
@@ -68,7 +69,7 @@ impl Application {
         (len > 0).then(|| self.chunks.swap_remove(random.below(len)))
     }
 
-    fn commit(&mut self, net: &mut Net, stream: TcpStream, random: &mut Random) {
+    fn commit(&mut self, net: &mut Net, stream: TcpStreamId, random: &mut Random) {
         if let Some(room) = self.rooms.pop() {
             let len = random.below(room.len() + 2);
             if let Err(rejected) = stream.commit(net, room, len) {
@@ -77,7 +78,7 @@ impl Application {
         }
     }
 
-    fn forward(&mut self, net: &mut Net, stream: TcpStream, random: &mut Random) {
+    fn forward(&mut self, net: &mut Net, stream: TcpStreamId, random: &mut Random) {
         if let Some(chunk) = self.take_chunk(random)
             && let Err(rejected) = stream.write_chunk(net, chunk)
         {
@@ -95,9 +96,9 @@ impl Application {
         }
     }
 
-    fn give_up(&mut self, net: &mut Net) {
+    fn give_up(mut self, net: &mut Net) {
         self.listener.close(net);
-        self.socket.close(net);
+        drop(self.socket);
         self.streams.drain(..).for_each(|stream| stream.abort(net));
         self.chunks.clear();
         self.rooms.clear();
@@ -123,7 +124,7 @@ fn whatever_applications_do_no_frame_is_lost() {
                 pair.events = [Vec::new(), Vec::new()];
             }
         }
-        for (host, application) in applications.iter_mut().enumerate() {
+        for (host, application) in applications.into_iter().enumerate() {
             application.give_up(&mut pair.nets[host]);
         }
         pair.run_for(Duration::from_secs(200));

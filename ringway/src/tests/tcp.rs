@@ -13,12 +13,12 @@ use ringway_engine::native::TURN_BYTES;
 fn a_connection_from_open_to_close() {
     let mut pair = Pair::new();
     let listener = TcpListener::bind(&mut pair.nets[SERVER], address(SERVER, 80)).expect("free");
-    assert_eq!(listener.accept(&mut pair.nets[SERVER]), Err(AcceptError::WouldBlock));
-    assert_eq!(TcpListener::bind(&mut pair.nets[SERVER], address(SERVER, 80)), Err(ListenError::InUse));
-    let client = TcpStream::connect(&mut pair.nets[CLIENT], address(SERVER, 80)).expect("a route");
+    assert_eq!(listener.accept(&mut pair.nets[SERVER]).err(), Some(AcceptError::WouldBlock));
+    assert_eq!(TcpListener::bind(&mut pair.nets[SERVER], address(SERVER, 80)).err(), Some(ListenError::InUse));
+    let client = TcpStream::connect(&mut pair.nets[CLIENT], address(SERVER, 80)).expect("a route").into_id();
     assert_eq!(client.read(&mut pair.nets[CLIENT], &mut [0; 8]), Err(ReadError::WouldBlock), "not yet open");
-    pair.run_until(|pair| pair.events[SERVER].contains(&Event::Listener(listener)));
-    let server = listener.accept(&mut pair.nets[SERVER]).expect("the event has said so");
+    pair.run_until(|pair| pair.events[SERVER].contains(&Event::Listener(listener.id())));
+    let server = listener.accept(&mut pair.nets[SERVER]).expect("the event has said so").into_id();
     let news = pair.news(CLIENT, client);
     assert!(news.connected && news.writable && !news.readable, "{news:?}");
     assert_eq!(server.peer_addr(&mut pair.nets[SERVER]), client.local_addr(&mut pair.nets[CLIENT]));
@@ -58,7 +58,7 @@ fn a_connection_from_open_to_close() {
 #[test]
 fn failures_are_told_with_their_reason() {
     let mut pair = Pair::new();
-    let refused = TcpStream::connect(&mut pair.nets[CLIENT], address(SERVER, 9)).expect("a route");
+    let refused = TcpStream::connect(&mut pair.nets[CLIENT], address(SERVER, 9)).expect("a route").into_id();
     let mut news = Default::default();
     pair.run_until(|pair| {
         news = pair.news(CLIENT, refused);

@@ -3,10 +3,10 @@
 use ringway_shm::{Class, Duration};
 
 use super::harness::{CLIENT, Pair, SERVER, address, pattern};
-use crate::{BindError, Event, ReadError, UdpSendError, UdpSocket};
+use crate::{BindError, Event, ReadError, UdpSendError, UdpSocket, UdpSocketId};
 
-fn bound(pair: &mut Pair, host: usize, port: u16) -> UdpSocket {
-    UdpSocket::bind(&mut pair.nets[host], address(host, port)).expect("the port is free")
+fn bound(pair: &mut Pair, host: usize, port: u16) -> UdpSocketId {
+    UdpSocket::bind(&mut pair.nets[host], address(host, port)).expect("the port is free").into_id()
 }
 
 /// Datagrams cross by copy and in place, both ways, each whole, with their source address; those in place are not
@@ -15,7 +15,7 @@ fn bound(pair: &mut Pair, host: usize, port: u16) -> UdpSocket {
 fn datagrams_cross_by_copy_and_in_place() {
     let mut pair = Pair::new();
     let (server, client) = (bound(&mut pair, SERVER, 53), bound(&mut pair, CLIENT, 4000));
-    assert_eq!(UdpSocket::bind(&mut pair.nets[SERVER], address(SERVER, 53)), Err(BindError::InUse));
+    assert_eq!(UdpSocket::bind(&mut pair.nets[SERVER], address(SERVER, 53)).err(), Some(BindError::InUse));
     assert_eq!(server.recv_chunk(&mut pair.nets[SERVER]).err(), Some(ReadError::WouldBlock));
     assert_eq!(client.send(&mut pair.nets[CLIENT], b"where to?"), Err(UdpSendError::DestinationRequired));
     for len in [0, 1, 200, 1400, 9_000] {

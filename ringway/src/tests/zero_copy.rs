@@ -6,10 +6,10 @@ use ringway_shm::{Arena, Class, Duration};
 use ringway_stack::TCP_HEADROOM;
 
 use super::harness::{CLIENT, Pair, SERVER, pattern};
-use crate::{Chunk, Content, Net, ReadError, TcpStream, WriteError};
+use crate::{Chunk, Content, Net, ReadError, TcpStreamId, WriteError};
 
 /// Writes `bytes[*sent..]` in place.
-fn write_in_place(net: &mut Net, stream: TcpStream, bytes: &[u8], sent: &mut usize) {
+fn write_in_place(net: &mut Net, stream: TcpStreamId, bytes: &[u8], sent: &mut usize) {
     while *sent < bytes.len() {
         match stream.reserve(net, bytes.len() - *sent) {
             Ok(mut room) => {
@@ -120,7 +120,7 @@ fn content_is_let_go_with_its_connection() {
 }
 
 /// Sends received chunks back in place; a chunk without space waits in `held`.
-fn echo(net: &mut Net, stream: TcpStream, held: &mut Option<Chunk>) {
+fn echo(net: &mut Net, stream: TcpStreamId, held: &mut Option<Chunk>) {
     while let Some(chunk) = held.take().or_else(|| stream.read_chunk(net).ok().flatten()) {
         if let Err(rejected) = stream.write_chunk(net, chunk) {
             assert_eq!(rejected.error, WriteError::WouldBlock);
