@@ -1,6 +1,6 @@
 //! The worker's table of native sockets: their news from the stack, and the resources that the application holds.
 //!
-//! The stack names a native socket by [`NATIVE`] and its index in this table, so an event costs an index and no search.
+//! The stack names a native socket by a mark and its index in this table, so an event costs an index and no search.
 //! News of a socket is merged and reported once; a socket without news costs nothing. Promises: no allocation per event
 //! once the table has grown. Does not do: calls of the stack for the application; the crate `ringway` makes them.
 

@@ -6,13 +6,14 @@
 //! has taken and lost nothing, unless its text says so; a dropped socket is closed, as in the crate's root. One task at a time may wait for
 //! each direction of a socket. Does not do: moving sockets or futures to other threads (wakers may go there).
 
+#[cfg(feature = "futures-io")]
+mod io;
 mod tasks;
 mod tcp;
 mod time;
 mod udp;
 
 use std::cell::RefCell;
-use std::io;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
@@ -110,7 +111,7 @@ impl Runtime {
     ///
     /// # Blocking
     /// Until something happens, or a waker is used on another thread.
-    pub fn wait(&self) -> io::Result<()> {
+    pub fn wait(&self) -> std::io::Result<()> {
         self.with(Net::wait)?;
         self.dispatch();
         Ok(())

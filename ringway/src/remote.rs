@@ -23,6 +23,8 @@
 mod control;
 mod datagram;
 pub mod future;
+#[cfg(feature = "futures-io")]
+mod io;
 mod listener;
 mod poller;
 mod session;

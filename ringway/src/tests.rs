@@ -1,3 +1,5 @@
+#[cfg(feature = "futures-io")]
+pub(crate) mod async_io;
 mod futures;
 mod harness;
 mod loops;

@@ -6,7 +6,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use super::{Direction, Runtime};
 use crate::error::kind;
@@ -47,8 +47,8 @@ pub struct TcpListener {
 /// }
 /// ```
 pub struct TcpStream {
-    runtime: Runtime,
-    stream: crate::TcpStream,
+    pub(super) runtime: Runtime,
+    pub(super) stream: crate::TcpStream,
 }
 
 impl TcpListener {
@@ -239,14 +239,24 @@ impl Runtime {
     /// Waits until `act` returns an answer; calls it at once, and again after each news of that direction of the
     /// socket.
     pub(super) async fn ready<T>(&self, index: usize, direction: Direction, mut act: impl FnMut(&mut Net) -> Option<T>) -> T {
-        poll_fn(|context| match self.with(&mut act) {
+        poll_fn(|context| self.poll_ready(context, index, direction, &mut act)).await
+    }
+
+    /// Calls `act`; if it has no answer, the task is woken by news of that direction of the socket.
+    pub(super) fn poll_ready<T>(
+        &self,
+        context: &Context<'_>,
+        index: usize,
+        direction: Direction,
+        act: impl FnMut(&mut Net) -> Option<T>,
+    ) -> Poll<T> {
+        match self.with(act) {
             Some(answer) => Poll::Ready(answer),
             None => {
                 self.register(index, direction, context);
                 Poll::Pending
             }
-        })
-        .await
+        }
     }
 }
 

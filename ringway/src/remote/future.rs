@@ -203,24 +203,31 @@ impl Session {
         Ok(self.0.reactor.get_or_init(|| reactor))
     }
 
-    /// Polls `attempt` until its result is not EAGAIN.
+    /// Makes the attempt until its result is not EAGAIN.
     async fn until<T>(&self, slot: SlotRef, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-        poll_fn(|context| {
-            for looked_again in [false, true] {
-                match attempt() {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    answer => return Poll::Ready(answer),
-                }
-                if !looked_again {
-                    match self.reactor() {
-                        Ok(reactor) => reactor.watch(self.client(), slot, context.waker()),
-                        Err(error) => return Poll::Ready(Err(error)),
-                    }
+        poll_fn(|context| self.poll_until(context, slot, &mut attempt)).await
+    }
+
+    /// Makes the attempt; if its result is EAGAIN, the task is woken when the slot changes.
+    pub(super) fn poll_until<T>(
+        &self,
+        context: &Context<'_>,
+        slot: SlotRef,
+        mut attempt: impl FnMut() -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        for looked_again in [false, true] {
+            match attempt() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                answer => return Poll::Ready(answer),
+            }
+            if !looked_again {
+                match self.reactor() {
+                    Ok(reactor) => reactor.watch(self.client(), slot, context.waker()),
+                    Err(error) => return Poll::Ready(Err(error)),
                 }
             }
-            Poll::Pending
-        })
-        .await
+        }
+        Poll::Pending
     }
 
     /// Like [`connect`](Self::connect).

@@ -1,6 +1,8 @@
 //! Programs that talk to each other over one service: a worker in its own thread, with one interface, which leads
 //! nowhere.
 
+#[cfg(feature = "futures-io")]
+mod async_io;
 mod house;
 mod loops;
 

@@ -16,13 +16,13 @@ use crate::futures::{Elapsed, Runtime, TcpListener, TcpStream, UdpSocket};
 use crate::{ReadError, SocketError, WriteError};
 
 /// Two runtimes on a wire in virtual time.
-struct Hosts {
+pub(super) struct Hosts {
     now: Instant,
-    runtimes: [Runtime; 2],
+    pub(super) runtimes: [Runtime; 2],
 }
 
 impl Hosts {
-    fn new() -> Hosts {
+    pub(super) fn new() -> Hosts {
         let Pair { now, nets, .. } = Pair::new();
         Hosts { now, runtimes: nets.map(Runtime::new) }
     }
@@ -37,7 +37,7 @@ impl Hosts {
         self.now = if worked { next } else { due.unwrap_or(next).max(next) };
     }
 
-    fn run_until(&mut self, mut done: impl FnMut() -> bool) {
+    pub(super) fn run_until(&mut self, mut done: impl FnMut() -> bool) {
         for _ in 0..1_000_000 {
             if done() {
                 return;
