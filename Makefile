@@ -3,7 +3,7 @@ CARGO ?= cargo
 LOOM_TARGET = target/loom
 
 MINUTES ?= 1
-PUBLISHED = ringway-shm ringway-stack ringway-device ringway
+PUBLISHED = ringway-shm ringway-stack ringway-device ringway-engine ringway
 PREFIX ?= /usr/local
 # The preload library is looked for in ../lib/ringway, seen from the command.
 LIBDIR ?= $(PREFIX)/lib
@@ -52,8 +52,8 @@ setup-demo:
 
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --all-features
 	$(CARGO) check -p ringway-stack --target x86_64-unknown-none
 
 # That the crates which programs may use can be published: descriptions, versions of dependencies, files. No registry is asked.
@@ -62,7 +62,7 @@ package:
 
 # House rules (cli/tests/tidy.rs), every crate's own tests, the simulator.
 unit:
-	$(CARGO) test --workspace --exclude ringway-cli
+	$(CARGO) test --workspace --exclude ringway-cli --all-features
 	$(CARGO) test -p ringway-cli --bins --test tidy
 
 # Our own .pkt scripts, in virtual time: a table by mechanism, then `N passed, N failed`.

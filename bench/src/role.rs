@@ -116,10 +116,9 @@ fn play(arguments: &RoleArguments) -> io::Result<()> {
         (Kind::Client, Sockets::Ringway) => {
             let net = stack::open(&arguments.stack, End::Second)?;
             let handle = net.handle();
-            // A no-op that wakes the stack, so that it sees the order.
-            let wake = move || handle.set_deprecated(0, Vec::new()).unwrap_or_default();
             answer(&Answer::Ready)?;
-            obey(&orders(wake)?, &mut EmbeddedClient::new(net))
+            // The stack wakes, so that it sees the order.
+            obey(&orders(move || handle.wake())?, &mut EmbeddedClient::new(net))
         }
     }
 }

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
-use ringway::clock;
+use ringway_engine::clock;
 use ringway_shm::Instant;
 use ringway_shm::stats::{Endpoint, SocketRecord};
 use serde_json::json;

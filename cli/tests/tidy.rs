@@ -23,21 +23,22 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("stack", &["shm"]),
     ("device", &["shm"]),
     ("engine", &["stack", "device", "shm"]),
+    ("ringway", &["engine", "stack", "device", "shm"]),
     ("posix", &["shm"]),
     ("service", &["engine", "device", "stack", "shm"]),
     ("cli", &["service", "engine", "device", "shm", "trace", "bench"]),
     ("preload", &["posix", "shm"]),
     ("sim", &["engine", "posix", "stack", "device", "shm", "trace"]),
-    ("bench", &["engine", "device", "stack", "shm"]),
+    ("bench", &["ringway", "device", "stack", "shm"]),
     ("packetdrill", &["sim", "shm"]),
-    ("capi", &["engine", "shm"]),
+    ("capi", &["ringway"]),
     ("trace", &[]),
     ("fuzz", &["fuzz-targets"]),
     ("fuzz/targets", &["service", "engine", "sim", "trace", "device", "stack", "shm"]),
 ];
 
 /// Crates with roots that must say `#![forbid(unsafe_code)]`.
-const SAFE_ROOMS: &[&str] = &["stack", "engine", "posix", "service", "cli", "sim", "trace"];
+const SAFE_ROOMS: &[&str] = &["stack", "engine", "ringway", "posix", "service", "cli", "sim", "trace"];
 
 /// Third-party crates allowed in an unmodified program's address space.
 const PRELOAD_OUTSIDERS: &[&str] = &["libc"];
@@ -262,7 +263,7 @@ fn manifests() -> BTreeMap<String, String> {
 }
 
 fn room_of_crate(name: &str) -> Option<&str> {
-    if name == "ringway" { Some("engine") } else { name.strip_prefix("ringway-") }
+    if name == "ringway" { Some(name) } else { name.strip_prefix("ringway-") }
 }
 
 #[test]

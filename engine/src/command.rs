@@ -40,7 +40,7 @@ pub type OpenDevice = Box<dyn FnOnce(&Arena) -> io::Result<Box<dyn Device>> + Se
 /// An interface to serve.
 ///
 /// ```
-/// use ringway::InterfaceInfo;
+/// use ringway_engine::InterfaceInfo;
 ///
 /// let interface = InterfaceInfo { name: "ring0".into(), mtu: 1500, owned: true, ..InterfaceInfo::default() };
 /// assert_eq!(interface.vlan, None);
@@ -312,7 +312,7 @@ impl WorkerHandle {
         self.tell(Command::Finish(limit))
     }
 
-    /// Ends one sleep of the worker, or of a program's [`wait`](crate::api::Net::wait).
+    /// Ends one sleep of the worker, or of a program of the native API.
     pub fn wake(&self) {
         // A full doorbell has been rung already.
         rustix::io::write(&*self.wake_fd, &1u64.to_ne_bytes()).ok();

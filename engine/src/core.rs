@@ -54,12 +54,13 @@ struct Orphan {
 }
 
 /// The worker's state without its devices and applications.
-pub(crate) struct Core {
+pub struct Core {
     /// Time of the iteration.
-    pub(crate) now: Instant,
-    pub(crate) stack: Stack,
+    pub now: Instant,
+    /// The protocols.
+    pub stack: Stack,
     /// Source of all frames.
-    pub(crate) arena: Arena,
+    pub arena: Arena,
     pub(crate) ports: PortTable,
     pub(crate) metrics: Metrics,
     /// Time that a closed connection may hold its port.

@@ -2,10 +2,10 @@
 //!
 //! A worker owns all of its state and shares none. The service talks to it through a [`WorkerHandle`], applications
 //! through channels in shared memory. Only [`clock`] reads the machine's time; every other function takes it as an
-//! argument.
+//! argument. The native API of the crate `ringway` runs a worker on its caller's thread; [`native`] has that part of a
+//! worker's state. Only Ringway's own crates use this one: its interface changes with any version.
 #![forbid(unsafe_code)]
 
-pub mod api;
 mod attach;
 mod balance;
 mod claim;
@@ -16,14 +16,15 @@ mod guard;
 mod idle;
 mod interface;
 mod metrics;
+pub mod native;
 pub mod notice;
 mod port_table;
 mod ports;
 pub mod quota;
-pub mod remote;
 mod spawn;
 mod worker;
 
+pub use crate::core::Core;
 pub use claim::{Claim, Purpose, Rights};
 pub use command::{Gone, InterfaceInfo, OpenDevice, RegionId, RegionMemory, RegionRequest, WorkerHandle};
 pub use guard::Guard;

@@ -9,6 +9,7 @@
 //! kernel wait. Does not do: deciding which processes may attach; the service decides.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,7 +19,6 @@ use ringway_shm::channel::Shape;
 use ringway_shm::{Arena, ArenaConfig, Duration, Instant};
 use ringway_stack::{AddressChange, Cidr, Event, Stack, StackConfig, State};
 
-use crate::api::sockets::Sockets;
 use crate::attach::{Attachments, Maker};
 use crate::balance::Balance;
 use crate::clock;
@@ -27,6 +27,7 @@ use crate::core::Core;
 use crate::idle::{Awaited, Idle};
 use crate::interface::{Interfaces, kernel_number};
 use crate::metrics::{Metrics, Work};
+use crate::native::Sockets;
 use crate::notice::notice;
 use crate::port_table::PortTable;
 use crate::ports::{Host, Ports};
@@ -47,7 +48,7 @@ const CAPTURE_SNAPLEN: usize = 65_535;
 /// Settings that are fixed when a worker starts.
 ///
 /// ```
-/// use ringway::WorkerConfig;
+/// use ringway_engine::WorkerConfig;
 ///
 /// let mut config = WorkerConfig::default();
 /// config.stack.connections_max = 1_000;
@@ -199,8 +200,14 @@ impl Worker {
         Ok(())
     }
 
-    /// Runs one iteration for code on this thread that has sockets of its own.
-    pub(crate) fn step(&mut self) -> io::Result<()> {
+    /// Runs one iteration for code on this thread that has sockets of its own, and waits for work if it found none.
+    ///
+    /// # Errors
+    /// The system refused to wait.
+    ///
+    /// # Blocking
+    /// Until there may be work.
+    pub fn step(&mut self) -> io::Result<()> {
         let now = clock::now();
         let worked = self.turn(now) || self.native.has_news() || self.stopping;
         self.rest(now, worked)
@@ -223,12 +230,12 @@ impl Worker {
     }
 
     /// Returns true if the worker was told to stop.
-    pub(crate) fn is_stopping(&self) -> bool {
+    pub fn is_stopping(&self) -> bool {
         self.stopping
     }
 
     /// Ends `run`; for code on this thread.
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         self.stopping = true;
     }
 
@@ -268,6 +275,37 @@ impl Worker {
             self.attachments.tell_busy((busy * 1_000.0) as u32);
         }
         worked
+    }
+
+    /// Opens the descriptor of [`wait_fd`](Self::wait_fd).
+    ///
+    /// # Errors
+    /// The system has no descriptors.
+    pub fn open_wait_fd(&mut self) -> io::Result<()> {
+        self.idle.open_exposed()
+    }
+
+    /// The descriptor that is readable when the worker has something to do after [`arm`](Self::arm); `None`: it was not opened.
+    pub fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.idle.exposed()
+    }
+
+    /// The sockets of code on this thread, and the context of their calls.
+    #[inline]
+    pub fn native(&mut self) -> (&mut Sockets, &mut Core) {
+        (&mut self.native, &mut self.core)
+    }
+
+    /// The sockets of code on this thread.
+    #[inline]
+    pub fn sockets(&self) -> &Sockets {
+        &self.native
+    }
+
+    /// The context of the iteration: its time, the stack and the arena.
+    #[inline]
+    pub fn context(&self) -> &Core {
+        &self.core
     }
 
     /// The stack, for code that runs to completion inside the worker, between two iterations.
@@ -477,9 +515,12 @@ impl Worker {
         Ok(())
     }
 
-    /// Prepares for a wait in an event loop of the program's own, at [`Idle::exposed`]. Returns true when a turn has something to do
-    /// already.
-    pub(crate) fn arm(&mut self) -> io::Result<bool> {
+    /// Prepares for a wait in an event loop of the program's own, at [`wait_fd`](Self::wait_fd). Returns true when a turn has
+    /// something to do already.
+    ///
+    /// # Errors
+    /// epoll_ctl(2)'s and timerfd_settime(2)'s.
+    pub fn arm(&mut self) -> io::Result<bool> {
         let now = clock::now();
         self.core.now = now;
         // An iteration without work writes none, and they would be due for ever.
@@ -493,7 +534,8 @@ impl Worker {
         Ok(ready || self.stopping || next.is_some_and(|at| at <= now))
     }
 
-    pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
+    /// Time at which an iteration has work although nothing arrives.
+    pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let times = [
             self.core.stack.poll_timeout(),
             self.interfaces.poll_timeout(),

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use ringway::{Quota, RegionId, WorkerHandle};
+use ringway_engine::{Quota, RegionId, WorkerHandle};
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, Credentials, Peer, WakeFdKey, WakeFdKind};
 use ringway_shm::channel::{Shape, is_distant};
 use rustix::buffer::spare_capacity;
@@ -153,7 +153,7 @@ pub(crate) fn start(path: &Path, config: BrokerConfig) -> io::Result<JoinHandle<
     let mut broker = Broker::new(listener, config)?;
     Builder::new().name("ringway-broker".to_owned()).spawn(move || {
         if let Err(error) = broker.run() {
-            ringway::notice::notice(&format!("no program can attach any more: {error}"));
+            ringway_engine::notice::notice(&format!("no program can attach any more: {error}"));
         }
     })
 }

@@ -10,13 +10,13 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use ringway::{OpenDevice, Transport};
 use ringway_device::Device;
 use ringway_device::interface::{add_address, set_up};
 use ringway_device::packet::{Packet, PacketOptions};
 use ringway_device::steering::{Attachment, Division, PortFilter, Protocol, Redirect, Steering, XdpMode};
 use ringway_device::tap::Tap;
 use ringway_device::xdp::XdpOptions;
+use ringway_engine::{OpenDevice, Transport};
 
 use ringway_stack::Cidr;
 

@@ -28,7 +28,7 @@ use wire::{Element, Message, Placed, SetHead};
 pub(crate) use gate::{Gate, NamedLink};
 pub use judge::Judgment;
 pub use packet::{Beginning, Flow, LocalPort};
-pub use ringway::Transport;
+pub use ringway_engine::Transport;
 pub(crate) use socket::Watch;
 
 /// NFPROTO_*: the families of tables whose chains see packets of an interface. Family arp sees none of TCP and UDP.

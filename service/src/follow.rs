@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
-use ringway::Gone;
+use ringway_engine::Gone;
 use ringway_stack::Route;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
@@ -173,7 +173,9 @@ impl Follower {
                 Ok(found) if self.follow(&found, woken).is_ok() => {}
                 Ok(_) => return,
                 Err(error) => {
-                    ringway::notice::notice(&format!("the kernel's addresses and routes are not followed any more: {error}"));
+                    ringway_engine::notice::notice(&format!(
+                        "the kernel's addresses and routes are not followed any more: {error}"
+                    ));
                     return;
                 }
             }

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 
-use ringway::InterfaceInfo;
 use ringway_device::steering::Attachment;
+use ringway_engine::InterfaceInfo;
 use ringway_stack::MacAddress;
 
 use crate::classifiers::Classifiers;
@@ -112,11 +112,11 @@ impl Interfaces {
         match &opened {
             Ok(planned) => {
                 if is_new {
-                    ringway::notice::notice(&format!("serves {name} ({}) too", planned.device()));
+                    ringway_engine::notice::notice(&format!("serves {name} ({}) too", planned.device()));
                 }
-                planned.note.iter().for_each(|note| ringway::notice::notice(note));
+                planned.note.iter().for_each(|note| ringway_engine::notice::notice(note));
             }
-            Err(text) => ringway::notice::notice(text),
+            Err(text) => ringway_engine::notice::notice(text),
         }
         opened.map(drop)
     }
@@ -198,7 +198,7 @@ impl Interfaces {
             let is_promised = self.asleep.as_mut().is_some_and(|promised| promised.remove(link));
             if is_promised || self.open.contains_key(link) {
                 self.close(*link);
-                ringway::notice::notice(&format!("serves {} no more: it {reason}", kernel.links[link].name));
+                ringway_engine::notice::notice(&format!("serves {} no more: it {reason}", kernel.links[link].name));
             }
         }
         // The number of an interface that is closed may name another one next: no route may lead there.

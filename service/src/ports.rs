@@ -14,7 +14,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use ringway::{PortError, Ports, Transport};
+use ringway_engine::{PortError, Ports, Transport};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 
@@ -197,7 +197,7 @@ impl Ports for SharedPorts {
             return;
         }
         if let Err(error) = self.registry.disown(transport, ip, port) {
-            ringway::notice::notice(&format!(
+            ringway_engine::notice::notice(&format!(
                 "packets to {} may still be kept from the kernel: {error}",
                 SocketAddr::new(ip, port)
             ));
@@ -216,8 +216,8 @@ impl Ports for SharedPorts {
         Some(self.reserved_max as u64)
     }
 
-    fn division(&mut self) -> Option<&mut dyn ringway::Division> {
-        self.division.as_mut().map(|share| share as &mut dyn ringway::Division)
+    fn division(&mut self) -> Option<&mut dyn ringway_engine::Division> {
+        self.division.as_mut().map(|share| share as &mut dyn ringway_engine::Division)
     }
 }
 

@@ -108,7 +108,7 @@ impl Findings {
         let line = |interface: &str, finding: &Finding| format!("{interface}\t{}\t{}\n", finding.attach_mode, finding.outcome);
         let text: String = all.iter().flat_map(|(name, found)| found.iter().map(move |one| line(name, one))).collect();
         if let Err(error) = std::fs::write(&self.path, text) {
-            ringway::notice::notice(&format!("{}: {error}", self.path.display()));
+            ringway_engine::notice::notice(&format!("{}: {error}", self.path.display()));
         }
     }
 
@@ -213,12 +213,12 @@ pub(crate) fn prepare(planned: &Planned) -> Result<Test, String> {
     let read = || Snapshot::read().map_err(|error| format!("the kernel's neighbors cannot be read: {error}"));
     let identifier = random().map_err(|error| error.to_string())? as u16;
     let candidates = candidates(&read()?, planned);
-    let (own, neighbor) = find_neighbor(planned.link, &candidates, planned.mtu, identifier, ringway::clock::now)?;
+    let (own, neighbor) = find_neighbor(planned.link, &candidates, planned.mtu, identifier, ringway_engine::clock::now)?;
     // Known now: it has answered.
     let mac = read()?.neighbors.get(&(planned.link, neighbor)).copied();
     let mac = mac.ok_or_else(|| format!("{neighbor} is a neighbor without a link address"))?;
     let ends = Ends { own, neighbor, own_mac: planned.mac.0, neighbor_mac: mac.0 };
-    Ok(Test { ends, mtu: planned.mtu, identifier, clock: ringway::clock::now })
+    Ok(Test { ends, mtu: planned.mtu, identifier, clock: ringway_engine::clock::now })
 }
 
 /// Routers behind the interface and known neighbors, with our address towards each.

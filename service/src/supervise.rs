@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
-use ringway::{UserQuotas, WorkerConfig, WorkerThread};
 use ringway_device::probe::packet_works;
+use ringway_engine::{UserQuotas, WorkerConfig, WorkerThread};
 use ringway_shm::Duration;
 use ringway_shm::channel::attach::path_of_worker;
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route};
@@ -187,7 +187,7 @@ impl Service {
         // Its thread ends with the brokers.
         let (cgroups, reader) = Cgroups::start(config, reader).map_err(StartError::Start)?;
         privileges::keep(CapabilitySet::empty()).map_err(StartError::Start)?;
-        ringway::notice::prepare();
+        ringway_engine::notice::prepare();
         service.open_doors(config, admission, forks, cgroups.clone()).map_err(StartError::Start)?;
         service.brokers.extend(reader);
         if let (Admission::Private(_), Err(line)) = (admission, cgroups.of_this_process()) {
@@ -505,7 +505,7 @@ fn start_worker(
         stats_path: own_file(claim.stats_path()),
         capture_path: own_file(claim.capture_path()),
     };
-    let worker = ringway::spawn(worker, Box::new(ports), Box::new(host))?;
+    let worker = ringway_engine::spawn(worker, Box::new(ports), Box::new(host))?;
     if let Some(core) = config.worker.core {
         pin(&name, core + number as u32)?;
     }

@@ -6,7 +6,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use ringway::{Gone, InterfaceInfo, OpenDevice, WorkerHandle};
+use ringway_engine::{Gone, InterfaceInfo, OpenDevice, WorkerHandle};
 use ringway_shm::Duration;
 use ringway_stack::{Cidr, MacAddress, Route};
 

@@ -1,4 +1,4 @@
-//! Time as integers. Only `ringway::clock` asks the machine; everything else is told.
+//! Time as integers. Only `ringway_engine::clock` asks the machine; everything else is told.
 
 use core::ops::{Add, AddAssign, Sub};
 

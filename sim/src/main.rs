@@ -47,7 +47,7 @@ fn main() -> ExitCode {
 
 /// Runs seeds for a time. The first seed defaults to the machine's time, so that no two soaks are the same.
 fn soak(arguments: &Arguments) -> ExitCode {
-    let seed = arguments.seed.unwrap_or_else(|| ringway::clock::now().as_micros());
+    let seed = arguments.seed.unwrap_or_else(|| ringway_engine::clock::now().as_micros());
     let (count, threads) = (arguments.count.unwrap_or(u64::MAX), arguments.threads as usize);
     println!("soaking from seed {seed} on {threads} threads");
     let totals = Soak { seed, count, span: arguments.soak, threads }.run(&|seed, failure| {

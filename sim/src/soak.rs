@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use ringway::clock;
+use ringway_engine::clock;
 use ringway_shm::Duration;
 
 use crate::check::Failure;

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use ringway::api::{Content, Event, Net, TcpStream};
+use ringway::{Content, Event, Net, TcpStream, TcpStreamId};
 
 use super::embedded_server::{read, send};
 use super::exchange::{Load, Next};
@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_millis(5);
 pub struct EmbeddedClient {
     net: Net,
     load: Option<Load>,
-    streams: Vec<Option<TcpStream>>,
+    streams: Vec<Option<TcpStreamId>>,
     /// The client's number of each connection, by the number that the `Net` gives it.
     numbers: Vec<usize>,
     open: usize,
@@ -113,7 +113,7 @@ impl EmbeddedClient {
         Ok(())
     }
 
-    fn look(&mut self, stream: TcpStream, connected: bool, failed: bool) -> io::Result<()> {
+    fn look(&mut self, stream: TcpStreamId, connected: bool, failed: bool) -> io::Result<()> {
         if failed {
             let why = stream.error(&mut self.net);
             return Err(io::Error::other(format!("a connection failed: {why:?}")));
@@ -143,6 +143,7 @@ impl EmbeddedClient {
         let local = (!sources.is_empty()).then(|| SocketAddr::new(sources[number % sources.len()], 0));
         let (remote, options) = (plan.server, plan.tuning.options());
         let stream = TcpStream::connect_with(&mut self.net, local, remote, options)
+            .map(TcpStream::into_id)
             .map_err(|error| io::Error::other(format!("connect: {error:?}")))?;
         if self.numbers.len() <= stream.index() {
             self.numbers.resize(stream.index() + 1, usize::MAX);
@@ -210,7 +211,7 @@ impl EmbeddedClient {
         Ok(self.load.as_ref().expect("it was put back").outcome())
     }
 
-    fn turn(&mut self, stream: TcpStream, now: Instant) -> io::Result<()> {
+    fn turn(&mut self, stream: TcpStreamId, now: Instant) -> io::Result<()> {
         let Some(&number) = self.numbers.get(stream.index()) else { return Ok(()) };
         if self.streams.get(number) != Some(&Some(stream)) {
             // The connection was replaced in this iteration.

@@ -7,7 +7,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use ringway::api::{Content, Event, Net, ReadError, TcpListener, TcpStream, WriteError};
+use ringway::{Content, Event, Net, ReadError, TcpListener, TcpListenerId, TcpStream, TcpStreamId, WriteError};
 
 use super::exchange::Responder;
 use super::message::{self, Outbox};
@@ -20,6 +20,8 @@ const BACKLOG: u32 = 4096;
 /// The server.
 pub struct EmbeddedServer {
     net: Net,
+    /// Events name it; it is kept open.
+    _listener: TcpListener,
     /// Responders, by the number that the `Net` gives a connection.
     responders: Vec<Responder>,
     content: Content,
@@ -33,9 +35,9 @@ impl EmbeddedServer {
     /// # Errors
     /// The address is not the stack's or is in use.
     pub fn listen(mut net: Net, address: SocketAddr, work: Work, tuning: &Tuning) -> io::Result<EmbeddedServer> {
-        TcpListener::bind_with(&mut net, address, BACKLOG, tuning.options())
+        let listener = TcpListener::bind_with(&mut net, address, BACKLOG, tuning.options())
             .map_err(|error| io::Error::other(format!("{error:?}")))?;
-        Ok(EmbeddedServer { net, responders: Vec::new(), content: message::content(), work })
+        Ok(EmbeddedServer { net, _listener: listener, responders: Vec::new(), content: message::content(), work })
     }
 
     /// Serves until an error.
@@ -58,8 +60,8 @@ impl EmbeddedServer {
         }
     }
 
-    fn accept(&mut self, listener: TcpListener) {
-        while let Ok(stream) = listener.accept(&mut self.net) {
+    fn accept(&mut self, listener: TcpListenerId) {
+        while let Ok(stream) = listener.accept(&mut self.net).map(TcpStream::into_id) {
             let index = stream.index();
             if self.responders.len() <= index {
                 self.responders.resize_with(index + 1, Responder::default);
@@ -69,7 +71,7 @@ impl EmbeddedServer {
         }
     }
 
-    fn turn(&mut self, stream: TcpStream) {
+    fn turn(&mut self, stream: TcpStreamId) {
         let Some(responder) = self.responders.get_mut(stream.index()) else { return };
         let before = responder.answered();
         let alive = read(&mut self.net, stream, |bytes| responder.receive(bytes).is_ok());
@@ -84,7 +86,7 @@ impl EmbeddedServer {
 }
 
 /// Reads all available bytes in place; returns false at the end of the connection, or when `take` returns false.
-pub(super) fn read(net: &mut Net, stream: TcpStream, mut take: impl FnMut(&[u8]) -> bool) -> bool {
+pub(super) fn read(net: &mut Net, stream: TcpStreamId, mut take: impl FnMut(&[u8]) -> bool) -> bool {
     loop {
         match stream.read_chunk(net) {
             Ok(Some(chunk)) => {
@@ -104,7 +106,7 @@ pub(super) fn read(net: &mut Net, stream: TcpStream, mut take: impl FnMut(&[u8])
 ///
 /// # Errors
 /// The connection has failed.
-pub(super) fn send(net: &mut Net, stream: TcpStream, outbox: &mut Outbox, content: &Content) -> Result<(), WriteError> {
+pub(super) fn send(net: &mut Net, stream: TcpStreamId, outbox: &mut Outbox, content: &Content) -> Result<(), WriteError> {
     while !outbox.is_empty() {
         if let Some(range) = outbox.next_in_content() {
             match stream.write_content(net, content, range) {

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use ringway::api::Content;
+use ringway::Content;
 
 /// Bytes before the pattern, and of the smallest message.
 pub const HEADER_BYTES: usize = 16;

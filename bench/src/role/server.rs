@@ -2,7 +2,7 @@
 //!
 //! On the kernel's stack a worker is a process with its own listener on the same port (SO_REUSEPORT); the first one starts
 //! the others, which end with the same standard input. On Ringway's stack a worker is a thread with its own share of the
-//! same interface and address (`ringway::api::Nets`). Promises: `ready` is called when all workers listen.
+//! same interface and address (`ringway::Nets`). Promises: `ready` is called when all workers listen.
 
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use clap::Args;
-use ringway::WorkerConfig;
-use ringway::api::{Net, Nets, Seat};
+use ringway::NetConfig;
+use ringway::{Net, Nets, Seat};
 use ringway_stack::Cidr;
 
 use crate::wire::memory::{End, take};
@@ -64,8 +64,8 @@ pub(super) fn seats(arguments: &StackArguments, workers: usize) -> io::Result<Ve
     Nets::packet(&configuration(arguments), workers, interface, address)
 }
 
-fn configuration(arguments: &StackArguments) -> WorkerConfig {
-    let mut config = WorkerConfig::default();
+fn configuration(arguments: &StackArguments) -> NetConfig {
+    let mut config = NetConfig::default();
     config.stack.connections_max = arguments.connections_max;
     config.stats_path = arguments.stats.clone();
     config

@@ -137,7 +137,7 @@ fn details(planned: &Planned, found: &Probe) -> Value {
 pub(super) fn measure(report: &mut Report) {
     for candidate in [Candidate::Packet, Candidate::XdpNative, Candidate::XdpGeneric, Candidate::Tap] {
         let name = format!("measured {candidate}");
-        let run = |bytes| measure_candidate(candidate, bytes, PACKETS, ringway::clock::now);
+        let run = |bytes| measure_candidate(candidate, bytes, PACKETS, ringway_engine::clock::now);
         match run(SMALL_BYTES).and_then(|small| Ok((small, run(LARGE_BYTES)?))) {
             Ok((small, large)) => {
                 let (packets, bits) = (small.packets_per_second, large.bytes_per_second * 8.0);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ringway::{Quota, Usage, UsageSource};
+use ringway_engine::{Quota, Usage, UsageSource};
 
 use super::{AttachLimits, BrokerStatus, Desk, WakeFds};
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ringway::{Guard, RegionId, WorkerHandle};
+use ringway_engine::{Guard, RegionId, WorkerHandle};
 
 use super::members::{Members, ProcessKey};
 use crate::cgroups::{Cgroups, Finding};
@@ -47,7 +47,7 @@ impl Confined {
         }
         *guard = *guard | found.guard;
         if self.tells {
-            ringway::notice::notice(&self.cgroups.sentence(program, found));
+            ringway_engine::notice::notice(&self.cgroups.sentence(program, found));
         }
         match self.cgroups.is_respected() {
             true => self.worker.guard(region, found.guard).map_err(|_| "the worker has stopped".to_owned()),

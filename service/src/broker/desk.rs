@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use ringway::{Claim, Purpose, Quota, RegionId, Transport, Usage, WorkerHandle};
+use ringway_engine::{Claim, Purpose, Quota, RegionId, Transport, Usage, WorkerHandle};
 use ringway_shm::channel::SlotRef;
 use ringway_shm::channel::attach::ControlConnection;
 use rustix::buffer::spare_capacity;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::AttachLimits;
 use super::admission::Standing;
 use crate::printable;
-use ringway::{Quota, RegionId, RegionMemory, RegionRequest, Rights, WorkerHandle};
+use ringway_engine::{Quota, RegionId, RegionMemory, RegionRequest, Rights, WorkerHandle};
 use ringway_shm::channel::attach::{Credentials, Peer};
 use ringway_shm::channel::{ProcessTable, Shape};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ringway::{Host, PortError, Ports, RegionId, Transport, WorkerConfig, WorkerThread};
+use ringway_engine::{Host, PortError, Ports, RegionId, Transport, WorkerConfig, WorkerThread};
 use ringway_shm::ArenaConfig;
 use ringway_shm::channel::attach::{AttachError, Credentials, WakeFdKind};
 use ringway_shm::channel::{Client, Shape, Usage};
@@ -97,7 +97,7 @@ impl House {
             stats_path: Some(path.with_extension("stats")),
             ..WorkerConfig::default()
         };
-        let worker = ringway::spawn(config, Box::new(NoPorts), Box::new(TestHost(forks.clone()))).expect("memory is left");
+        let worker = ringway_engine::spawn(config, Box::new(NoPorts), Box::new(TestHost(forks.clone()))).expect("memory is left");
         let (stop, idle, status) = (wake_fd(), wake_fd(), Arc::<BrokerStatus>::default());
         let wake_fds = WakeFds::new(most.wake_fds);
         let desk = Desk::start(&stop, most.kept).expect("threads are left").0;

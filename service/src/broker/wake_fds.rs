@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use ringway::{Quota, Usage};
+use ringway_engine::{Quota, Usage};
 use ringway_shm::channel::attach::{WakeFdKey, WakeFdKind, make_wake_fd};
 use rustix::process::{Resource, getrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};

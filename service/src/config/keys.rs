@@ -1,6 +1,6 @@
 //! Every configuration key: type, range, default, reason. Reading and showing follow this table.
 
-use ringway::Quota;
+use ringway_engine::Quota;
 use ringway_shm::channel::attach::WORKERS_MAX;
 
 /// One key.

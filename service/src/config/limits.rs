@@ -1,6 +1,6 @@
 //! Limits of one application, one user, and all of them: the section `limits`, and the size of a region.
 
-use ringway::GroupQuotas;
+use ringway_engine::GroupQuotas;
 use ringway_shm::channel::Shape;
 
 use super::value::Values;

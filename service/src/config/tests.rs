@@ -1,7 +1,7 @@
 use ringway_shm::Duration;
 use ringway_stack::{Autoconfiguration, FastOpenKeys, StackConfig, TcpConfig};
 
-use ringway::quota::Standard;
+use ringway_engine::quota::Standard;
 
 use super::keys::KEYS;
 use super::{Config, DeviceChoice, Value};
@@ -214,7 +214,7 @@ fn fast_open_keys() {
 #[test]
 fn every_quota_has_a_key_with_its_default_and_is_documented() {
     let document = include_str!("../../../docs/isolation.md");
-    for info in ringway::QUOTAS {
+    for info in ringway_engine::QUOTAS {
         let path = format!("limits.{}", info.key);
         let key = KEYS.iter().find(|key| key.path == path).unwrap_or_else(|| panic!("no key {path}"));
         let documented = |line: &&str| line.contains(&format!("`{path}`")) && line.contains(&format!("`{}`", info.counter));

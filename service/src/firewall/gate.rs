@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use ringway::Transport;
+use ringway_engine::Transport;
 
 use super::{Beginning, Flow, Judgment, Link, LocalPort, Ruleset};
 use crate::config::RuleChoice;
@@ -162,7 +162,7 @@ impl Gate {
         let about = (about.0, about.1, about.2.min(UPPER));
         let mut said = lock(&rules.said);
         if said.len() < LINES_MAX && said.insert(about) {
-            ringway::notice::notice(&sentence(about, serves, why));
+            ringway_engine::notice::notice(&sentence(about, serves, why));
         }
         serves
     }

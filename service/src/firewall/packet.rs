@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use ringway::Transport;
+use ringway_engine::Transport;
 
 use super::Link;
 

@@ -93,7 +93,7 @@ impl Share {
     }
 }
 
-impl ringway::Division for Share {
+impl ringway_engine::Division for Share {
     fn groups(&self) -> GroupSet {
         self.shares_mut().of(self.worker)
     }
@@ -177,7 +177,7 @@ impl Shares {
 }
 
 fn complain(error: io::Error) {
-    ringway::notice::notice(&format!("the kernel does not change who gets which packets: {error}"));
+    ringway_engine::notice::notice(&format!("the kernel does not change who gets which packets: {error}"));
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use ringway::Transport;
+use ringway_engine::Transport;
 
 /// Linux's number of the state TIME-WAIT, in which a connection has no user any more.
 const TIME_WAIT: &str = "06";

@@ -14,7 +14,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ringway::{PortError, Transport};
+use ringway_engine::{PortError, Transport};
 
 use super::Steering;
 

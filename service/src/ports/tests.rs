@@ -3,7 +3,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::{Arc, Mutex};
 
-use ringway::{PortError, Ports, Transport};
+use ringway_engine::{PortError, Ports, Transport};
 
 use super::{NoSteering, SharedPorts, Steering, WorkerPorts};
 

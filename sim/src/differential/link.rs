@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{JoinHandle, spawn};
 
-use ringway::clock;
 use ringway_device::Device;
 use ringway_device::tap::Tap;
+use ringway_engine::clock;
 use ringway_shm::{Arena, ArenaConfig, Burst};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 

@@ -1,6 +1,6 @@
 //! Unnamed network namespaces, a wire, and the processes that make calls at its ends.
 
-use ringway::clock;
+use ringway_engine::clock;
 use ringway_shm::Duration;
 
 use super::agent::Agent;

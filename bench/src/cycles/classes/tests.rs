@@ -41,7 +41,7 @@ fn functions_of_both_stacks_find_their_class() {
         (user("<ringway_stack::tcp::Tcp>::transmit"), Class::TcpIp),
         (user("ringway_device::packet::Packet::receive"), Class::Device),
         (user("ringway_shm::arena::Arena::take"), Class::BufferManagement),
-        (user("ringway::idle::Idle::wait"), Class::Scheduling),
+        (user("ringway_engine::idle::Idle::wait"), Class::Scheduling),
         (user("__memmove_avx_unaligned_erms"), Class::DataCopy),
         (user("malloc"), Class::Memory),
     ] {

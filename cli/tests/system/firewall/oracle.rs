@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use ringway::Transport;
+use ringway_engine::Transport;
 use ringway_service::firewall::{Beginning, Flow, Judgment, Link, LocalPort, Ruleset};
 use rustix::net::{AddressFamily, SocketType, connect, netdevice, socket};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};

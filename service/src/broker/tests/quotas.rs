@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use ringway::Quota;
+use ringway_engine::Quota;
 use ringway_shm::channel::SlotRef;
 use ringway_shm::channel::attach::Purpose;
 use ringway_shm::stats::{Holder, QuotaRecord, StatsReader};

@@ -1,6 +1,6 @@
 //! One user's wait contexts leave descriptors to others, and every process has the wake descriptor it cannot do without.
 
-use ringway::RegionId;
+use ringway_engine::RegionId;
 
 use super::*;
 

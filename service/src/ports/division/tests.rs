@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use ringway::Division as _;
+use ringway_engine::Division as _;
 use ringway_shm::Duration;
 
 use super::*;

@@ -1,7 +1,7 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
-use ringway::Transport;
+use ringway_engine::Transport;
 
 use super::{Holder, meets, others, read};
 

@@ -1,9 +1,0 @@
-mod futures;
-mod harness;
-mod loops;
-mod nets;
-mod random;
-mod tcp;
-mod timers;
-mod udp;
-mod zero_copy;
