@@ -425,6 +425,8 @@ pub trait Channel: Send + Sync {
     fn release(&self, socket: SocketRef) -> bool;
     /// Returns true if another process holds the socket.
     fn is_held_elsewhere(&self, socket: SocketRef) -> bool;
+    /// Returns true if any process holds the socket, or a message to one. The socket may be any two numbers.
+    fn is_open(&self, socket: SocketRef) -> bool;
     /// Sockets that this process holds; after exec: that the previous image held.
     fn held(&self) -> Vec<SocketRef>;
     /// Records the inode of the socket's descriptor, by which processes that inherit the descriptor find the socket.

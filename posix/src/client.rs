@@ -470,6 +470,11 @@ impl Channel for Attached {
         client.is_held_elsewhere(slot.index)
     }
 
+    fn is_open(&self, socket: SocketRef) -> bool {
+        let slot = shm::SlotRef { index: socket.index >> self.worker_bits, generation: socket.generation };
+        self.clients.get(self.worker_of(socket)).is_some_and(|client| client.is_held(slot))
+    }
+
     fn held(&self) -> Vec<SocketRef> {
         let held = |(worker, client): (usize, &shm::Client)| {
             let own = client.held_slots().filter(|slot| reuseport::first_of(client.slot(slot.index)).is_none());

@@ -184,7 +184,9 @@ impl Posix {
     /// Outside the gate, because SO_LINGER may wait: closes the connection if no process has the socket any more.
     fn end_socket(&self, left: Option<Left>) {
         let (Some(Left { socket, last }), Some(channel)) = (left, self.attached()) else { return };
-        self.epoll_forget(socket);
+        if last {
+            self.epoll_forget(socket);
+        }
         // The number may live on with another meaning.
         self.note_seen(self.descriptions.of(socket));
         let linger = self.descriptions.of(socket).linger.load(Ordering::Acquire);

@@ -41,6 +41,7 @@ impl Posix {
     pub fn before_fork(&self) {
         self.announce_fork();
         if let Some(channel) = self.attached() {
+            self.epoll_before_fork();
             channel.before_fork();
         }
     }
@@ -63,13 +64,13 @@ impl Posix {
         self.drop_spares();
         self.forget_apart();
         self.forget_flights();
+        self.epoll_after_fork_in_child();
         let Some(channel) = self.attached() else { return };
         self.forget_waiters();
         if !channel.after_fork_in_child() && !self.settings.quiet {
             self.kernel.say("ringway: the application has too many processes; the sockets of this one have failed");
         }
         self.count_references(channel);
-        self.epoll_after_fork_in_child();
     }
 
     /// In a forked child, recounts from the table: sockets that another thread of the parent was opening or closing
