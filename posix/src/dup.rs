@@ -117,7 +117,7 @@ impl Posix {
     /// Drops a stale entry: the kernel has reused this number, so the program has closed it past this library.
     pub fn forget_stale(&self, fd: Fd) {
         // A child of vfork closes its own descriptors; the table is the parent's.
-        if !self.is_tables_stranger() {
+        if !self.is_outside_table() {
             self.let_go(fd);
         }
     }
@@ -130,7 +130,7 @@ impl Posix {
         last: Fd,
         mut close_kernel_range: impl FnMut(Fd, Fd) -> Answer<()>,
     ) -> Option<Answer<()>> {
-        if self.is_tables_stranger() {
+        if self.is_outside_table() {
             return None;
         }
         let mut ours = Vec::new();

@@ -80,7 +80,7 @@ impl Epolls {
 impl Posix {
     /// Follows the creation of a kernel epoll instance as `fd`, which may watch sockets of the stack from now on.
     pub fn epoll_created(&self, fd: Fd) {
-        if self.is_tables_stranger() {
+        if self.is_outside_table() {
             return;
         }
         let _inside = self.fork_gate.enter();

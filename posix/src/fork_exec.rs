@@ -160,7 +160,7 @@ impl Posix {
         let adopted = matches!(self.channel(), Ok(Some(channel)) if self.adopt_as(channel, fd, identity));
         if !adopted {
             // The options that another program has set are read when they matter.
-            self.mark_stranger(fd);
+            self.mark_foreign(fd);
         }
         adopted
     }

@@ -131,15 +131,15 @@ impl Posix {
 
     /// At the decision: copies the options of the kernel socket to the stack's socket.
     pub(crate) fn copy_kernel_options(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef, peer: Option<IpAddr>) {
-        let stranger = self.is_stranger(fd);
-        let set = if stranger { u64::MAX } else { self.options_set.load(Ordering::Relaxed) };
+        let foreign = self.is_foreign(fd);
+        let set = if foreign { u64::MAX } else { self.options_set.load(Ordering::Relaxed) };
         if set == 0 {
             return;
         }
         let description = self.descriptions.of(socket);
         for (place, known) in KNOWN.iter().enumerate().filter(|(place, _)| set & (1 << place) != 0) {
             let Some(value) = self.kernel_number(fd, known.level, known.name) else { continue };
-            if self.is_kernel_default(known, value, stranger) {
+            if self.is_kernel_default(known, value, foreign) {
                 continue;
             }
             let value = if known.form == Form::Patience && value < 0 { NO_PATIENCE.cast_signed() } else { value };
@@ -182,10 +182,10 @@ impl Posix {
     /// Returns true for a value that was not set. The stack tunes an unset buffer size instead of fixing it at the
     /// kernel's initial value. For a socket from another program it is unknown what was set: a fresh socket's value
     /// counts as unset.
-    fn is_kernel_default(&self, known: &Known, value: i32, stranger: bool) -> bool {
+    fn is_kernel_default(&self, known: &Known, value: i32, foreign: bool) -> bool {
         match known.form {
             Form::Buffer { .. } => self.has_sample(known, value),
-            _ => value as u32 == known.default || stranger && self.has_sample(known, value),
+            _ => value as u32 == known.default || foreign && self.has_sample(known, value),
         }
     }
 
