@@ -11,9 +11,10 @@
 
 mod ends;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
 use crate::Posix;
 use crate::channel::{Channel, Context, State as SocketState};
@@ -28,10 +29,16 @@ use ringway_shm::{Duration, Instant};
 
 /// All epoll instances of the process.
 pub(crate) struct Epolls {
-    /// In blocks that are made at first use.
-    cells: [OnceLock<Box<Block>>; INSTANCES / BLOCK],
+    /// In blocks that are made at first use. They stay as long as the process, so that a thread that forks can hold their
+    /// locks ([`hold_all`](Epolls::hold_all)).
+    cells: &'static [OnceLock<Box<Block>>; INSTANCES / BLOCK],
     /// Cells from this one on were never used.
     end: AtomicU32,
+}
+
+thread_local! {
+    /// Locks of all instances, while this thread forks.
+    static HELD: RefCell<Vec<MutexGuard<'static, Option<Instance>>>> = const { RefCell::new(Vec::new()) };
 }
 
 type Block = [Mutex<Option<Instance>>; BLOCK];
@@ -62,7 +69,7 @@ struct Instance {
 
 impl Epolls {
     pub(crate) fn new() -> Epolls {
-        Epolls { cells: [const { OnceLock::new() }; INSTANCES / BLOCK], end: AtomicU32::new(0) }
+        Epolls { cells: Box::leak(Box::new([const { OnceLock::new() }; INSTANCES / BLOCK])), end: AtomicU32::new(0) }
     }
 
     /// Cells in which an instance may be; few, because each end of a socket scans them.
@@ -70,10 +77,38 @@ impl Epolls {
         0..self.end.load(Ordering::Acquire)
     }
 
-    fn lock(&self, number: u32) -> MutexGuard<'_, Option<Instance>> {
-        // A panic under the lock cannot leave a harmful state: lists are at worst marked too much.
+    fn cell(&self, number: u32) -> &'static Mutex<Option<Instance>> {
         let block = self.cells[number as usize / BLOCK].get_or_init(|| Box::new([const { Mutex::new(None) }; BLOCK]));
-        block[number as usize % BLOCK].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        &block[number as usize % BLOCK]
+    }
+
+    fn lock(&self, number: u32) -> MutexGuard<'static, Option<Instance>> {
+        // A panic under the lock cannot leave a harmful state: lists are at worst marked too much.
+        self.cell(number).lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Takes all locks for this thread, before it forks: in the child no other thread would ever release one.
+    fn hold_all(&self, pause: impl Fn()) {
+        HELD.with_borrow_mut(|held| {
+            if held.is_empty() {
+                held.extend(self.used().filter_map(|number| {
+                    // A signal handler forks on a thread that has the lock: the child will not have the instance.
+                    (0..HOLD_ATTEMPTS).find_map(|_| match self.cell(number).try_lock() {
+                        Ok(cell) => Some(cell),
+                        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                        Err(TryLockError::WouldBlock) => {
+                            pause();
+                            None
+                        }
+                    })
+                }));
+            }
+        });
+    }
+
+    /// Releases them, in parent and child.
+    fn release_all(&self) {
+        HELD.take();
     }
 }
 
@@ -519,6 +554,8 @@ fn refusal(error: InterestError) -> Errno {
 /// contexts.
 const INSTANCES: usize = 4096;
 const BLOCK: usize = 64;
+/// Attempts at the lock of an instance before a fork, 50 microseconds apart.
+const HOLD_ATTEMPTS: u32 = 20_000;
 /// With stack sockets always ready, every so many waits check the kernel's descriptors.
 const ASK_KERNEL_EVERY: u32 = 4;
 

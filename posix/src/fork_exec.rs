@@ -34,14 +34,15 @@ impl Posix {
 
     /// pthread_atfork, parent.
     pub fn fork_is_over(&self) {
+        self.epoll_fork_is_over();
         self.fork_gate.open();
     }
 
     /// Like [`announce_fork`](Posix::announce_fork); reserves a number for the child too.
     pub fn before_fork(&self) {
         self.announce_fork();
+        self.epoll_before_fork();
         if let Some(channel) = self.attached() {
-            self.epoll_before_fork();
             channel.before_fork();
         }
     }
@@ -49,6 +50,7 @@ impl Posix {
     /// After fork(2) in the parent; `None`: it failed. (A fork inside libc does not come here: its child reports
     /// itself.)
     pub fn after_fork_in_parent(&self, child: Option<u32>) {
+        self.epoll_fork_is_over();
         if let Some(channel) = self.attached() {
             channel.after_fork_in_parent(child);
         }
@@ -60,6 +62,7 @@ impl Posix {
     /// pthread_atfork, child.
     pub fn after_fork_in_child(&self) {
         self.fork_gate.reset();
+        self.epoll_fork_is_over();
         self.process.store(self.kernel.process_id(), Ordering::Relaxed);
         self.drop_spares();
         self.forget_apart();

@@ -11,7 +11,7 @@
 
 use libc::epoll_event;
 
-use super::Instance;
+use super::{HELD, Instance};
 use crate::Posix;
 use crate::channel::{Channel, Context, Sleepers};
 use crate::errno::{Answer, Errno};
@@ -109,20 +109,30 @@ impl Posix {
         ends.own_set.into_iter().for_each(|set| self.discard_internal(set));
     }
 
-    /// Before fork: what is watched moves to memory that the child will share.
+    /// Before fork: what is watched moves to memory that the child will share. No thread changes an instance until
+    /// [`epoll_fork_is_over`](Self::epoll_fork_is_over).
     pub(crate) fn epoll_before_fork(&self) {
-        for number in self.epolls.used() {
-            let mut cell = self.epolls.lock(number);
-            let Some(instance) = cell.as_mut().filter(|instance| !instance.list.is_common()) else { continue };
-            match self.kernel.event_counter() {
-                Ok(news) if instance.list.share() => instance.news = Some(self.park(news)),
-                // The child goes on with a copy.
-                refused => {
-                    refused.into_iter().for_each(|news| self.discard_internal(news));
-                    self.counters.count(crate::Fallback::WatchLost);
+        self.epolls.hold_all(|| self.kernel.pause(Duration::from_micros(50)));
+        if self.attached().is_none() {
+            return;
+        }
+        HELD.with_borrow_mut(|held| {
+            for instance in held.iter_mut().filter_map(|cell| cell.as_mut()).filter(|instance| !instance.list.is_common()) {
+                match self.kernel.event_counter() {
+                    Ok(news) if instance.list.share() => instance.news = Some(self.park(news)),
+                    // The child goes on with a copy.
+                    refused => {
+                        refused.into_iter().for_each(|news| self.discard_internal(news));
+                        self.counters.count(crate::Fallback::WatchLost);
+                    }
                 }
             }
-        }
+        });
+    }
+
+    /// After fork, in parent and child.
+    pub(crate) fn epoll_fork_is_over(&self) {
+        self.epolls.release_all();
     }
 
     /// Takes what other processes have changed in the list of a shared instance.
