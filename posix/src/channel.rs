@@ -204,75 +204,8 @@ pub enum Request {
     Info,
 }
 
-/// Socket options that the stack acts on. The value travels as one number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SocketOption {
-    /// TCP_NODELAY, 0 or 1.
-    NoDelay,
-    /// TCP_CORK, 0 or 1.
-    Cork,
-    /// TCP_QUICKACK, 0 or 1.
-    QuickAck,
-    /// SO_KEEPALIVE, 0 or 1.
-    KeepAlive,
-    /// TCP_KEEPIDLE, seconds.
-    KeepAliveIdle,
-    /// TCP_KEEPINTVL, seconds.
-    KeepAliveInterval,
-    /// TCP_KEEPCNT.
-    KeepAliveCount,
-    /// TCP_USER_TIMEOUT, milliseconds.
-    UserTimeout,
-    /// SO_SNDBUF as set by the program (not doubled), bytes.
-    SendBuffer,
-    /// SO_RCVBUF as set by the program (not doubled), bytes.
-    ReceiveBuffer,
-    /// TCP_MAXSEG, bytes.
-    MaxSegment,
-    /// IP_TOS.
-    TypeOfService,
-    /// IP_TTL.
-    TimeToLive,
-    /// TCP_CONGESTION: 0 = reno, 1 = cubic, 2 = bbr.
-    Congestion,
-    /// TCP_NOTSENT_LOWAT, bytes.
-    NotSentLowWater,
-    /// TCP_DEFER_ACCEPT, seconds.
-    DeferAccept,
-    /// TCP_SYNCNT.
-    SynCount,
-    /// TCP_WINDOW_CLAMP, bytes.
-    WindowClamp,
-    /// TCP_LINGER2, seconds, signed.
-    FinTimeout,
-    /// TCP_FASTOPEN, connections.
-    FastOpenQueue,
-    /// TCP_FASTOPEN_CONNECT, 0 or 1.
-    FastOpenConnect,
-    /// TCP_FASTOPEN_NO_COOKIE, 0 or 1.
-    FastOpenNoCookie,
-    /// SO_MAX_PACING_RATE, bytes per second; all ones: no limit.
-    PacingRate,
-    /// SO_REUSEADDR, 0 or 1.
-    ReuseAddress,
-    /// SO_REUSEPORT, 0 or 1.
-    ReusePort,
-    /// SO_BROADCAST, 0 or 1.
-    Broadcast,
-    /// SO_NO_CHECK, 0 or 1.
-    NoChecksum,
-    /// IP_MTU_DISCOVER, as ip(7) numbers it from 0 to 5.
-    PathMtuDiscovery,
-    /// UDP_SEGMENT, bytes.
-    SegmentSize,
-    /// UDP_GRO, 0 or 1.
-    Coalesce,
-    /// SHUT_RD, 1.
-    ReadShut,
-}
-
 pub use ringway_shm::channel::attach::Purpose;
-pub use ringway_shm::channel::{Envelope, Received};
+pub use ringway_shm::channel::{Envelope, Received, SocketOption};
 
 /// Workers of the service at which a socket is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -425,6 +358,8 @@ pub trait Channel: Send + Sync {
     fn release(&self, socket: SocketRef) -> bool;
     /// Returns true if another process holds the socket.
     fn is_held_elsewhere(&self, socket: SocketRef) -> bool;
+    /// Returns true if any process holds the socket, or a message to one. The socket may be any two numbers.
+    fn is_open(&self, socket: SocketRef) -> bool;
     /// Sockets that this process holds; after exec: that the previous image held.
     fn held(&self) -> Vec<SocketRef>;
     /// Records the inode of the socket's descriptor, by which processes that inherit the descriptor find the socket.

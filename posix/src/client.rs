@@ -21,7 +21,7 @@ use crate::channel::{Failure, TransferError, Urgent, UrgentError, View};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use crate::tcp_info;
-use convert::{answer_of, failure_of, option_of, receive_error, send_error, state_of};
+use convert::{answer_of, failure_of, receive_error, send_error, state_of};
 use ringway_shm::channel as shm;
 use ringway_shm::channel::attach::{AttachError, WORKERS_MAX, WakeFdKind, path_of_worker};
 use ringway_shm::stats::InfoRecord;
@@ -416,7 +416,7 @@ impl Channel for Attached {
     }
 
     fn set_option(&self, socket: SocketRef, option: SocketOption, value: u32) {
-        self.operation(socket, shm::Operation::SetOption { option: option_of(option), value });
+        self.operation(socket, shm::Operation::SetOption { option, value });
     }
 
     fn set_fast_open_keys(&self, socket: SocketRef, primary: [u8; 16], backup: Option<[u8; 16]>) {
@@ -468,6 +468,11 @@ impl Channel for Attached {
     fn is_held_elsewhere(&self, socket: SocketRef) -> bool {
         let (client, slot) = self.place(socket);
         client.is_held_elsewhere(slot.index)
+    }
+
+    fn is_open(&self, socket: SocketRef) -> bool {
+        let slot = shm::SlotRef { index: socket.index >> self.worker_bits, generation: socket.generation };
+        self.clients.get(self.worker_of(socket)).is_some_and(|client| client.is_held(slot))
     }
 
     fn held(&self) -> Vec<SocketRef> {

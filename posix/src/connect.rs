@@ -188,6 +188,8 @@ impl Posix {
             self.give_back_status(channel, fd, socket);
         }
         self.let_go(fd);
+        // Another process may still have the stack's socket.
+        self.epoll_forget(socket);
     }
 }
 

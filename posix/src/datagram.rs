@@ -245,6 +245,8 @@ impl Posix {
             self.epoll_refresh(number, socket, true);
             self.let_go(number);
         }
+        // Another process may still have the stack's socket.
+        self.epoll_forget(socket);
         Ok(())
     }
 

@@ -11,25 +11,15 @@ use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use crate::options::{put_number, table, without_force};
 use crate::tcp_info;
+use ringway_shm::channel::options::LINUX_OPTIONS;
 use std::sync::atomic::Ordering;
 
-/// Options that the stack acts on. Those of IP apply to AF_INET sockets, those of IPv6 to AF_INET6 sockets.
-const SERVED: [(i32, i32, SocketOption); 14] = [
-    (libc::SOL_SOCKET, libc::SO_REUSEADDR, SocketOption::ReuseAddress),
-    (libc::SOL_SOCKET, libc::SO_REUSEPORT, SocketOption::ReusePort),
-    (libc::SOL_SOCKET, libc::SO_BROADCAST, SocketOption::Broadcast),
-    (libc::SOL_SOCKET, libc::SO_NO_CHECK, SocketOption::NoChecksum),
-    (libc::SOL_SOCKET, libc::SO_SNDBUF, SocketOption::SendBuffer),
-    (libc::SOL_SOCKET, libc::SO_RCVBUF, SocketOption::ReceiveBuffer),
-    (libc::IPPROTO_IP, libc::IP_TOS, SocketOption::TypeOfService),
-    (libc::IPPROTO_IP, libc::IP_TTL, SocketOption::TimeToLive),
-    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, SocketOption::PathMtuDiscovery),
-    (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, SocketOption::TypeOfService),
-    (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, SocketOption::TimeToLive),
-    (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, SocketOption::PathMtuDiscovery),
-    (libc::SOL_UDP, libc::UDP_SEGMENT, SocketOption::SegmentSize),
-    (libc::SOL_UDP, libc::UDP_GRO, SocketOption::Coalesce),
-];
+/// Options that the stack acts on, each with its level and name. Those of IP apply to AF_INET sockets, those of IPv6 to
+/// AF_INET6 sockets.
+fn served(inet6: bool) -> impl Iterator<Item = (i32, i32, SocketOption)> {
+    let of_family = LINUX_OPTIONS.iter().filter(move |known| is_of_family(known.level, inet6));
+    of_family.filter_map(|known| Some((known.level, known.name, known.of_datagram()?)))
+}
 
 /// Options that request ancillary data.
 const ANCILLARY: [(i32, i32, u32); 11] = [
@@ -49,7 +39,7 @@ const ANCILLARY: [(i32, i32, u32); 11] = [
 impl Posix {
     /// Copies the options that were set on the kernel socket before it became the stack's.
     pub(crate) fn copy_datagram_options(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef, inet6: bool) {
-        for (level, name, option) in SERVED.into_iter().filter(|served| is_of_family(served.0, inet6)) {
+        for (level, name, option) in served(inet6) {
             if let Some(value) = self.kernel_number(fd, level, name) {
                 self.tell_option(channel, socket, option, value);
             }
@@ -115,8 +105,8 @@ impl Posix {
             return Ok(());
         }
         let inet6 = self.descriptions.of(socket).is(Flag::INET6);
-        let served = SERVED.iter().find(|known| (known.0, known.1) == (level, name) && is_of_family(level, inet6));
-        if let (Some(&(_, _, option)), Some(channel)) = (served, self.attached())
+        let served = served(inet6).find(|known| (known.0, known.1) == (level, name));
+        if let (Some((_, _, option)), Some(channel)) = (served, self.attached())
             && let Some(value) = self.kernel_number(fd, level, name)
         {
             self.tell_option(channel, socket, option, value);

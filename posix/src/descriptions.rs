@@ -150,13 +150,15 @@ impl Description {
 /// socket.
 pub(crate) struct Descriptions {
     shelves: Box<[OnceLock<Box<[Page]>>]>,
+    /// Stands for sockets of other processes.
+    foreign: Description,
 }
 
 type Page = OnceLock<Box<[Description]>>;
 
 impl Descriptions {
     pub(crate) fn new() -> Descriptions {
-        Descriptions { shelves: (0..SHELVES).map(|_| OnceLock::new()).collect() }
+        Descriptions { shelves: (0..SHELVES).map(|_| OnceLock::new()).collect(), foreign: Description::new() }
     }
 
     /// The entry of the socket's slot.
@@ -164,6 +166,12 @@ impl Descriptions {
         let index = socket.index as usize;
         let shelf = self.shelves[index / (PAGE_ENTRIES * SHELF_PAGES) % SHELVES].get_or_init(new_shelf);
         &shelf[index / PAGE_ENTRIES % SHELF_PAGES].get_or_init(new_page)[index % PAGE_ENTRIES]
+    }
+
+    /// The entry of the socket, of which this process may never have had a descriptor; it is then as without any option.
+    pub(crate) fn about(&self, socket: SocketRef) -> &Description {
+        let known = self.of(socket);
+        if known.generation.load(Ordering::Acquire) == socket.generation { known } else { &self.foreign }
     }
 
     /// Starts a new description with one descriptor.

@@ -117,7 +117,7 @@ impl Posix {
     /// Drops a stale entry: the kernel has reused this number, so the program has closed it past this library.
     pub fn forget_stale(&self, fd: Fd) {
         // A child of vfork closes its own descriptors; the table is the parent's.
-        if !self.is_tables_stranger() {
+        if !self.is_outside_table() {
             self.let_go(fd);
         }
     }
@@ -130,7 +130,7 @@ impl Posix {
         last: Fd,
         mut close_kernel_range: impl FnMut(Fd, Fd) -> Answer<()>,
     ) -> Option<Answer<()>> {
-        if self.is_tables_stranger() {
+        if self.is_outside_table() {
             return None;
         }
         let mut ours = Vec::new();
@@ -184,7 +184,9 @@ impl Posix {
     /// Outside the gate, because SO_LINGER may wait: closes the connection if no process has the socket any more.
     fn end_socket(&self, left: Option<Left>) {
         let (Some(Left { socket, last }), Some(channel)) = (left, self.attached()) else { return };
-        self.epoll_forget(socket);
+        if last {
+            self.epoll_forget(socket);
+        }
         // The number may live on with another meaning.
         self.note_seen(self.descriptions.of(socket));
         let linger = self.descriptions.of(socket).linger.load(Ordering::Acquire);

@@ -11,9 +11,10 @@
 
 mod ends;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
 use crate::Posix;
 use crate::channel::{Channel, Context, State as SocketState};
@@ -28,10 +29,16 @@ use ringway_shm::{Duration, Instant};
 
 /// All epoll instances of the process.
 pub(crate) struct Epolls {
-    /// In blocks that are made at first use.
-    cells: [OnceLock<Box<Block>>; INSTANCES / BLOCK],
+    /// In blocks that are made at first use. They stay as long as the process, so that a thread that forks can hold their
+    /// locks ([`hold_all`](Epolls::hold_all)).
+    cells: &'static [OnceLock<Box<Block>>; INSTANCES / BLOCK],
     /// Cells from this one on were never used.
     end: AtomicU32,
+}
+
+thread_local! {
+    /// Locks of all instances, while this thread forks.
+    static HELD: RefCell<Vec<MutexGuard<'static, Option<Instance>>>> = const { RefCell::new(Vec::new()) };
 }
 
 type Block = [Mutex<Option<Instance>>; BLOCK];
@@ -56,11 +63,13 @@ struct Instance {
     unasked: u32,
     /// Another process has the kernel instance too (fork).
     is_shared: bool,
+    /// An eventfd that all processes of a shared instance have: it rings when one of them changes the common list.
+    news: Option<Fd>,
 }
 
 impl Epolls {
     pub(crate) fn new() -> Epolls {
-        Epolls { cells: [const { OnceLock::new() }; INSTANCES / BLOCK], end: AtomicU32::new(0) }
+        Epolls { cells: Box::leak(Box::new([const { OnceLock::new() }; INSTANCES / BLOCK])), end: AtomicU32::new(0) }
     }
 
     /// Cells in which an instance may be; few, because each end of a socket scans them.
@@ -68,17 +77,45 @@ impl Epolls {
         0..self.end.load(Ordering::Acquire)
     }
 
-    fn lock(&self, number: u32) -> MutexGuard<'_, Option<Instance>> {
-        // A panic under the lock cannot leave a harmful state: lists are at worst marked too much.
+    fn cell(&self, number: u32) -> &'static Mutex<Option<Instance>> {
         let block = self.cells[number as usize / BLOCK].get_or_init(|| Box::new([const { Mutex::new(None) }; BLOCK]));
-        block[number as usize % BLOCK].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        &block[number as usize % BLOCK]
+    }
+
+    fn lock(&self, number: u32) -> MutexGuard<'static, Option<Instance>> {
+        // A panic under the lock cannot leave a harmful state: lists are at worst marked too much.
+        self.cell(number).lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Takes all locks for this thread, before it forks: in the child no other thread would ever release one.
+    fn hold_all(&self, pause: impl Fn()) {
+        HELD.with_borrow_mut(|held| {
+            if held.is_empty() {
+                held.extend(self.used().filter_map(|number| {
+                    // A signal handler forks on a thread that has the lock: the child will not have the instance.
+                    (0..HOLD_ATTEMPTS).find_map(|_| match self.cell(number).try_lock() {
+                        Ok(cell) => Some(cell),
+                        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                        Err(TryLockError::WouldBlock) => {
+                            pause();
+                            None
+                        }
+                    })
+                }));
+            }
+        });
+    }
+
+    /// Releases them, in parent and child.
+    fn release_all(&self) {
+        HELD.take();
     }
 }
 
 impl Posix {
     /// Follows the creation of a kernel epoll instance as `fd`, which may watch sockets of the stack from now on.
     pub fn epoll_created(&self, fd: Fd) {
-        if self.is_tables_stranger() {
+        if self.is_outside_table() {
             return;
         }
         let _inside = self.fork_gate.enter();
@@ -115,6 +152,7 @@ impl Posix {
             channel.release_context(context);
             self.discard_ends(ends);
         }
+        instance.news.into_iter().for_each(|news| self.discard_internal(news));
         *cell = None;
     }
 
@@ -148,6 +186,7 @@ impl Posix {
             match (operation, event) {
                 (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, Some(event)) => {
                     instance.kernel_members.insert(fd, event);
+                    instance.list.note_kernel_files();
                 }
                 (libc::EPOLL_CTL_DEL, _) => {
                     instance.kernel_members.remove(&fd);
@@ -162,6 +201,7 @@ impl Posix {
         let channel = self.attached().ok_or(Errno::BADF)?;
         let mut cell = self.epolls.lock(number);
         let instance = cell.as_mut().ok_or(Errno::BADF)?;
+        self.epoll_follow(instance);
         let context = self.epoll_context(instance, epoll, channel)?;
         if let (true, Some(context)) = (instance.list.add(key, event.events, event.u64).map_err(refusal)?, context) {
             channel.watch(key.socket, context);
@@ -170,26 +210,28 @@ impl Posix {
         if self.has_shadow(key.socket) && self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, key.fd, for_shadow).is_ok() {
             instance.kernel_members.insert(key.fd, event);
         }
-        self.wake_sleepers(instance);
+        self.tell_change(instance);
         Ok(())
     }
 
     fn epoll_modify(&self, number: u32, epoll: Fd, key: Key, event: epoll_event) -> Answer<()> {
         let mut cell = self.epolls.lock(number);
         let instance = cell.as_mut().ok_or(Errno::BADF)?;
+        self.epoll_follow(instance);
         instance.list.modify(key, event.events, event.u64).map_err(refusal)?;
         if self.has_shadow(key.socket) {
             let for_shadow = self.shadow_event(key.socket, event);
             self.kernel.epoll_control(epoll, libc::EPOLL_CTL_MOD, key.fd, Some(for_shadow))?;
             instance.kernel_members.insert(key.fd, event);
         }
-        self.wake_sleepers(instance);
+        self.tell_change(instance);
         Ok(())
     }
 
     fn epoll_delete(&self, number: u32, epoll: Fd, key: Key) -> Answer<()> {
         let mut cell = self.epolls.lock(number);
         let instance = cell.as_mut().ok_or(Errno::BADF)?;
+        self.epoll_follow(instance);
         self.forget_interest(instance, key)?;
         if self.has_shadow(key.socket) && self.kernel.epoll_control(epoll, libc::EPOLL_CTL_DEL, key.fd, None).is_ok() {
             instance.kernel_members.remove(&key.fd);
@@ -205,14 +247,15 @@ impl Posix {
         Ok(())
     }
 
-    /// Forgets, after the last descriptor of `socket` in this process, the socket in every instance (epoll(7)).
+    /// Forgets, after the last descriptor of `socket` in any process, the socket in every instance (epoll(7)).
     pub(crate) fn epoll_forget(&self, socket: SocketRef) {
         for number in self.epolls.used() {
             let mut cell = self.epolls.lock(number);
             let Some(instance) = cell.as_mut() else { continue };
             for key in instance.list.keys_of_slot(socket.index) {
-                if key.socket == socket {
-                    self.forget_interest(instance, key).expect("the key was listed a line above");
+                // Another process may have been faster.
+                if key.socket == socket && self.forget_interest(instance, key).is_err() {
+                    continue;
                 }
             }
         }
@@ -274,7 +317,9 @@ impl Posix {
     ) -> Option<Answer<usize>> {
         loop {
             match self.epolls.lock(number).as_mut() {
-                Some(instance) if instance.wake_fd.is_none() && instance.list.is_empty() => instance.sleepers += 1,
+                Some(instance) if instance.wake_fd.is_none() && instance.news.is_none() && instance.list.is_empty() => {
+                    instance.sleepers += 1;
+                }
                 _ => return None,
             }
             let answer = self.epoll_kernel(number, epoll, events, left, mask);
@@ -304,7 +349,7 @@ impl Posix {
             told = self.epoll_kernel(number, epoll, &mut events[..half], Some(Duration::ZERO), mask)?;
         }
         let ours = self.epoll_harvest(number, epoll, &mut events[told..], false)?;
-        if ours > 0 && told == 0 && ours < events.len() && self.watches_strangers(number) {
+        if ours > 0 && told == 0 && ours < events.len() && self.watches_kernel_files(number) {
             // Both worlds in one result, as expected by a program that has just written to its own pipe.
             let rest = self.epoll_kernel(number, epoll, &mut events[ours..], Some(Duration::ZERO), mask);
             return Ok(ours + rest.unwrap_or(0));
@@ -355,7 +400,9 @@ impl Posix {
     fn kernel_is_due(&self, number: u32) -> bool {
         let mut cell = self.epolls.lock(number);
         let Some(instance) = cell.as_mut() else { return false };
-        let due = instance.unasked >= ASK_KERNEL_EVERY && !instance.kernel_members.is_empty();
+        // Other processes of a shared instance may have added some.
+        let due =
+            instance.unasked >= ASK_KERNEL_EVERY && (instance.list.has_kernel_files() || !instance.kernel_members.is_empty());
         if due {
             instance.unasked = 0;
         }
@@ -363,10 +410,10 @@ impl Posix {
     }
 
     /// Returns true if the kernel watches more for this instance than shadows of our sockets.
-    fn watches_strangers(&self, number: u32) -> bool {
+    fn watches_kernel_files(&self, number: u32) -> bool {
         let cell = self.epolls.lock(number);
-        let stranger = |fd: &Fd| !matches!(self.table.lookup(*fd), Entry::Socket(_));
-        cell.as_ref().is_some_and(|instance| instance.kernel_members.keys().any(stranger))
+        let is_kernels = |fd: &Fd| !matches!(self.table.lookup(*fd), Entry::Socket(_));
+        cell.as_ref().is_some_and(|instance| instance.list.has_kernel_files() || instance.kernel_members.keys().any(is_kernels))
     }
 
     /// Takes ready sockets of the stack; arms the wake descriptor first if `sleepy`.
@@ -374,7 +421,12 @@ impl Posix {
         let channel = self.attached().ok_or(Errno::BADF)?;
         let mut cell = self.epolls.lock(number);
         let instance = cell.as_mut().ok_or(Errno::BADF)?;
-        let context = self.epoll_context(instance, epoll, channel)?;
+        self.epoll_follow(instance);
+        let context = match self.epoll_context(instance, epoll, channel) {
+            // A shared instance in which no socket of the stack is watched can do without.
+            Err(_) if instance.list.is_empty() => None,
+            context => context?,
+        };
         if sleepy {
             instance.sleepers += 1;
             context.into_iter().for_each(|context| channel.arm(context));
@@ -393,7 +445,7 @@ impl Posix {
         let mut ready = 0;
         instance.list.harvest(
             events.len(),
-            |socket| self.state_of(socket),
+            |socket| self.state_of_watched(socket),
             |bits, data| {
                 events[ready] = epoll_event { events: bits, u64: data };
                 ready += 1;
@@ -433,12 +485,13 @@ impl Posix {
         let Some(channel) = self.attached() else { return false };
         let mut cell = self.epolls.lock(number);
         let Some(instance) = cell.as_mut() else { return false };
+        self.epoll_follow(instance);
         let Some((context, _)) = instance.wake_fd else { return false };
         channel.arm(context);
         while let Some(socket) = channel.next_event(context) {
             instance.list.mark(socket.index);
         }
-        instance.list.is_ready(|socket| self.state_of(socket))
+        instance.list.is_ready(|socket| self.state_of_watched(socket))
     }
 
     /// Wakes the sleepers of a changed list, which may hold something ready.
@@ -473,9 +526,18 @@ impl Posix {
             || self.attached().and_then(|channel| channel.view(socket)).is_some_and(|view| view.state == SocketState::Listening)
     }
 
-    fn state_of(&self, socket: SocketRef) -> State {
+    /// The state of a watched socket, of which this process may have no descriptor (any more); `None`: no process has one.
+    fn state_of_watched(&self, socket: SocketRef) -> Option<State> {
+        if !self.is_open_anywhere(socket) {
+            return None;
+        }
         let readiness = self.readiness(socket);
-        State { bits: readiness.events, read_sequence: readiness.receive_sequence, write_sequence: readiness.send_sequence }
+        Some(State { bits: readiness.events, read_sequence: readiness.receive_sequence, write_sequence: readiness.send_sequence })
+    }
+
+    /// Returns true if a process has a descriptor of the socket, or a message to one.
+    pub(super) fn is_open_anywhere(&self, socket: SocketRef) -> bool {
+        self.descriptions.of(socket).knows(socket) || self.attached().is_some_and(|channel| channel.is_open(socket))
     }
 }
 
@@ -484,6 +546,7 @@ fn refusal(error: InterestError) -> Errno {
         InterestError::Exists => Errno::EXIST,
         InterestError::Missing => Errno::NOENT,
         InterestError::Invalid => Errno::INVAL,
+        InterestError::Full => Errno::NOSPC,
     }
 }
 
@@ -491,6 +554,8 @@ fn refusal(error: InterestError) -> Errno {
 /// contexts.
 const INSTANCES: usize = 4096;
 const BLOCK: usize = 64;
+/// Attempts at the lock of an instance before a fork, 50 microseconds apart.
+const HOLD_ATTEMPTS: u32 = 20_000;
 /// With stack sockets always ready, every so many waits check the kernel's descriptors.
 const ASK_KERNEL_EVERY: u32 = 4;
 

@@ -34,12 +34,14 @@ impl Posix {
 
     /// pthread_atfork, parent.
     pub fn fork_is_over(&self) {
+        self.epoll_fork_is_over();
         self.fork_gate.open();
     }
 
     /// Like [`announce_fork`](Posix::announce_fork); reserves a number for the child too.
     pub fn before_fork(&self) {
         self.announce_fork();
+        self.epoll_before_fork();
         if let Some(channel) = self.attached() {
             channel.before_fork();
         }
@@ -48,6 +50,7 @@ impl Posix {
     /// After fork(2) in the parent; `None`: it failed. (A fork inside libc does not come here: its child reports
     /// itself.)
     pub fn after_fork_in_parent(&self, child: Option<u32>) {
+        self.epoll_fork_is_over();
         if let Some(channel) = self.attached() {
             channel.after_fork_in_parent(child);
         }
@@ -59,17 +62,18 @@ impl Posix {
     /// pthread_atfork, child.
     pub fn after_fork_in_child(&self) {
         self.fork_gate.reset();
+        self.epoll_fork_is_over();
         self.process.store(self.kernel.process_id(), Ordering::Relaxed);
         self.drop_spares();
         self.forget_apart();
         self.forget_flights();
+        self.epoll_after_fork_in_child();
         let Some(channel) = self.attached() else { return };
         self.forget_waiters();
         if !channel.after_fork_in_child() && !self.settings.quiet {
             self.kernel.say("ringway: the application has too many processes; the sockets of this one have failed");
         }
         self.count_references(channel);
-        self.epoll_after_fork_in_child();
     }
 
     /// In a forked child, recounts from the table: sockets that another thread of the parent was opening or closing
@@ -159,7 +163,7 @@ impl Posix {
         let adopted = matches!(self.channel(), Ok(Some(channel)) if self.adopt_as(channel, fd, identity));
         if !adopted {
             // The options that another program has set are read when they matter.
-            self.mark_stranger(fd);
+            self.mark_foreign(fd);
         }
         adopted
     }

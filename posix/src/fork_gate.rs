@@ -10,6 +10,8 @@
 //! and holds back the others; in the child, references and held slots are recounted from the table. Entries of the
 //! library's own descriptors stay outside: they are near the top of the range, and a stale one reveals nothing.
 //!
+//! A wait in an epoll instance does not enter. The thread that forks holds the locks of all instances instead (`epoll.rs`).
+//!
 //! Rules: nothing inside waits for the peer or the service, except the one attach of a process. A lock taken inside
 //! must not be held by a thread that enters. A signal handler on a thread inside may do anything inside, fork included.
 //! Waiting costs no processor time; entering is one addition to a cache line that few threads share.

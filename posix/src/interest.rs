@@ -3,7 +3,16 @@
 //! Promises: the cost of a wait follows the sockets with events, never the sockets watched. Level, edge and one-shot
 //! are decided here from two sequence numbers per socket, so that an edge is reported once and by one route. It does
 //! not know the channel: its owner reports slots with events (`mark`) and returns a socket's state (`harvest`).
+//!
+//! Of an instance that fork shares, the watches and what was reported of them are in a [`common::CommonList`]; what is here is
+//! then this process's way to them, and which of them it has to check. [`InterestList::follow`] takes what other
+//! processes have changed.
 
+pub(crate) mod common;
+mod follow;
+
+use common::{Place, Taken};
+use follow::Shared;
 use std::collections::{HashMap, VecDeque};
 
 use crate::fallback::Fd;
@@ -29,7 +38,7 @@ pub(crate) struct Key {
     pub(crate) socket: SocketRef,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Interest {
     key: Key,
     /// Requested events, with EPOLLET, EPOLLONESHOT.
@@ -43,10 +52,12 @@ struct Interest {
     /// Next interest of the same slot.
     next: u32,
     live: bool,
+    /// Its entry of the common list. Events, data, reports and a spent one-shot are then there alone.
+    place: Place,
 }
 
 /// The list; see the module documentation.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct InterestList {
     interests: Vec<Interest>,
     free: Vec<u32>,
@@ -54,6 +65,7 @@ pub(crate) struct InterestList {
     /// First interest of each slot that has one.
     by_slot: HashMap<u32, u32>,
     ready: VecDeque<u32>,
+    common: Option<Shared>,
 }
 
 /// Reason why an operation on the list was refused.
@@ -65,13 +77,15 @@ pub(crate) enum InterestError {
     Missing,
     /// EPOLLEXCLUSIVE in EPOLL_CTL_MOD, or with EPOLLONESHOT.
     Invalid,
+    /// The common list has no room.
+    Full,
 }
 
 impl InterestList {
     /// EPOLL_CTL_ADD. The next harvest checks the new interest. Returns true if it is the first one of its slot.
     ///
     /// # Errors
-    /// `Exists`, `Invalid`.
+    /// `Exists`, `Invalid`, `Full`.
     pub(crate) fn add(&mut self, key: Key, events: u32, data: u64) -> Result<bool, InterestError> {
         if events & EXCLUSIVE != 0 && events & !EXCLUSIVE_ALLOWED != 0 {
             return Err(InterestError::Invalid);
@@ -79,9 +93,20 @@ impl InterestList {
         if self.by_key.contains_key(&key) {
             return Err(InterestError::Exists);
         }
+        let mut place = Place::NONE;
+        if let Some(common) = &mut self.common {
+            let (added, before) = common.list.add(key, (events, data), None, false).ok_or(InterestError::Full)?;
+            common.note(before);
+            place = added;
+        }
+        Ok(self.insert(key, events, data, place))
+    }
+
+    /// Returns true if it is the first one of its slot.
+    fn insert(&mut self, key: Key, events: u32, data: u64, place: Place) -> bool {
         let first = self.by_slot.get(&key.socket.index).copied();
-        let interest =
-            Interest { key, events, data, reported: None, spent: false, queued: false, next: first.unwrap_or(NONE), live: true };
+        let next = first.unwrap_or(NONE);
+        let interest = Interest { key, events, data, reported: None, spent: false, queued: false, next, live: true, place };
         let index = match self.free.pop() {
             Some(index) => {
                 self.interests[index as usize] = interest;
@@ -94,8 +119,11 @@ impl InterestList {
         };
         self.by_key.insert(key, index);
         self.by_slot.insert(key.socket.index, index);
+        if let Some(common) = &mut self.common {
+            common.set(place, index);
+        }
         self.queue(index);
-        Ok(first.is_none())
+        first.is_none()
     }
 
     /// Returns true if nothing is watched.
@@ -113,6 +141,11 @@ impl InterestList {
         }
         let index = *self.by_key.get(&key).ok_or(InterestError::Missing)?;
         let interest = &mut self.interests[index as usize];
+        if let Some(common) = &mut self.common {
+            let (place, before) = common.list.modify(interest.place, (events, data)).ok_or(InterestError::Missing)?;
+            common.note(before);
+            interest.place = place;
+        }
         interest.events = events;
         interest.data = data;
         interest.spent = false;
@@ -126,7 +159,27 @@ impl InterestList {
     /// # Errors
     /// `Missing`.
     pub(crate) fn remove(&mut self, key: Key) -> Result<bool, InterestError> {
-        let index = self.by_key.remove(&key).ok_or(InterestError::Missing)?;
+        let index = *self.by_key.get(&key).ok_or(InterestError::Missing)?;
+        let mut removed = true;
+        if let Some(common) = &mut self.common {
+            let before = common.list.remove(self.interests[index as usize].place);
+            removed = before.is_some();
+            before.into_iter().for_each(|before| common.note(before));
+        }
+        let last = self.take_out(key);
+        // Otherwise another process was faster.
+        if removed { Ok(last) } else { Err(InterestError::Missing) }
+    }
+
+    /// Removes the interest here alone. Returns true if nothing else of its slot is watched here any more.
+    fn take_out(&mut self, key: Key) -> bool {
+        let Some(index) = self.by_key.remove(&key) else { return false };
+        let place = self.interests[index as usize].place;
+        if let Some(common) = &mut self.common
+            && common.by_place.get(place.index as usize) == Some(&index)
+        {
+            common.set(place, NONE);
+        }
         let next = self.interests[index as usize].next;
         let slot = key.socket.index;
         let head = *self.by_slot.get(&slot).expect("every interest is reachable from its slot");
@@ -148,7 +201,7 @@ impl InterestList {
         if !self.interests[index as usize].queued {
             self.free.push(index);
         }
-        Ok(!self.by_slot.contains_key(&slot))
+        !self.by_slot.contains_key(&slot)
     }
 
     /// The keys that watch `slot`, whatever their number.
@@ -191,11 +244,11 @@ impl InterestList {
     }
 
     /// Reports up to `limit` ready descriptors as (events, data), fairly: a reported one that is still ready goes to
-    /// the end of the queue. `state` returns a socket's current state.
+    /// the end of the queue. `state` returns a socket's current state; `None`: no process has it open, so it is forgotten.
     pub(crate) fn harvest(
         &mut self,
         limit: usize,
-        mut state: impl FnMut(SocketRef) -> State,
+        mut state: impl FnMut(SocketRef) -> Option<State>,
         mut report: impl FnMut(u32, u64),
     ) -> usize {
         let mut reported = 0;
@@ -210,36 +263,63 @@ impl InterestList {
                 self.free.push(index);
                 continue;
             }
-            let state = state(interest.key.socket);
-            let bits = interest.due(state);
-            if bits == 0 {
-                continue;
-            }
-            report(bits, interest.data);
-            reported += 1;
-            interest.reported = Some((state.read_sequence, state.write_sequence));
-            interest.spent = interest.events & ONESHOT != 0;
-            if interest.events & (EDGE | ONESHOT) == 0 {
-                self.queue(index);
+            let key = interest.key;
+            let taken = match &self.common {
+                None => interest.take(state(key.socket)),
+                Some(common) => common.list.take(interest.place, || state(key.socket)),
+            };
+            match taken {
+                Taken::Nothing => {}
+                Taken::Contended => self.queue(index),
+                Taken::Closed => self.forget(key),
+                Taken::Event { bits, data, again } => {
+                    report(bits, data);
+                    reported += 1;
+                    if again {
+                        self.queue(index);
+                    }
+                }
             }
         }
         reported
     }
 
     /// Returns true if a harvest would report something; consumes no edge.
-    pub(crate) fn is_ready(&mut self, mut state: impl FnMut(SocketRef) -> State) -> bool {
+    pub(crate) fn is_ready(&mut self, mut state: impl FnMut(SocketRef) -> Option<State>) -> bool {
         while let Some(&index) = self.ready.front() {
             let interest = &mut self.interests[index as usize];
-            if interest.live && interest.due(state(interest.key.socket)) != 0 {
-                return true;
+            let mut is_closed = false;
+            if interest.live {
+                let socket = interest.key.socket;
+                let looked = match &self.common {
+                    None => interest.clone().take(state(socket)),
+                    Some(common) => common.list.peek(interest.place, || state(socket)),
+                };
+                if matches!(looked, Taken::Event { .. } | Taken::Contended) {
+                    return true;
+                }
+                is_closed = looked == Taken::Closed;
             }
+            let (key, live) = (interest.key, interest.live);
             interest.queued = false;
-            if !interest.live {
-                self.free.push(index);
-            }
             self.ready.pop_front();
+            if !live {
+                self.free.push(index);
+            } else if is_closed {
+                self.forget(key);
+            }
         }
         false
+    }
+
+    /// Forgets a socket that no process has open. Its slot ends with it, so there is nothing to unwatch.
+    fn forget(&mut self, key: Key) {
+        if let Some(&index) = self.by_key.get(&key) {
+            if let Some(common) = &mut self.common {
+                common.list.remove(self.interests[index as usize].place).into_iter().for_each(|before| common.note(before));
+            }
+            self.take_out(key);
+        }
     }
 
     fn queue(&mut self, index: u32) {
@@ -252,26 +332,45 @@ impl InterestList {
 }
 
 impl Interest {
+    /// Takes the event that is due, if there is one; `None`: the socket is not open any more.
+    fn take(&mut self, state: Option<State>) -> Taken {
+        let Some(state) = state else { return Taken::Closed };
+        let bits = self.due(state);
+        if bits == 0 {
+            return Taken::Nothing;
+        }
+        self.reported = Some((state.read_sequence, state.write_sequence));
+        self.spent = self.events & ONESHOT != 0;
+        Taken::Event { bits, data: self.data, again: self.events & (EDGE | ONESHOT) == 0 }
+    }
+
     /// The bits to report now; 0: none.
     fn due(&self, state: State) -> u32 {
         if self.spent {
             return 0;
         }
-        let bits = state.bits & (self.events | ALWAYS);
         if self.events & EDGE == 0 {
-            return bits;
+            return wanted(self.events, state.bits);
         }
-        // epoll(7): an edge is a change since the last report; after a change on one side everything that holds is
-        // reported.
-        match self.reported {
-            Some((read, write)) => {
-                let read_edge = read != state.read_sequence && bits & (READ_SIDE | ALWAYS) != 0;
-                let write_edge = write != state.write_sequence && bits & (WRITE_SIDE | ALWAYS) != 0;
-                if read_edge || write_edge { bits } else { 0 }
-            }
-            None => bits,
-        }
+        let new_sides = match self.reported {
+            Some((read, write)) => (read != state.read_sequence, write != state.write_sequence),
+            None => (true, true),
+        };
+        edge_bits(self.events, state.bits, new_sides)
     }
+}
+
+/// Those of the bits that hold that are reported for these events.
+fn wanted(events: u32, bits: u32) -> u32 {
+    bits & (events | ALWAYS)
+}
+
+/// epoll(7): an edge is a change since the last report; after a change on one side everything that holds is reported.
+fn edge_bits(events: u32, bits: u32, (read, write): (bool, bool)) -> u32 {
+    let bits = wanted(events, bits);
+    let read_edge = read && bits & (READ_SIDE | ALWAYS) != 0;
+    let write_edge = write && bits & (WRITE_SIDE | ALWAYS) != 0;
+    if read_edge || write_edge { bits } else { 0 }
 }
 
 const NONE: u32 = u32::MAX;

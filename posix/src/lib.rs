@@ -148,7 +148,7 @@ impl Posix {
     }
 
     /// Returns true if the caller has other descriptors than the table's (a child of `vfork`, an unshared thread).
-    pub(crate) fn is_tables_stranger(&self) -> bool {
+    pub(crate) fn is_outside_table(&self) -> bool {
         apart::is_apart() || self.is_borrowed()
     }
 

@@ -1,4 +1,4 @@
-//! setsockopt and getsockopt: one table of the options of a socket of the stack.
+//! setsockopt and getsockopt on a stream of the stack; `ringway_shm::channel::options` is the table of its options.
 //!
 //! Before `listen` or `connect` decides, options are the kernel's: `note_option` only records *which* were ever set,
 //! and at the decision they are read back from the kernel socket (`copy_kernel_options`). Afterwards the kernel checks
@@ -16,80 +16,20 @@ use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use crate::tcp_info;
+use ringway_shm::channel::options::{Form, LINUX_OPTIONS, LinuxOption, Use};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
-struct Known {
-    level: i32,
-    name: i32,
-    stack: Option<SocketOption>,
-    default: u32,
-    form: Form,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// Reads back as 0 or 1.
-    Switch,
-    /// Reads back as it was set.
-    Number,
-    /// A byte without its ECN bits, which are TCP's own (net/ipv4/ip_sockglue.c, __ip_sock_set_tos).
-    Class,
-    /// Seconds; reads back the time of the retransmissions that fit into them (net/ipv4/tcp.c, secs_to_retrans).
-    Retries,
-    /// Bytes; zero: none; else at least half of the smallest receive buffer.
-    Clamp,
-    /// Seconds of FIN-WAIT-2; zero asks for the default, a negative value for none.
-    Patience,
-    /// Bytes, at least one; a negative value asks for the maximum.
-    LowWater,
-    /// Reads back doubled, within bounds (socket(7), SO_SNDBUF).
-    Buffer { least: u32 },
-}
-
-const fn known(level: i32, name: i32, stack: Option<SocketOption>, default: u32, form: Form) -> Known {
-    Known { level, name, stack, default, form }
-}
-
 /// Number-valued options, by their index in a description.
-const KNOWN: [Known; 33] = [
-    known(libc::SOL_SOCKET, libc::SO_KEEPALIVE, Some(SocketOption::KeepAlive), 0, Form::Switch),
-    known(libc::SOL_SOCKET, libc::SO_REUSEADDR, None, 0, Form::Switch),
-    known(libc::SOL_SOCKET, libc::SO_REUSEPORT, Some(SocketOption::ReusePort), 0, Form::Switch),
-    known(libc::SOL_SOCKET, libc::SO_BROADCAST, None, 0, Form::Switch),
-    known(libc::SOL_SOCKET, libc::SO_OOBINLINE, None, 0, Form::Switch),
-    known(libc::SOL_SOCKET, libc::SO_SNDBUF, Some(SocketOption::SendBuffer), 87_040, Form::Buffer { least: 4_608 }),
-    known(libc::SOL_SOCKET, libc::SO_RCVBUF, Some(SocketOption::ReceiveBuffer), 131_072, Form::Buffer { least: 2_304 }),
-    known(libc::SOL_SOCKET, libc::SO_RCVLOWAT, None, 1, Form::LowWater),
-    known(libc::SOL_SOCKET, libc::SO_BUSY_POLL, None, 0, Form::Number),
-    known(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, Some(SocketOption::PacingRate), u32::MAX, Form::Number),
-    known(libc::IPPROTO_TCP, libc::TCP_NODELAY, Some(SocketOption::NoDelay), 0, Form::Switch),
-    known(libc::IPPROTO_TCP, libc::TCP_CORK, Some(SocketOption::Cork), 0, Form::Switch),
-    known(libc::IPPROTO_TCP, libc::TCP_QUICKACK, Some(SocketOption::QuickAck), 1, Form::Switch),
-    known(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, Some(SocketOption::KeepAliveIdle), 7_200, Form::Number),
-    known(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, Some(SocketOption::KeepAliveInterval), 75, Form::Number),
-    known(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, Some(SocketOption::KeepAliveCount), 9, Form::Number),
-    known(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, Some(SocketOption::UserTimeout), 0, Form::Number),
-    known(libc::IPPROTO_TCP, libc::TCP_MAXSEG, Some(SocketOption::MaxSegment), 1_448, Form::Number),
-    known(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, Some(SocketOption::NotSentLowWater), 0, Form::Number),
-    known(libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, Some(SocketOption::DeferAccept), 0, Form::Retries),
-    known(libc::IPPROTO_TCP, libc::TCP_SYNCNT, Some(SocketOption::SynCount), 6, Form::Number),
-    known(libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, Some(SocketOption::WindowClamp), 0, Form::Clamp),
-    known(libc::IPPROTO_TCP, libc::TCP_FASTOPEN, Some(SocketOption::FastOpenQueue), 0, Form::Number),
-    known(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, Some(SocketOption::FastOpenConnect), 0, Form::Switch),
-    known(libc::IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE, Some(SocketOption::FastOpenNoCookie), 0, Form::Switch),
-    known(libc::IPPROTO_TCP, libc::TCP_LINGER2, Some(SocketOption::FinTimeout), 60, Form::Patience),
-    known(libc::IPPROTO_IP, libc::IP_TOS, Some(SocketOption::TypeOfService), 0, Form::Class),
-    known(libc::IPPROTO_IP, libc::IP_TTL, Some(SocketOption::TimeToLive), 64, Form::Number),
-    known(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, Some(SocketOption::PathMtuDiscovery), 1, Form::Number),
-    known(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, Some(SocketOption::TypeOfService), 0, Form::Class),
-    known(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, Some(SocketOption::TimeToLive), 64, Form::Number),
-    known(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, Some(SocketOption::PathMtuDiscovery), 1, Form::Number),
-    known(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, None, 0, Form::Switch),
-];
+const KNOWN: &[LinuxOption] = LINUX_OPTIONS;
 /// Index of SO_RCVLOWAT.
-const LOW_WATER: usize = 7;
-const _: () = assert!(KNOWN[LOW_WATER].level == libc::SOL_SOCKET && KNOWN[LOW_WATER].name == libc::SO_RCVLOWAT);
+const LOW_WATER: usize = {
+    let mut place = 0;
+    while KNOWN[place].level != libc::SOL_SOCKET || KNOWN[place].name != libc::SO_RCVLOWAT {
+        place += 1;
+    }
+    place
+};
 const _: () = assert!(KNOWN.len() <= CONGESTION && CONGESTION < crate::descriptions::VALUES);
 
 /// Index of TCP_CONGESTION in a description; its value is an index into `CONGESTION_NAMES`.
@@ -105,7 +45,7 @@ const SET_SEND_TIMEOUT: u64 = 1 << 43;
 const SET_FAST_OPEN_KEY: u64 = 1 << 46;
 
 fn place(level: i32, name: i32) -> Option<usize> {
-    KNOWN.iter().position(|known| known.level == level && known.name == name)
+    KNOWN.iter().position(|known| (known.level, known.name) == (level, name) && known.stream != Use::Unused)
 }
 
 impl Posix {
@@ -131,15 +71,17 @@ impl Posix {
 
     /// At the decision: copies the options of the kernel socket to the stack's socket.
     pub(crate) fn copy_kernel_options(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef, peer: Option<IpAddr>) {
-        let stranger = self.is_stranger(fd);
-        let set = if stranger { u64::MAX } else { self.options_set.load(Ordering::Relaxed) };
+        let foreign = self.is_foreign(fd);
+        let set = if foreign { u64::MAX } else { self.options_set.load(Ordering::Relaxed) };
         if set == 0 {
             return;
         }
         let description = self.descriptions.of(socket);
-        for (place, known) in KNOWN.iter().enumerate().filter(|(place, _)| set & (1 << place) != 0) {
+        for (place, known) in
+            KNOWN.iter().enumerate().filter(|(place, known)| set & (1 << place) != 0 && known.stream != Use::Unused)
+        {
             let Some(value) = self.kernel_number(fd, known.level, known.name) else { continue };
-            if self.is_kernel_default(known, value, stranger) {
+            if self.is_kernel_default(known, value, foreign) {
                 continue;
             }
             let value = if known.form == Form::Patience && value < 0 { NO_PATIENCE.cast_signed() } else { value };
@@ -147,7 +89,7 @@ impl Posix {
             if (known.level, known.name) == (libc::SOL_SOCKET, libc::SO_OOBINLINE) {
                 channel.set_urgent_in_line(socket, value != 0);
             }
-            if let Some(option) = known.stack.filter(|_| is_about(known.level, peer)) {
+            if let Some(option) = known.of_stream().filter(|_| is_about(known.level, peer)) {
                 channel.set_option(socket, option, for_stack(known, value as u32));
             }
         }
@@ -182,14 +124,14 @@ impl Posix {
     /// Returns true for a value that was not set. The stack tunes an unset buffer size instead of fixing it at the
     /// kernel's initial value. For a socket from another program it is unknown what was set: a fresh socket's value
     /// counts as unset.
-    fn is_kernel_default(&self, known: &Known, value: i32, stranger: bool) -> bool {
+    fn is_kernel_default(&self, known: &LinuxOption, value: i32, foreign: bool) -> bool {
         match known.form {
             Form::Buffer { .. } => self.has_sample(known, value),
-            _ => value as u32 == known.default || stranger && self.has_sample(known, value),
+            _ => value as u32 == known.default || foreign && self.has_sample(known, value),
         }
     }
 
-    fn has_sample(&self, known: &Known, value: i32) -> bool {
+    fn has_sample(&self, known: &LinuxOption, value: i32) -> bool {
         self.sample().is_ok_and(|sample| self.kernel_number(sample, known.level, known.name) == Some(value))
     }
 
@@ -309,7 +251,7 @@ impl Posix {
             channel.set_urgent_in_line(socket, value != 0);
         }
         let peer = channel.addresses(socket).map(|(_, remote)| remote).filter(|remote| remote.port() != 0);
-        if let Some(option) = known.stack.filter(|_| is_about(known.level, peer.map(|peer| peer.ip()))) {
+        if let Some(option) = known.of_stream().filter(|_| is_about(known.level, peer.map(|peer| peer.ip()))) {
             channel.set_option(socket, option, for_stack(known, value));
         }
     }
@@ -477,7 +419,7 @@ fn is_about(level: i32, peer: Option<IpAddr>) -> bool {
 }
 
 /// Converts a value for the stack. Linux doubles buffer sizes for its bookkeeping; the stack's are net bytes.
-fn for_stack(known: &Known, value: u32) -> u32 {
+fn for_stack(known: &LinuxOption, value: u32) -> u32 {
     match known.form {
         Form::Buffer { .. } => value / 2,
         // -1 asks for the default (RFC 3542 §6.3).
@@ -586,8 +528,6 @@ const CLAMP_MIN: u32 = 1_152;
 const NO_PATIENCE: u32 = 1 << 31;
 /// TCP_FIN_TIMEOUT_MAX
 const FIN_TIMEOUT_MAX_S: i32 = 120;
-/// linux/tcp.h
-const TCP_FASTOPEN_NO_COOKIE: i32 = 34;
 /// A type of service or traffic class without its ECN bits.
 const CLASS_MASK: u32 = 0xfc;
 /// linux/socket.h, 64-bit time.

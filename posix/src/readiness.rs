@@ -21,7 +21,7 @@ pub struct Readiness {
 impl Posix {
     /// The socket's current readiness.
     pub fn readiness(&self, socket: SocketRef) -> Readiness {
-        let description = self.descriptions.of(socket);
+        let description = self.descriptions.about(socket);
         let view = self.attached().and_then(|channel| channel.view(socket));
         // When the service dies, a listener goes on as its kernel shadow; a connection is reset.
         if self.service_is_dead() && self.is_datagram(socket) {

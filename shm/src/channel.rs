@@ -24,6 +24,7 @@ pub mod layout;
 mod lock;
 pub mod mark;
 mod numbers;
+pub mod options;
 pub mod process_table;
 pub mod reason;
 pub mod request;
@@ -38,9 +39,10 @@ pub use client::{
 pub use datagram::Envelope;
 pub use layout::{CONTEXTS, PROCESSES, REQUESTS_MAX, Shape};
 pub use mark::Urgent;
+pub use options::SocketOption;
 pub use process_table::ProcessTable;
 pub use reason::{KernelPath, KernelReason};
-pub use request::{ControlAnswer, Operation, Request, SocketOption};
+pub use request::{ControlAnswer, Operation, Request};
 pub use slot::{Failure, Flags, Readiness, SlotRef, State};
 pub use worker::{Attachment, Gone};
 

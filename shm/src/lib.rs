@@ -32,6 +32,8 @@ pub mod queue;
 #[cfg(all(target_os = "linux", not(loom)))]
 mod region;
 pub mod ring;
+#[cfg(all(target_os = "linux", not(loom)))]
+pub mod shared_words;
 pub mod slab;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod stats;

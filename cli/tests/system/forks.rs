@@ -1,10 +1,11 @@
-//! fork(2) beside threads that open and close connections: no child and no thread sees another's bytes.
+//! fork(2) beside threads that open and close connections, or wait: no child and no thread sees another's bytes, none hangs.
 
 use std::time::Duration;
 
 use crate::harness::*;
 
-const PROGRAM: &str = include_str!("posix/fork_threads.c");
+const CONNECTIONS: &str = include_str!("posix/fork_threads.c");
+const WAITS: &str = include_str!("posix/fork_epoll.c");
 /// Echoes; a thread for each connection.
 const ECHO: &str = "
 import socket, threading
@@ -16,24 +17,30 @@ def talk(c):
 s = socket.create_server(('0.0.0.0', 4200), backlog=512)
 while True: threading.Thread(target=talk, args=(s.accept()[0],), daemon=True).start()";
 
-fn fork_beside_threads(forks: &str) {
+/// Runs the program of this source beside an echo server; returns what it printed.
+fn fork_beside_threads(source: &str, forks: &str) -> String {
     let net = Net::new();
-    let (source, program) = (net.file("fork_threads.c", PROGRAM), text(&net.path("fork_threads")));
+    let (source, program) = (net.file("forks.c", source), text(&net.path("forks")));
     net.output(Client, &["cc", "-O2", "-pthread", "-o", &program, &source]);
     let mut peer = net.spawn(Client, &["python3", "-c", ECHO]);
     net.wait_listening(Client, 4200, &mut peer);
     let run = [RINGWAY, "run", "-q", "-e", "strict", "--", &program, &net.address(Client), "4200", forks];
-    let ended = net.spawn(Server, &run).finish(Duration::from_secs(3_000)).success();
-    assert_eq!(ended.stdout, "bad children 0 wrong 0 errors 0 some 1\n", "{}", ended.stderr);
+    net.spawn(Server, &run).finish(Duration::from_secs(3_000)).success().stdout
 }
 
 #[test]
 fn a_child_has_the_parents_descriptors_and_no_others() {
-    fork_beside_threads("1000");
+    assert_eq!(fork_beside_threads(CONNECTIONS, "1000"), "bad children 0 wrong 0 errors 0 some 1\n");
 }
 
 #[test]
 #[ignore = "minutes: make test-all"]
 fn a_hundred_thousand_forks() {
-    fork_beside_threads("100000");
+    assert_eq!(fork_beside_threads(CONNECTIONS, "100000"), "bad children 0 wrong 0 errors 0 some 1\n");
+}
+
+/// Each child waits in the instance in which threads of the parent waited when it was made.
+#[test]
+fn a_child_can_wait_where_threads_of_its_parent_did() {
+    assert_eq!(fork_beside_threads(WAITS, "300"), "bad children 0\n");
 }

@@ -63,7 +63,7 @@ macro_rules! scripts {
 
 scripts! {
     Net::address;
-    corners, descriptors, endings, epoll, exec, files, flags, fork, forms, half_close, identity, inherited_epoll, lesser, many, messages, misuse, mixed_wait, names, nested_epoll,
+    common_epoll, corners, descriptors, endings, epoll, exec, files, flags, fork, forms, half_close, identity, inherited_epoll, lesser, many, messages, misuse, mixed_wait, names, nested_epoll,
     old_kernel, options, raw, passing, rights, shared_epoll, shared_port, standard, streams, unshared, urgent, congestion,
 }
 

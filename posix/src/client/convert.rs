@@ -1,6 +1,6 @@
 //! Conversion between the channel's types and this crate's.
 
-use crate::channel::{ControlAnswer, Failure, SocketOption, State, TransferError};
+use crate::channel::{ControlAnswer, Failure, State, TransferError};
 use ringway_shm::channel as shm;
 
 pub(super) fn state_of(state: shm::State) -> State {
@@ -63,41 +63,5 @@ pub(super) fn receive_error(error: shm::ReceiveError) -> TransferError {
         shm::ReceiveError::WouldBlock => TransferError::WouldBlock,
         shm::ReceiveError::Failed(failure) => TransferError::Failed(failure_of(failure)),
         shm::ReceiveError::NotConnected | shm::ReceiveError::Stale => TransferError::NotConnected,
-    }
-}
-
-pub(super) fn option_of(option: SocketOption) -> shm::SocketOption {
-    match option {
-        SocketOption::NoDelay => shm::SocketOption::NoDelay,
-        SocketOption::Cork => shm::SocketOption::Cork,
-        SocketOption::QuickAck => shm::SocketOption::QuickAck,
-        SocketOption::KeepAlive => shm::SocketOption::KeepAlive,
-        SocketOption::KeepAliveIdle => shm::SocketOption::KeepIdle,
-        SocketOption::KeepAliveInterval => shm::SocketOption::KeepInterval,
-        SocketOption::KeepAliveCount => shm::SocketOption::KeepCount,
-        SocketOption::UserTimeout => shm::SocketOption::UserTimeout,
-        SocketOption::SendBuffer => shm::SocketOption::SendBuffer,
-        SocketOption::ReceiveBuffer => shm::SocketOption::ReceiveBuffer,
-        SocketOption::MaxSegment => shm::SocketOption::MaxSegment,
-        SocketOption::TypeOfService => shm::SocketOption::TypeOfService,
-        SocketOption::TimeToLive => shm::SocketOption::TimeToLive,
-        SocketOption::Congestion => shm::SocketOption::Congestion,
-        SocketOption::NotSentLowWater => shm::SocketOption::NotSentLowWater,
-        SocketOption::DeferAccept => shm::SocketOption::DeferAccept,
-        SocketOption::SynCount => shm::SocketOption::SynCount,
-        SocketOption::WindowClamp => shm::SocketOption::WindowClamp,
-        SocketOption::FinTimeout => shm::SocketOption::FinTimeout,
-        SocketOption::FastOpenQueue => shm::SocketOption::FastOpenQueue,
-        SocketOption::FastOpenConnect => shm::SocketOption::FastOpenConnect,
-        SocketOption::FastOpenNoCookie => shm::SocketOption::FastOpenNoCookie,
-        SocketOption::PacingRate => shm::SocketOption::PacingRate,
-        SocketOption::ReuseAddress => shm::SocketOption::ReuseAddress,
-        SocketOption::ReusePort => shm::SocketOption::ReusePort,
-        SocketOption::Broadcast => shm::SocketOption::Broadcast,
-        SocketOption::NoChecksum => shm::SocketOption::NoChecksum,
-        SocketOption::PathMtuDiscovery => shm::SocketOption::PathMtuDiscovery,
-        SocketOption::SegmentSize => shm::SocketOption::SegmentSize,
-        SocketOption::Coalesce => shm::SocketOption::Coalesce,
-        SocketOption::ReadShut => shm::SocketOption::ReadShut,
     }
 }

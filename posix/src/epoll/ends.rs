@@ -4,10 +4,14 @@
 //! different: the kernel reports an edge to one of all waiters, so another process could take the edge that was to wake
 //! this one. From the fork on, each process waits in a kernel instance of its own, the *own set*, which holds its ends and
 //! watches the program's instance.
+//!
+//! The list of watched sockets is one for all processes that have the instance (`interest/common.rs`): it moves to shared
+//! memory before the first fork, together with an eventfd, the *news*, which all own sets watch and which rings when one of
+//! the processes has added or modified a watch. Each process lets the service wake it for every socket of the list.
 
 use libc::epoll_event;
 
-use super::Instance;
+use super::{HELD, Instance};
 use crate::Posix;
 use crate::channel::{Channel, Context, Sleepers};
 use crate::errno::{Answer, Errno};
@@ -58,7 +62,7 @@ impl Posix {
         let nudge = self.park(self.kernel.event_counter()?);
         let mut ends = Ends { wake_fd, nudge, own_set: None };
         let placed = match instance.is_shared {
-            true => self.make_own_set(&mut ends, epoll, channel),
+            true => self.make_own_set(&mut ends, epoll, instance.news, channel),
             false => self.add_ends(epoll, ends).and_then(|()| self.watch_control(epoll, channel)),
         };
         // Threads that wait already do so in the program's instance, and so does an outer instance.
@@ -87,9 +91,12 @@ impl Posix {
         }
     }
 
-    fn make_own_set(&self, ends: &mut Ends, epoll: Fd, channel: &dyn Channel) -> Answer<()> {
+    fn make_own_set(&self, ends: &mut Ends, epoll: Fd, news: Option<Fd>, channel: &dyn Channel) -> Answer<()> {
         let set = self.park(self.kernel.epoll_create(libc::EPOLL_CLOEXEC)?);
         ends.own_set = Some(set);
+        if let Some(news) = news {
+            self.kernel.epoll_control(set, libc::EPOLL_CTL_ADD, news, Some(epoll_event { events: EDGE_IN, u64: BELL }))?;
+        }
         let program = epoll_event { events: libc::EPOLLIN as u32, u64: PROGRAM };
         self.kernel.epoll_control(set, libc::EPOLL_CTL_ADD, epoll, Some(program))?;
         self.add_ends(set, *ends)?;
@@ -100,6 +107,49 @@ impl Posix {
         self.discard_internal(ends.wake_fd);
         self.discard_internal(ends.nudge);
         ends.own_set.into_iter().for_each(|set| self.discard_internal(set));
+    }
+
+    /// Before fork: what is watched moves to memory that the child will share. No thread changes an instance until
+    /// [`epoll_fork_is_over`](Self::epoll_fork_is_over).
+    pub(crate) fn epoll_before_fork(&self) {
+        self.epolls.hold_all(|| self.kernel.pause(Duration::from_micros(50)));
+        if self.attached().is_none() {
+            return;
+        }
+        HELD.with_borrow_mut(|held| {
+            for instance in held.iter_mut().filter_map(|cell| cell.as_mut()).filter(|instance| !instance.list.is_common()) {
+                match self.kernel.event_counter() {
+                    Ok(news) if instance.list.share() => instance.news = Some(self.park(news)),
+                    // The child goes on with a copy.
+                    refused => {
+                        refused.into_iter().for_each(|news| self.discard_internal(news));
+                        self.counters.count(crate::Fallback::WatchLost);
+                    }
+                }
+            }
+        });
+    }
+
+    /// After fork, in parent and child.
+    pub(crate) fn epoll_fork_is_over(&self) {
+        self.epolls.release_all();
+    }
+
+    /// Takes what other processes have changed in the list of a shared instance.
+    pub(super) fn epoll_follow(&self, instance: &mut Instance) {
+        if !instance.list.is_common() {
+            return;
+        }
+        let followed = instance.list.follow(|socket| self.is_open_anywhere(socket));
+        let (Some((context, _)), Some(channel)) = (instance.wake_fd, self.attached()) else { return };
+        followed.watch.into_iter().for_each(|socket| channel.watch(socket, context));
+        followed.unwatch.into_iter().for_each(|socket| channel.unwatch(socket, context));
+    }
+
+    /// Wakes the sleepers of an instance whose list the program has changed, in all processes.
+    pub(super) fn tell_change(&self, instance: &Instance) {
+        instance.news.into_iter().for_each(|news| self.kernel.raise_event(news));
+        self.wake_sleepers(instance);
     }
 
     /// In a forked child: drops the parent's contexts and wake descriptors; the next use makes new ones.
@@ -126,8 +176,15 @@ impl Posix {
             // The number that it was created under may be another file's by now.
             let mut fd = None;
             self.table.for_each_in(0, Fd::MAX, |known, entry| fd = if entry == Entry::Epoll(number) { Some(known) } else { fd });
-            let (Some((_, ends)), Some(channel), Some(fd)) = (&mut instance.wake_fd, self.attached(), fd) else { continue };
-            if self.make_own_set(ends, fd, channel).is_err() {
+            let (Some(channel), Some(fd)) = (self.attached(), fd) else { continue };
+            if instance.wake_fd.is_none() && instance.sleepers > 0 {
+                // They must hear of what a child adds.
+                if self.epoll_context(instance, fd, channel).is_err() {
+                    self.counters.count(crate::Fallback::WatchLost);
+                }
+            }
+            let Some((_, ends)) = instance.wake_fd.as_mut().filter(|(_, ends)| ends.own_set.is_none()) else { continue };
+            if self.make_own_set(ends, fd, instance.news, channel).is_err() {
                 // The process goes on waiting in the program's instance.
                 ends.own_set.take().into_iter().for_each(|set| self.discard_internal(set));
                 self.counters.count(crate::Fallback::WatchLost);
@@ -222,7 +279,7 @@ const BELL: u64 = 0xf5a1_7269_6e67_0001;
 const CONTROL: u64 = 0xf5a1_7269_6e67_0002;
 /// The program's instance, in the own set.
 const PROGRAM: u64 = 0xf5a1_7269_6e67_0003;
-/// Entries of an own set: the program's instance, two ends, and the control connections of this process and of its parent.
-const OWN_ENTRIES: usize = 5;
+/// Entries of an own set: the program's instance, two ends, the news, and the control connections of this process and of its parent.
+const OWN_ENTRIES: usize = 6;
 const EDGE_IN: u32 = (libc::EPOLLIN | libc::EPOLLET) as u32;
 const EDGE_HANG_UP: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLET) as u32;

@@ -370,6 +370,50 @@ fn a_storm_of_events_loses_none() {
     });
 }
 
+/// In the child no other thread would release the lock.
+#[test]
+fn no_thread_has_an_instance_when_another_forks() {
+    let bench = Bench::new();
+    let epoll = bench.epoll();
+    let (fd, _) = bench.socket(State::Connected);
+    bench.add(epoll, fd, OUT);
+    let is_free =
+        || thread::scope(|scope| scope.spawn(|| bench.posix.epolls.cell(0).try_lock().is_ok()).join().expect("no panic"));
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Acquire) {
+                bench.now_ready(epoll);
+            }
+        });
+        for _ in 0..50 {
+            bench.posix.before_fork();
+            assert!(!is_free(), "the thread that forks has it");
+            bench.posix.after_fork_in_parent(None);
+            bench.posix.fork_is_over();
+        }
+        over.store(true, Ordering::Release);
+    });
+    assert!(is_free());
+    assert_eq!(bench.now_ready(epoll), [(fd, OUT)]);
+}
+
+/// Linux: the watch is the open file's, and ends when the last process has closed it.
+#[test]
+fn a_socket_that_another_process_holds_is_watched_on() {
+    let bench = Bench::new();
+    let epoll = bench.epoll();
+    let (fd, socket) = bench.socket(State::Connected);
+    bench.add(epoll, fd, IN);
+    bench.posix.before_fork();
+    bench.posix.fork_is_over();
+    assert_eq!(bench.posix.close(fd), Some(Ok(())));
+    bench.arrive(socket, b"x");
+    assert_eq!(bench.now_ready(epoll), [(fd, IN)]);
+    bench.turn(|worker| worker.free_slot(socket.index));
+    assert_eq!(bench.now_ready(epoll), [], "the child has closed it");
+}
+
 /// Another process that waits in the same kernel instance takes edges there. It takes none that is to wake this one.
 #[test]
 fn a_shared_instance_wakes_the_process_that_an_event_is_for() {

@@ -10,7 +10,7 @@ fn key(fd: Fd, slot: u32) -> Key {
 
 fn harvest(list: &mut InterestList, state: State) -> Vec<(u32, u64)> {
     let mut out = Vec::new();
-    list.harvest(16, |_| state, |bits, data| out.push((bits, data)));
+    list.harvest(16, |_| Some(state), |bits, data| out.push((bits, data)));
     out
 }
 
@@ -79,7 +79,7 @@ fn a_limit_is_fair() {
     }
     let mut seen = Vec::new();
     for _ in 0..2 {
-        list.harvest(2, |_| state(IN, 1, 0), |_, data| seen.push(data));
+        list.harvest(2, |_| Some(state(IN, 1, 0)), |_, data| seen.push(data));
     }
     assert_eq!(seen, [0, 1, 2, 3]);
 }

@@ -84,15 +84,15 @@ impl Posix {
     }
 
     /// Marks a socket from another program, which may have set options unknown to this one.
-    pub(crate) fn mark_stranger(&self, fd: Fd) {
+    pub(crate) fn mark_foreign(&self, fd: Fd) {
         if let Some(cookie) = self.cookie(fd) {
-            self.marks.set(cookie, STRANGER);
+            self.marks.set(cookie, FOREIGN);
         }
     }
 
     /// Returns true for a socket from another program.
-    pub(crate) fn is_stranger(&self, fd: Fd) -> bool {
-        !self.marks.is_empty() && self.cookie(fd).is_some_and(|cookie| self.marks.of(cookie).any(|code| code == STRANGER))
+    pub(crate) fn is_foreign(&self, fd: Fd) -> bool {
+        !self.marks.is_empty() && self.cookie(fd).is_some_and(|cookie| self.marks.of(cookie).any(|code| code == FOREIGN))
     }
 
     /// The option, if any, for which the kernel must keep the socket. `rule`: that of a stream, or of a datagram
@@ -103,7 +103,7 @@ impl Posix {
         }
         let cookie = self.cookie(fd)?;
         let is_kernels = |option: &Known| matches!(rule(*option), Rule::Kernels { .. }) || *option == congestion();
-        let mut marked = self.marks.of(cookie).filter(|code| *code != STRANGER).map(Known::of_code);
+        let mut marked = self.marks.of(cookie).filter(|code| *code != FOREIGN).map(Known::of_code);
         if let Some(option) = marked.find(is_kernels) {
             return Some(option.name());
         }
@@ -112,7 +112,7 @@ impl Posix {
         {
             return Some(Known::of_code(code).name());
         }
-        if !self.is_stranger(fd) {
+        if !self.is_foreign(fd) {
             return None;
         }
         let is_set = |&(level, name, option): &(i32, i32, Known)| {
@@ -157,6 +157,6 @@ const COOKIE_MASK: u64 = (1 << 48) - 1;
 /// Cookie of no socket: stands for all sockets in reuseport groups, because one of this process has a program.
 const ALL_GROUPS: u64 = 0;
 /// No option has this code.
-const STRANGER: u16 = 0xfffe;
+const FOREIGN: u16 = 0xfffe;
 /// Maximum number of marks of a process.
 const MARKS: usize = 16_384;

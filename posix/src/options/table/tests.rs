@@ -83,3 +83,12 @@ fn every_option_stands_once_and_what_does_not_is_the_kernels() {
     }
     assert!(find(libc::SOL_NETLINK, 1).is_none(), "a level of other sockets");
 }
+
+#[test]
+fn what_a_worker_hears_of_is_served() {
+    for known in ringway_shm::channel::options::LINUX_OPTIONS {
+        let option = find(known.level, known.name).expect("the table has all options of Linux");
+        assert!(known.of_stream().is_none() || option.stream() == Served, "{} of a stream", option.name());
+        assert!(known.of_datagram().is_none() || option.datagram() == Served, "{} of a datagram socket", option.name());
+    }
+}

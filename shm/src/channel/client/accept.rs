@@ -119,6 +119,11 @@ impl Client {
         self.map.holders(index).any(|process| process != own)
     }
 
+    /// Returns true if the reference is good and some process holds the slot, or a message does that is under way.
+    pub fn is_held(&self, slot: SlotRef) -> bool {
+        self.is_current(slot) && self.map.holders(slot.index).next().is_some()
+    }
+
     /// The slot with this inode (see [`set_inode`](super::super::slot::SlotShared::set_inode)) among those that any
     /// process holds.
     pub fn find_inode(&self, inode: u64) -> Option<SlotRef> {

@@ -30,8 +30,8 @@ fn what_is_written_is_read() {
         Operation::Route { remote: address, interface: u32::MAX },
         Operation::Owns { local: address },
     ];
-    let options = SocketOption::ALL.map(|option| Operation::SetOption { option, value: u32::MAX });
-    let read = SocketOption::ALL.map(|option| Operation::Option { option });
+    let options = SocketOption::ALL.iter().map(|&option| Operation::SetOption { option, value: u32::MAX });
+    let read = SocketOption::ALL.iter().map(|&option| Operation::Option { option });
     for operation in operations.into_iter().chain(options).chain(read) {
         let request = Request { slot: SlotRef { index: 65_535, generation: 7 }, sequence: 200, operation };
         assert_eq!(Request::decode(request.encode()), Some(request));
