@@ -367,7 +367,7 @@ impl Connection<'_, '_> {
 
     /// §3.2.3.2.1: number of bytes that new data must leave to the option.
     pub(crate) fn option_due_bytes(&self) -> u32 {
-        let accurate = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.accurate);
+        let accurate = self.shared.cold.get(self.tcb.cold()).and_then(|cold| cold.accurate);
         let is_due = accurate.is_some_and(|accurate| accurate.option_due) && self.shared.config.accurate_option;
         if is_due { OPTION_BYTES } else { 0 }
     }
@@ -429,7 +429,7 @@ impl Connection<'_, '_> {
 
     /// Returns true when ACE has the bit that a link which splits packets clears in all but the first.
     pub(crate) fn is_ace_fragile(&self) -> bool {
-        let accurate = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.accurate);
+        let accurate = self.shared.cold.get(self.tcb.cold()).and_then(|cold| cold.accurate);
         accurate.is_some_and(|accurate| accurate.received_ce.wrapping_add(PACKETS_INITIAL) & 2 != 0)
     }
 }

@@ -35,7 +35,7 @@ impl Connection<'_, '_> {
         let acked = ack - self.tcb.snd_una;
         let data_end = ack.earliest(self.tcb.snd_end);
         let data_acked = if self.tcb.snd_una.before(data_end) { data_end - self.tcb.snd_una } else { 0 };
-        if self.tcb.cold != super::cold::NONE {
+        if self.tcb.cold() != super::cold::NONE {
             self.acknowledge_in_cold(ack, segment);
             self.undo_if_spurious(segment, true);
             if self.is_rate_based() {
@@ -43,9 +43,9 @@ impl Connection<'_, '_> {
             }
         }
         let was_nearly_full = self.tcb.is_nearly_full();
-        let cursors = self.shared.cold.get_mut(self.tcb.cold).map(|cold| &mut cold.cursors);
+        let cursors = self.shared.cold.get_mut(self.tcb.cold()).map(|cold| &mut cold.cursors);
         let freed = self.tcb.free_until(self.env.arena, data_end, cursors);
-        let in_order = self.tcb.recovery == Recovery::Open && self.tcb.dup_acks == 0;
+        let in_order = self.tcb.recovery() == Recovery::Open && self.tcb.dup_acks() == 0;
         let sent_at = freed.sent_at.filter(|_| in_order);
         let rtt_us = self.advance(ack, data_acked, sent_at, segment.header.options.timestamps);
         let known = self.acknowledge_known(ack);
@@ -86,14 +86,14 @@ impl Connection<'_, '_> {
     /// reported before: they are not newly delivered.
     fn acknowledge_known(&mut self, ack: SeqNum) -> u32 {
         self.mtu_acknowledged(ack);
-        let mut known = if self.tcb.has(flag::SACK) { 0 } else { self.tcb.dup_acks as u32 * self.tcb.mss as u32 };
+        let mut known = if self.tcb.has(flag::SACK) { 0 } else { self.tcb.dup_acks() as u32 * self.tcb.mss as u32 };
         if let Some(cold) = self.cold() {
             let held = cold.scoreboard.sacked();
             cold.scoreboard.acknowledge(ack);
             known += held - cold.scoreboard.sacked();
             cold.rack.acknowledge(ack);
             if cold.undo.take_if(|undo| undo.is_over(ack)).is_some() {
-                self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
+                self.shared.cold.release_if_quiet(self.env.arena, self.tcb);
             }
         }
         self.end_reduction(ack);
@@ -147,7 +147,7 @@ impl Connection<'_, '_> {
 
     /// Reports to RACK what has arrived in order while there were gaps or retransmissions.
     fn acknowledge_in_cold(&mut self, ack: SeqNum, segment: &Segment) {
-        let Some(cold) = self.shared.cold.get(self.tcb.cold) else { return };
+        let Some(cold) = self.shared.cold.get(self.tcb.cold()) else { return };
         if !self.uses_rack() || (cold.scoreboard.is_empty() && cold.rack.is_idle()) {
             return;
         }
@@ -178,7 +178,7 @@ impl Connection<'_, '_> {
 
     /// Snapshot of the data known to have arrived, and to be lost.
     pub(crate) fn delivery(&self) -> Delivery {
-        let cold = self.shared.cold.get(self.tcb.cold);
+        let cold = self.shared.cold.get(self.tcb.cold());
         let (sacked, lost) = cold.map_or((0, 0), |cold| (cold.scoreboard.sacked(), cold.rack.lost.bytes()));
         Delivery { mark: self.tcb.snd_una.0.wrapping_add(sacked), lost }
     }
@@ -229,13 +229,13 @@ impl Connection<'_, '_> {
     fn advance_recovery(&mut self, ack: SeqNum, acked: u32, news: u32, rtt_us: u32) {
         let mss = self.tcb.mss as u32;
         let full = ack.at_or_after(self.tcb.recover);
-        match self.tcb.recovery {
+        match self.tcb.recovery() {
             Recovery::Open => {
-                self.tcb.dup_acks = 0;
+                self.tcb.set_dup_acks(0);
                 if !self.is_reducing() {
                     self.grow_window(acked, news, rtt_us);
                 }
-                if self.tcb.pred_word == 0 {
+                if self.tcb.prediction.is_closed() {
                     self.predict();
                 }
             }
@@ -275,8 +275,8 @@ impl Connection<'_, '_> {
     }
 
     pub(crate) fn leave_recovery(&mut self) {
-        self.tcb.recovery = Recovery::Open;
-        self.tcb.dup_acks = 0;
+        self.tcb.set_recovery(Recovery::Open);
+        self.tcb.set_dup_acks(0);
         self.tcb.clear(flag::RETRANSMIT);
         let nxt = self.tcb.snd_nxt;
         if let Some(cold) = self.cold() {
@@ -287,7 +287,7 @@ impl Connection<'_, '_> {
             }
         }
         self.model_recovered();
-        self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
+        self.shared.cold.release_if_quiet(self.env.arena, self.tcb);
         self.predict();
     }
 
@@ -319,16 +319,15 @@ impl Connection<'_, '_> {
 
     /// A duplicate ACK: fast retransmit, fast recovery (RFC 5681 §3.2, RFC 6675 §5).
     pub(crate) fn duplicate_ack(&mut self) {
-        self.tcb.dup_acks = self.tcb.dup_acks.saturating_add(1);
-        self.tcb.pred_word = 0;
-        match self.tcb.recovery {
+        self.tcb.set_dup_acks(self.tcb.dup_acks().saturating_add(1));
+        match self.tcb.recovery() {
             // RFC 8985 §6.2: time decides.
             Recovery::Open if self.uses_rack() => {}
             Recovery::Open => {
                 let mss = self.tcb.mss as u32;
                 let sack = self.tcb.has(flag::SACK);
                 let lost = sack && self.cold().is_some_and(|cold| cold.scoreboard.is_first_lost(mss));
-                if lost || self.tcb.dup_acks as u32 >= super::sack::DUP_THRESH {
+                if lost || self.tcb.dup_acks() as u32 >= super::sack::DUP_THRESH {
                     self.enter_fast_recovery();
                 }
             }
@@ -350,10 +349,10 @@ impl Connection<'_, '_> {
         self.remember_windows();
         self.mtu_lost();
         self.model_episode();
-        self.tcb.recovery = Recovery::Fast;
+        self.tcb.set_recovery(Recovery::Fast);
         self.tcb.recover = self.tcb.snd_nxt;
         self.reduce_window();
-        let (una, mss, duplicates) = (self.tcb.snd_una, self.tcb.mss as u32, self.tcb.dup_acks as u32);
+        let (una, mss, duplicates) = (self.tcb.snd_una, self.tcb.mss as u32, self.tcb.dup_acks() as u32);
         let flight = self.tcb.flight();
         let cold = self.demand_cold();
         cold.scoreboard.high_rxt = una;

@@ -93,8 +93,7 @@ impl Tcb {
         let or = |own: u32, default: u32| if own == 0 { default } else { own };
         self.send_buffer = or(options.send_buffer_bytes, config.send_buffer_initial_bytes.min(config.send_buffer_bytes));
         self.receive_buffer = or(options.receive_buffer_bytes, config.receive_buffer_bytes).clamp(2_048, 1 << 30);
-        self.congestion = options.congestion_control;
-        self.pred_word &= !super::fast_path::FAST_PATH;
+        self.set_congestion(options.congestion_control);
         self.tos = options.type_of_service;
         self.ttl = options.time_to_live;
         self.assign(flag::NO_DELAY, options.no_delay);
@@ -127,7 +126,7 @@ impl Connection<'_, '_> {
         self.tcb.snd_nxt = iss + 1;
         self.tcb.snd_end = iss + 1;
         self.tcb.snd_sml = iss + 1;
-        self.tcb.state = State::SynSent;
+        self.tcb.set_state(State::SynSent);
         self.ack_now();
         self.restart_rto();
     }
@@ -137,7 +136,7 @@ impl Connection<'_, '_> {
         let (local, remote) = self.tcb.template.addresses();
         let path = self.env.ip.route(remote, Some(local)).ok_or(WriteError::NoRoute)?;
         let transport_max = self.env.ip.offered_max(&path);
-        let answer = self.tcb.state == State::SynReceived;
+        let answer = self.tcb.state() == State::SynReceived;
         if !answer {
             self.choose_ecn();
         }
@@ -216,7 +215,7 @@ impl Connection<'_, '_> {
         if !acceptable {
             // Simultaneous open.
             self.open_waiting();
-            self.tcb.state = State::SynReceived;
+            self.tcb.set_state(State::SynReceived);
             self.begin_accurate();
             self.remember_syn(segment);
             self.ack_now();
@@ -235,7 +234,7 @@ impl Connection<'_, '_> {
     /// RFC 9293 §3.5 figure 7, lines 5 and 6: returns true for the answer to our SYN when both ends have opened. It lies
     /// before the window, since its SYN was taken already; the sequence check would answer it for ever.
     pub(crate) fn completes_simultaneous_open(&self, segment: &Segment) -> bool {
-        self.tcb.state == State::SynReceived
+        self.tcb.state() == State::SynReceived
             && segment.header.flags & (SYN | ACK | RST) == SYN | ACK
             && segment.sequence + 1 == self.tcb.rcv_nxt
             && segment.acknowledgment().after(self.tcb.snd_una)
@@ -288,7 +287,7 @@ impl Connection<'_, '_> {
         self.tcb.snd_wl1 = segment.sequence;
         self.tcb.max_window = self.tcb.snd_wnd;
         self.tcb.recover = self.tcb.snd_una;
-        if self.tcb.ecn_mode() != EcnMode::Off || self.tcb.congestion == CongestionControl::Dctcp {
+        if self.tcb.ecn_mode() != EcnMode::Off || self.tcb.congestion() == CongestionControl::Dctcp {
             // The ECN field changes from now on.
             self.tcb.template.generation = self.env.ip.generation().wrapping_sub(1);
         }
@@ -324,7 +323,7 @@ impl Connection<'_, '_> {
             if elapsed_ms < 1 << 20 {
                 self.take_round_trip(elapsed_ms.max(1) * 1_000);
             }
-        } else if self.tcb.state == State::SynSent && self.tcb.rto_deadline != 0 {
+        } else if self.tcb.state() == State::SynSent && self.tcb.rto_deadline != 0 {
             // The timer was set to RFC 6298's first timeout when the SYN was sent.
             let timeout_ms = self.shared.config.rto_initial.as_millis() as u32;
             let sent_at = self.tcb.rto_deadline.wrapping_sub(timeout_ms);

@@ -83,7 +83,7 @@ impl Connection<'_, '_> {
     /// The connection's cold object, if it has one.
     #[inline]
     pub(crate) fn cold(&mut self) -> Option<&mut Cold> {
-        self.shared.cold.get_mut(self.tcb.cold)
+        self.shared.cold.get_mut(self.tcb.cold())
     }
 
     /// Like [`cold`](Connection::cold), taken now if there is none.
@@ -94,7 +94,7 @@ impl Connection<'_, '_> {
     /// Returns true when only the control block decides about the fast paths ([`Cold::is_settled`]). Drops the
     /// state that can be dropped.
     pub(crate) fn settle(&mut self) -> bool {
-        if self.tcb.cold == super::cold::NONE {
+        if self.tcb.cold() == super::cold::NONE {
             return true;
         }
         self.forget_old_answer();
@@ -102,7 +102,7 @@ impl Connection<'_, '_> {
         if let Some(cold) = self.cold() {
             cold.rack.xmit_times.acknowledge(una);
         }
-        self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
+        self.shared.cold.release_if_quiet(self.env.arena, self.tcb);
         let Some(cold) = self.cold() else { return true };
         let is_settled = cold.is_settled();
         if is_settled {
@@ -212,7 +212,7 @@ impl Connection<'_, '_> {
 
     /// Changes the state; header prediction works in ESTABLISHED only.
     pub(crate) fn enter(&mut self, state: State) {
-        self.tcb.state = state;
+        self.tcb.set_state(state);
         self.predict();
     }
 
@@ -223,8 +223,7 @@ impl Connection<'_, '_> {
         self.tcb.ack_deadline = 0;
         self.tcb.idle_deadline = 0;
         self.tcb.clear(flag::ACK_NOW | flag::ACK_PENDING | flag::PROBE | flag::RETRANSMIT | flag::FIN_QUEUED | flag::PERSIST);
-        self.tcb.pred_word = 0;
-        self.tcb.state = State::Closed;
+        self.tcb.set_state(State::Closed);
         self.shared.ended.push(self.index);
     }
 
@@ -236,7 +235,7 @@ impl Connection<'_, '_> {
 
     /// Ends the connection with `error` and reports it to the application.
     pub(crate) fn fail(&mut self, error: SocketError) {
-        let counter = match self.tcb.state {
+        let counter = match self.tcb.state() {
             State::SynSent | State::SynReceived => Some(Counter::TcpAttemptFails),
             // RFC 4022: closing connections do not count.
             State::Established | State::CloseWait => Some(Counter::TcpEstabResets),
@@ -268,7 +267,7 @@ impl Connection<'_, '_> {
     pub(crate) fn release(&mut self) {
         self.tcb.clear_send_queue(self.env.arena);
         self.tcb.receive_queue.clear(self.env.arena);
-        self.shared.cold.release(self.env.arena, &mut self.tcb.cold);
+        self.shared.cold.release(self.env.arena, self.tcb);
         self.shared.conn_stats.end(self.tcb);
     }
 }

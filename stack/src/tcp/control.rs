@@ -53,7 +53,7 @@ impl Connection<'_, '_> {
             news
         };
         if rest > 0 {
-            let (algorithm, srtt_us, now_ms) = (self.tcb.congestion, self.tcb.srtt_us, self.tick());
+            let (algorithm, srtt_us, now_ms) = (self.tcb.congestion(), self.tcb.srtt_us, self.tick());
             let cubic = (algorithm == CongestionControl::Cubic).then(|| &mut self.demand_cold().cubic);
             window.on_ack(algorithm, cubic, rest, now_ms, srtt_us);
         }
@@ -94,7 +94,7 @@ impl Connection<'_, '_> {
         if !self.begin_reduction() || self.is_rate_based() {
             return;
         }
-        let (algorithm, mut window) = (self.tcb.congestion, self.window());
+        let (algorithm, mut window) = (self.tcb.congestion(), self.window());
         window.on_loss(algorithm, Some(&mut self.demand_cold().cubic), flight);
         self.set_window(window);
     }
@@ -102,7 +102,7 @@ impl Connection<'_, '_> {
     /// Like [`reduce_window`](Connection::reduce_window), for a congestion mark that came with the ACK of `delivered` bytes.
     pub(crate) fn reduce_window_for_mark(&mut self, delivered: u32) {
         self.begin_reduction();
-        let (algorithm, mut window) = (self.tcb.congestion, self.window());
+        let (algorithm, mut window) = (self.tcb.congestion(), self.window());
         let flight = (self.tcb.flight() + delivered).min(window.cwnd);
         let cold = self.demand_cold();
         window.on_ecn(algorithm, &mut cold.cubic, &cold.dctcp, flight);
@@ -154,7 +154,8 @@ impl Connection<'_, '_> {
         let timeout_us = super::rtt::timeout_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us);
         let initial = initial_window(tcb.mss as u32, self.shared.config.initial_window);
         let enabled = self.shared.config.restart_after_idle;
-        let is_idle = enabled && tcb.last_received != 0 && idle_ms as u64 * 1_000 > timeout_us && tcb.recovery == Recovery::Open;
+        let is_idle =
+            enabled && tcb.last_received != 0 && idle_ms as u64 * 1_000 > timeout_us && tcb.recovery() == Recovery::Open;
         if is_idle && tcb.cwnd > initial {
             tcb.ssthresh = tcb.ssthresh.max((tcb.cwnd as u64 * 3 / 4) as u32);
             tcb.cwnd = initial;

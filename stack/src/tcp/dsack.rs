@@ -43,7 +43,7 @@ impl Connection<'_, '_> {
     /// Clears the report after an ACK with it has gone out.
     pub(crate) fn duplicate_reported(&mut self) {
         if self.cold().is_some_and(|cold| cold.duplicate.take().is_some()) {
-            self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
+            self.shared.cold.release_if_quiet(self.env.arena, self.tcb);
         }
     }
 

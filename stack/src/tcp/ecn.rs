@@ -136,9 +136,9 @@ impl Tcb {
     /// The ECN field of packets that may be marked.
     pub(crate) fn ect(&self) -> u8 {
         // BBR does not react to marks, so it does not ask for them.
-        let heeds = self.congestion != CongestionControl::Bbr;
+        let heeds = self.congestion() != CongestionControl::Bbr;
         let marks = heeds && matches!(self.ecn_mode(), EcnMode::Classic | EcnMode::Accurate);
-        let may = self.state.is_synchronized() || self.congestion == CongestionControl::Dctcp;
+        let may = self.state().is_synchronized() || self.congestion() == CongestionControl::Dctcp;
         if marks && may { ECT_0 } else { 0 }
     }
 }
@@ -153,7 +153,7 @@ impl Connection<'_, '_> {
         let gives_up = config.ecn_fallback && self.tcb.backoff >= tries;
         let mode = match request {
             _ if gives_up => EcnMode::Off,
-            EcnMode::Off if self.tcb.congestion == CongestionControl::Dctcp => EcnMode::Classic,
+            EcnMode::Off if self.tcb.congestion() == CongestionControl::Dctcp => EcnMode::Classic,
             mode => mode,
         };
         self.tcb.set_ecn_mode(mode);
@@ -168,7 +168,7 @@ impl Connection<'_, '_> {
         };
         if !segment.has(ACK) {
             // Both ends open: the mode that both ask for.
-            return match (asked, answer(&self.shared.config, self.tcb.congestion, segment)) {
+            return match (asked, answer(&self.shared.config, self.tcb.congestion(), segment)) {
                 (EcnMode::Off, _) => EcnMode::Off,
                 (EcnMode::Classic, EcnMode::Accurate) => EcnMode::Classic,
                 (_, answer) => answer,
@@ -203,7 +203,7 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn is_markable(&self, plan: Option<&Plan>) -> bool {
         plan.is_some_and(|plan| plan.len > 0 && !plan.again)
-            || self.tcb.congestion == CongestionControl::Dctcp
+            || self.tcb.congestion() == CongestionControl::Dctcp
             || self.tcb.ecn_mode() == EcnMode::Accurate
     }
 
@@ -215,7 +215,7 @@ impl Connection<'_, '_> {
 
     /// The ECN state.
     pub(crate) fn ecn(&self) -> EcnState {
-        self.shared.cold.get(self.tcb.cold).map_or(EcnState::default(), |cold| cold.ecn)
+        self.shared.cold.get(self.tcb.cold()).map_or(EcnState::default(), |cold| cold.ecn)
     }
 
     /// Handles the mark of data that has arrived in the window: the receiver's part (RFC 3168 §6.1.3).
@@ -223,7 +223,7 @@ impl Connection<'_, '_> {
         if self.tcb.ecn_mode() != EcnMode::Classic {
             return;
         }
-        if self.tcb.congestion == CongestionControl::Dctcp {
+        if self.tcb.congestion() == CongestionControl::Dctcp {
             return self.on_ce_accurate(segment.ecn == CE);
         }
         if segment.has(CWR)
@@ -276,14 +276,14 @@ impl Connection<'_, '_> {
     /// Returns true when the next new data must carry CWR.
     #[inline]
     pub(crate) fn has_to_tell_reduction(&self) -> bool {
-        self.tcb.cold != cold::NONE && self.ecn().tell
+        self.tcb.cold() != cold::NONE && self.ecn().tell
     }
 
     /// Returns true when new data goes in packets of one segment: a link that splits larger ones would repeat CWR, or clear
     /// it in all but the first piece.
     #[inline]
     pub(crate) fn has_cwr_to_send(&self) -> bool {
-        self.tcb.cold != cold::NONE && (self.ecn().tell || self.is_ace_fragile())
+        self.tcb.cold() != cold::NONE && (self.ecn().tell || self.is_ace_fragile())
     }
 
     /// Notes that new data goes out with CWR.
@@ -296,14 +296,16 @@ impl Connection<'_, '_> {
     /// Returns true while cwnd is on its way to ssthresh because of a mark.
     #[inline]
     pub(crate) fn is_reducing(&self) -> bool {
-        self.tcb.cold != cold::NONE && self.ecn().reduction.is_some() && !self.is_rate_based()
+        self.tcb.cold() != cold::NONE && self.ecn().reduction.is_some() && !self.is_rate_based()
     }
 
     /// RFC 8257 §3.3: counts what each ACK acknowledges, for DCTCP.
     #[inline]
     pub(crate) fn count_marked(&mut self, segment: &Segment) {
         let ack = segment.acknowledgment();
-        if self.tcb.congestion != CongestionControl::Dctcp || self.tcb.ecn_mode() == EcnMode::Off || !ack.after(self.tcb.snd_una)
+        if self.tcb.congestion() != CongestionControl::Dctcp
+            || self.tcb.ecn_mode() == EcnMode::Off
+            || !ack.after(self.tcb.snd_una)
         {
             return;
         }
@@ -333,7 +335,7 @@ impl Connection<'_, '_> {
 
     /// Returns true when a mark reported now would reduce the window.
     pub(crate) fn may_react_to_mark(&self) -> bool {
-        self.tcb.recovery == Recovery::Open && self.ecn().reduction.is_none()
+        self.tcb.recovery() == Recovery::Open && self.ecn().reduction.is_none()
     }
 
     /// Reduces the window once per window of data, and not in a recovery, which has reduced it already. `delivered` bytes

@@ -119,7 +119,7 @@ impl Connection<'_, '_> {
 
     /// Bytes that the SYN may carry, while it waits for them.
     pub(crate) fn fast_open_room(&self) -> Option<u16> {
-        match self.shared.cold.get(self.tcb.cold).map(|cold| cold.fast_open) {
+        match self.shared.cold.get(self.tcb.cold()).map(|cold| cold.fast_open) {
             Some(Early::Waiting { room, .. }) => Some(room),
             _ => None,
         }
@@ -137,10 +137,10 @@ impl Connection<'_, '_> {
 
     /// Adds to the first SYN: the option goes to `options`, the returned plan has the data.
     pub(crate) fn fast_open_syn(&mut self, options: &mut Options) -> Option<Plan> {
-        if self.tcb.state != State::SynSent || self.tcb.backoff > 0 {
+        if self.tcb.state() != State::SynSent || self.tcb.backoff > 0 {
             return None;
         }
-        let Early::Sent { option, room, failure } = self.shared.cold.get(self.tcb.cold)?.fast_open else { return None };
+        let Early::Sent { option, room, failure } = self.shared.cold.get(self.tcb.cold())?.fast_open else { return None };
         options.fast_open = option;
         if options.len() > OPTIONS_BYTES_MAX as usize {
             // No space beside the other options.
@@ -156,7 +156,7 @@ impl Connection<'_, '_> {
     /// Handles a timeout of the SYN.
     pub(crate) fn fast_open_timed_out(&mut self, given_up: bool) {
         let sent_data = self.tcb.snd_nxt.after(self.tcb.snd_una + 1);
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         let Early::Sent { failure, .. } = &mut cold.fast_open else { return };
         if sent_data {
             *failure = Failure::Retransmitted;
@@ -174,7 +174,7 @@ impl Connection<'_, '_> {
     /// nor window changes, and the peer is not suspected of dropping SYNs with data.
     pub(crate) fn fast_open_too_big(&mut self) {
         let sent_data = self.tcb.snd_nxt.after(self.tcb.snd_una + 1);
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold).filter(|_| sent_data) else { return };
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()).filter(|_| sent_data) else { return };
         if let Early::Sent { room: 1.., .. } = cold.fast_open {
             cold.fast_open = Early::Sent { option: None, room: 0, failure: Failure::Retransmitted };
             self.env.counters.count(Counter::TcpRetransSegs);
@@ -188,7 +188,7 @@ impl Connection<'_, '_> {
     pub(crate) fn fast_open_answered(&mut self, segment: &Segment) {
         let acknowledged = segment.acknowledgment().latest(self.tcb.snd_una + 1);
         let (data_sent, data_left) = (self.tcb.snd_nxt - (self.tcb.snd_una + 1), self.tcb.snd_nxt.after(acknowledged));
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         let Early::Sent { option, failure, .. } = cold.fast_open else { return };
         let failure = if data_left && failure == Failure::None { Failure::NotAcknowledged } else { failure };
         let data = data_sent > 0 && !data_left;

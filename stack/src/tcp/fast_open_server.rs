@@ -198,7 +198,7 @@ impl Connection<'_, '_> {
         tcb.snd_wnd = segment.header.window as u32;
         tcb.max_window = tcb.snd_wnd;
         tcb.cwnd = initial;
-        tcb.state = State::SynReceived;
+        tcb.set_state(State::SynReceived);
         tcb.last_received = timer::tick_at(self.now).max(1);
         tcb.set_early(true);
     }
@@ -220,12 +220,12 @@ impl Connection<'_, '_> {
     /// Returns true when the peer has sent its SYN again, with or without data: the SYN-ACK was lost.
     pub(crate) fn is_early_syn_again(&self, segment: &Segment) -> bool {
         use crate::wire::tcp::{ACK, RST, SYN};
-        self.tcb.is_early() && self.tcb.state == State::SynReceived && segment.header.flags & (SYN | ACK | RST) == SYN
+        self.tcb.is_early() && self.tcb.state() == State::SynReceived && segment.header.flags & (SYN | ACK | RST) == SYN
     }
 
     /// The option of the SYN-ACK, and TCP_MAXSEG of the listener.
     pub(crate) fn early_answer(&self) -> Option<(Option<FastOpen>, u16)> {
-        match self.shared.cold.get(self.tcb.cold)?.fast_open {
+        match self.shared.cold.get(self.tcb.cold())?.fast_open {
             Early::Passive { answer, mss_limit, .. } => Some((answer.filter(|_| self.tcb.backoff == 0), mss_limit)),
             _ => None,
         }
@@ -246,7 +246,7 @@ impl Connection<'_, '_> {
         let Early::Passive { listener, generation, sent_at, reset, .. } = cold.fast_open else { return false };
         cold.fast_open = Early::Over { data, failure: Default::default() };
         self.shared.fast_open.finished.push(Finished { listener, generation, reset });
-        if first_try && self.tcb.state == State::SynReceived && !reset {
+        if first_try && self.tcb.state() == State::SynReceived && !reset {
             self.take_round_trip((now.as_micros() as u32).wrapping_sub(sent_at));
         }
         true

@@ -16,7 +16,6 @@ use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, PSH, Timestamps};
 
 use super::connection::Connection;
 use super::ecn::EcnMode;
-use super::fast_path::FAST_PATH;
 use super::output::checksum_field;
 use super::send_queue::{PUSHED, SMALL_PAYLOAD, SUM_VALID};
 use super::tcb::flag;
@@ -87,7 +86,7 @@ impl Connection<'_, '_> {
     #[inline(always)]
     pub(crate) fn queue_small(&mut self, count: usize, source: &mut dyn Source) -> bool {
         let tcb = &*self.tcb;
-        let is_open = tcb.pred_word & FAST_PATH != 0
+        let is_open = tcb.prediction.is_marked()
             && !tcb.has(flag::FIN_QUEUED)
             && count.wrapping_sub(1) < SMALL_PAYLOAD
             && count < usize::from(tcb.mss)
@@ -112,10 +111,10 @@ impl Connection<'_, '_> {
             return None;
         }
         let tcb = &*self.tcb;
-        if tcb.has(UNUSUAL) || !(tcb.pred_word & FAST_PATH != 0 || self.may_send_fast()) {
+        if tcb.has(UNUSUAL) || !(tcb.prediction.is_marked() || self.may_send_fast()) {
             return None;
         }
-        debug_assert!(tcb.pred_word & FAST_PATH == 0 || self.is_fast(), "code that changes a condition of the mark clears it");
+        debug_assert!(!tcb.prediction.is_marked() || self.is_fast(), "a change of a condition of the mark clears it");
         if tcb.template.generation != self.env.ip.generation() || tcb.template.is_tagged_ipv6() {
             return None;
         }
@@ -136,9 +135,9 @@ impl Connection<'_, '_> {
     fn may_send_fast(&self) -> bool {
         let tcb = &*self.tcb;
         tcb.has_stats()
-            && tcb.pred_word >> 28 == timestamped::WORDS
+            && tcb.prediction.is_timestamped()
             && tcb.ecn_mode() == EcnMode::Off
-            && self.shared.cold.is_settled(tcb.cold)
+            && self.shared.cold.is_settled(tcb.cold())
             && self.pacing_rate().is_none()
     }
 

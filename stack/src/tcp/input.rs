@@ -29,7 +29,7 @@ impl Connection<'_, '_> {
         if segment.len > 0 {
             self.measure_receive_mss(&segment.header, segment.packet_len.into());
         }
-        let result = match self.tcb.state {
+        let result = match self.tcb.state() {
             State::SynSent => self.on_segment_in_syn_sent(segment),
             State::Closed | State::Listen | State::TimeWait => Err(Drop::DropNoSocket),
             _ => self.on_segment(segment),
@@ -157,7 +157,7 @@ impl Connection<'_, '_> {
             self.challenge_ack();
             return Err(Drop::DropUnacceptable);
         }
-        match self.tcb.state {
+        match self.tcb.state() {
             State::SynReceived if self.tcb.is_early() => {
                 self.early_reset();
                 self.fail(SocketError::Reset);
@@ -184,7 +184,7 @@ impl Connection<'_, '_> {
             return Err(Drop::DropUnacceptable);
         }
         let ack = segment.acknowledgment();
-        if self.tcb.state == State::SynReceived {
+        if self.tcb.state() == State::SynReceived {
             self.ack_in_syn_received(segment)?;
         }
         if ack.after(self.tcb.snd_nxt) {
@@ -210,7 +210,7 @@ impl Connection<'_, '_> {
         if !advanced && ack == self.tcb.snd_una && self.is_duplicate_ack(segment, window, sacked) {
             self.duplicate_ack();
         }
-        let unusual = sacked || self.tcb.pred_word == 0;
+        let unusual = sacked || self.tcb.prediction.is_closed();
         if unusual && (self.tcb.has(flag::SACK) || self.is_reducing()) {
             self.recover(segment, before, advanced, sacked);
         }
@@ -218,7 +218,7 @@ impl Connection<'_, '_> {
             let delivered = self.delivery().since(&before);
             self.on_ace(segment, delivered);
         }
-        if sacked && self.tcb.recovery == Recovery::Open {
+        if sacked && self.tcb.recovery() == Recovery::Open {
             self.predict();
         }
         self.model_acknowledged();
@@ -257,7 +257,7 @@ impl Connection<'_, '_> {
         if !(self.tcb.is_fin_sent() && self.tcb.snd_una == self.tcb.snd_nxt) {
             return Ok(());
         }
-        match self.tcb.state {
+        match self.tcb.state() {
             State::FinWait1 => self.enter_fin_wait_2(),
             State::Closing => self.enter_time_wait(),
             State::LastAck => self.end_in_order(),
@@ -269,7 +269,7 @@ impl Connection<'_, '_> {
     /// Seventh, process the segment text. Returns true when a FIN comes next in order.
     fn seventh_process_text(&mut self, segment: &mut Segment) -> Result<bool, Drop> {
         let fin = segment.has(FIN);
-        if !self.tcb.state.receives_data() {
+        if !self.tcb.state().receives_data() {
             return Ok(false);
         }
         if segment.len == 0 {
@@ -368,7 +368,7 @@ impl Connection<'_, '_> {
             self.ack_now();
             if self.cold().is_some_and(|cold| cold.reassembly.is_empty()) {
                 self.tcb.receive_memory = super::segment::memory(arena, &self.tcb.receive_queue);
-                self.shared.cold.release_if_quiet(arena, &mut self.tcb.cold);
+                self.shared.cold.release_if_quiet(arena, self.tcb);
             }
             self.predict();
         }
@@ -383,7 +383,7 @@ impl Connection<'_, '_> {
         self.tcb.rcv_nxt += 1;
         self.tcb.set_peer_ended();
         self.ack_now();
-        match self.tcb.state {
+        match self.tcb.state() {
             State::Established | State::SynReceived => self.enter(State::CloseWait),
             State::FinWait1 => self.enter(State::Closing),
             State::FinWait2 => self.enter_time_wait(),

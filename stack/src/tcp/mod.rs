@@ -158,7 +158,7 @@ impl Tcp {
         for tcb in &mut self.tcbs {
             tcb.clear_send_queue(arena);
             tcb.receive_queue.clear(arena);
-            self.shared.cold.release(arena, &mut tcb.cold);
+            self.shared.cold.release(arena, tcb);
         }
     }
 
@@ -210,6 +210,8 @@ impl Tcp {
     pub(crate) fn set_config(&mut self, config: TcpConfig) {
         self.shared.timing = Timing::of(&config);
         self.shared.config = config;
+        // The settings decide about pacing.
+        self.tcbs.iter_mut().for_each(|tcb| tcb.prediction.unmark());
     }
 
     /// One connection with everything it needs.
@@ -297,7 +299,7 @@ impl Tcp {
         let Some(mut segment) = Segment::take(datagram, first, packets) else {
             return env.counters.count(Counter::TcpInErrs);
         };
-        let is_open = |tcb: &Tcb| tcb.state != State::Closed && tcb.is_of(datagram);
+        let is_open = |tcb: &Tcb| tcb.state() != State::Closed && tcb.is_of(datagram);
         match arrival.likely.filter(|&index| is_open(&self.tcbs[index as usize])) {
             Some(index) => {
                 // An open connection is in the flow table under its key.

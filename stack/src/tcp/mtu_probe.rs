@@ -86,7 +86,7 @@ impl Connection<'_, '_> {
             return;
         }
         let base = self.shared.config.mtu_base_mss;
-        let known = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.mtu_probe.search);
+        let known = self.shared.cold.get(self.tcb.cold()).and_then(|cold| cold.mtu_probe.search);
         self.search_from(known.map_or(base, |(low, _)| (low / 2).min(base)));
     }
 
@@ -110,11 +110,11 @@ impl Connection<'_, '_> {
 
     /// Plans a probe instead of the next segments, when one is due and its loss would be noticed soon (RFC 4821 §7.2-7.4).
     pub(crate) fn plan_mtu_probe(&mut self, pipe: u32) -> Option<Plan> {
-        let cold = self.shared.cold.get(self.tcb.cold)?;
+        let cold = self.shared.cold.get(self.tcb.cold())?;
         let size = u32::from(cold.mtu_probe.next_size()?);
         let tcb = &*self.tcb;
         let mss = u32::from(tcb.mss);
-        let quiet = tcb.recovery == Recovery::Open && tcb.dup_acks == 0 && cold.is_undisturbed();
+        let quiet = tcb.recovery() == Recovery::Open && tcb.dup_acks() == 0 && cold.is_undisturbed();
         let room = tcb.cwnd.saturating_sub(pipe).min(tcb.snd_wnd.saturating_sub(tcb.flight()));
         // Three segments behind it show at once whether it has arrived.
         let noticed = tcb.unsent() >= size + 3 * mss && room >= size && tcb.cwnd >= WINDOW_SEGMENTS_MIN * mss;
@@ -129,7 +129,7 @@ impl Connection<'_, '_> {
     /// Handles progress of SND.UNA.
     #[inline]
     pub(crate) fn mtu_acknowledged(&mut self, una: SeqNum) {
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         if let Some(size) = cold.mtu_probe.acknowledge(una) {
             self.tcb.mss = size;
             // A loss may have left less than a segment of this size, which would never be sent (RFC 5681 §3.1: two at

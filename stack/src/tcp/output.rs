@@ -132,7 +132,7 @@ impl Connection<'_, '_> {
     pub(crate) fn has_to_send(&self) -> bool {
         let tcb = &*self.tcb;
         let is_asked = |tcb: &Tcb| tcb.has(flag::RETRANSMIT) || !tcb.is_fin_sent();
-        tcb.unsent() > 0 || tcb.recovery != Recovery::Open || tcb.has(flag::RETRANSMIT | flag::FIN_QUEUED) && is_asked(tcb)
+        tcb.unsent() > 0 || tcb.recovery() != Recovery::Open || tcb.has(flag::RETRANSMIT | flag::FIN_QUEUED) && is_asked(tcb)
     }
 
     /// Makes the header template current if possible. Returns the present sizes of a segment and a packet.
@@ -173,19 +173,19 @@ impl Connection<'_, '_> {
             return Some(plan);
         }
         let pipe = self.pipe();
-        if self.tcb.recovery != Recovery::Open
+        if self.tcb.recovery() != Recovery::Open
             && !self.is_frto_waiting()
             && let Some(plan) = self.plan_again(pipe, sizes.segment, false)
         {
             return Some(plan);
         }
-        if self.tcb.cold != super::cold::NONE
+        if self.tcb.cold() != super::cold::NONE
             && let Some(plan) = self.plan_mtu_probe(pipe)
         {
             return Some(plan);
         }
         let new = self.plan_new(pipe, sizes);
-        if new.is_none() && self.tcb.recovery == Recovery::Fast {
+        if new.is_none() && self.tcb.recovery() == Recovery::Fast {
             return self.plan_again(pipe, sizes.segment, true);
         }
         new
@@ -198,7 +198,7 @@ impl Connection<'_, '_> {
         if self.tcb.flight() == 0 {
             return None;
         }
-        let cold = self.shared.cold.get(self.tcb.cold);
+        let cold = self.shared.cold.get(self.tcb.cold());
         if cold.is_some_and(|cold| cold.probe.due) {
             return Some(self.plan_probe(segment));
         }
@@ -215,7 +215,7 @@ impl Connection<'_, '_> {
             return None;
         }
         let outstanding = self.tcb.outstanding();
-        let cold = self.shared.cold.get(self.tcb.cold)?;
+        let cold = self.shared.cold.get(self.tcb.cold())?;
         let (start, end) = if self.uses_rack() {
             cold.rack.lost.first().map(|lost| (lost.start, lost.end))?
         } else {
@@ -289,25 +289,25 @@ impl Connection<'_, '_> {
     /// Estimate of the bytes in flight.
     pub(crate) fn pipe(&self) -> u32 {
         // A SYN that data follows does not count.
-        let flight = self.tcb.flight().saturating_sub((self.tcb.state == State::SynReceived) as u32);
-        let board = self.shared.cold.get(self.tcb.cold).map(|cold| &cold.scoreboard);
-        if let Some(cold) = self.shared.cold.get(self.tcb.cold)
+        let flight = self.tcb.flight().saturating_sub((self.tcb.state() == State::SynReceived) as u32);
+        let board = self.shared.cold.get(self.tcb.cold()).map(|cold| &cold.scoreboard);
+        if let Some(cold) = self.shared.cold.get(self.tcb.cold())
             && self.uses_rack()
         {
             return flight.saturating_sub(cold.scoreboard.sacked() + cold.rack.lost.bytes());
         }
-        match (self.tcb.recovery, board) {
+        match (self.tcb.recovery(), board) {
             (Recovery::Loss, Some(board)) => board.pipe(&self.tcb.outstanding()),
             (Recovery::Fast, Some(board)) if self.tcb.has(flag::SACK) => board.pipe(&self.tcb.outstanding()),
             (Recovery::Fast, _) => {
                 // The first segment is lost, unless it was retransmitted.
                 let lost = if self.tcb.has(flag::RETRANSMIT) { self.tcb.mss as u32 } else { 0 };
-                let duplicates = self.shared.cold.get(self.tcb.cold).map_or(0, |cold| cold.prr.duplicates);
+                let duplicates = self.shared.cold.get(self.tcb.cold()).map_or(0, |cold| cold.prr.duplicates);
                 flight.saturating_sub(lost).saturating_sub(duplicates)
             }
             // RFC 3042: each of the first two duplicate ACKs lets a new segment out.
-            (Recovery::Open, board) if self.tcb.dup_acks > 0 => {
-                let left = self.tcb.dup_acks.min(2) as u32 * self.tcb.mss as u32;
+            (Recovery::Open, board) if self.tcb.dup_acks() > 0 => {
+                let left = self.tcb.dup_acks().min(2) as u32 * self.tcb.mss as u32;
                 flight.saturating_sub(left.max(board.map_or(0, |b| b.sacked())))
             }
             _ => flight,
@@ -373,7 +373,7 @@ impl Connection<'_, '_> {
             header.options.timestamps = Some(Timestamps { value: self.timestamp(), echo: self.tcb.ts_recent });
         }
         self.mark_header(&mut header);
-        if self.tcb.cold != super::cold::NONE {
+        if self.tcb.cold() != super::cold::NONE {
             self.point_at_urgent(&mut header);
         }
         header
@@ -384,7 +384,7 @@ impl Connection<'_, '_> {
         self.refresh_template();
         self.write_earlier_gaps(out)?;
         let mut header = self.header(self.tcb.snd_nxt);
-        if let Some(duplicate) = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.duplicate) {
+        if let Some(duplicate) = self.shared.cold.get(self.tcb.cold()).and_then(|cold| cold.duplicate) {
             header.options.push_sack(duplicate);
         }
         self.write_sack(&mut header, SACK_BLOCKS_MAX);
@@ -487,7 +487,7 @@ impl Connection<'_, '_> {
     pub(crate) fn find(&self, plan: Option<&Plan>) -> Slot {
         match plan {
             Some(plan) if plan.again => {
-                let hint = self.shared.cold.get(self.tcb.cold).map_or(Slot::NONE, |cold| cold.cursors[0]);
+                let hint = self.shared.cold.get(self.tcb.cold()).map_or(Slot::NONE, |cold| cold.cursors[0]);
                 self.tcb.extent_at(self.env.arena, plan.sequence, hint)
             }
             _ => self.tcb.next_unsent,
@@ -530,14 +530,14 @@ impl Connection<'_, '_> {
     /// Returns true when the ACK can wait for data that is sent in this pass anyway.
     pub(crate) fn is_ack_carried_by_data(&mut self) -> bool {
         self.tcb.has(flag::ON_DATA)
-            && self.tcb.state != State::SynSent
+            && self.tcb.state() != State::SynSent
             && self.tcb.sends_data()
             && !self.has_report_of_its_own()
             && self.next_transmission_exists()
     }
 
     fn next_transmission_exists(&mut self) -> bool {
-        let retransmit = self.tcb.flags & flag::RETRANSMIT;
+        let retransmit = self.tcb.flags() & flag::RETRANSMIT;
         let segment = self.segment_bytes();
         let exists = self.next_transmission(Sizes { segment, packet: segment }).is_some();
         self.tcb.set(retransmit);

@@ -360,7 +360,7 @@ impl Tcp {
         tcb.rcv_nxt = record.irs + 1;
         tcb.last_ack_sent = tcb.rcv_nxt;
         tcb.rcv_adv = tcb.rcv_nxt + syn_window;
-        tcb.state = State::SynReceived;
+        tcb.set_state(State::SynReceived);
         tcb.backoff = record.retries;
         let round_trip = record.round_trip_us(connection.now);
         connection.remember_offer_limit(options.maximum_segment_size);

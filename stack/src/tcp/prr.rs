@@ -88,7 +88,7 @@ impl Connection<'_, '_> {
     /// Returns true while PRR controls cwnd.
     #[inline]
     pub(crate) fn uses_prr(&self) -> bool {
-        (self.tcb.recovery == Recovery::Fast && !self.is_rate_based()) || self.is_reducing()
+        (self.tcb.recovery() == Recovery::Fast && !self.is_rate_based()) || self.is_reducing()
     }
 
     /// Handles an ACK in fast recovery (or the event that began it) that has reported `delivered` bytes.

@@ -213,7 +213,7 @@ impl Connection<'_, '_> {
         let (now_us, una) = (self.now_us(), self.tcb.snd_una);
         let min_rtt_us = if self.tcb.min_rtt_us() == u32::MAX { 0 } else { self.tcb.min_rtt_us() };
         let (arena, recover) = (self.env.arena, self.tcb.recover);
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         let marks = Marks { recover, fack: cold.scoreboard.highest().map_or(una, |highest| highest.latest(una)) };
         let mut slot = self.tcb.extent_at(arena, start, cold.cursors[1]);
         let mut reordered = None;
@@ -259,8 +259,8 @@ impl Connection<'_, '_> {
 
     /// Step 4: RACK.reo_wnd, microseconds.
     fn reordering_window_us(&self) -> u32 {
-        let Some(cold) = self.shared.cold.get(self.tcb.cold) else { return 0 };
-        let certain = self.tcb.recovery != Recovery::Open || cold.scoreboard.is_first_lost(self.tcb.mss as u32);
+        let Some(cold) = self.shared.cold.get(self.tcb.cold()) else { return 0 };
+        let certain = self.tcb.recovery() != Recovery::Open || cold.scoreboard.is_first_lost(self.tcb.mss as u32);
         if certain && !cold.rack.reordering_seen {
             return 0;
         }
@@ -270,14 +270,14 @@ impl Connection<'_, '_> {
 
     /// Step 5 (RACK_detect_loss): finds losses, starts recovery, arms the reordering timer.
     pub(crate) fn rack_detect_losses(&mut self) {
-        let Some(cold) = self.shared.cold.get(self.tcb.cold) else { return };
+        let Some(cold) = self.shared.cold.get(self.tcb.cold()) else { return };
         if cold.scoreboard.is_empty() && cold.rack.is_idle() {
             return;
         }
         let (now_us, reo_wnd_us) = (self.now_us(), self.reordering_window_us());
         let wait = self.judge_retransmissions(now_us, reo_wnd_us).max(self.judge_first_transmissions(now_us, reo_wnd_us));
-        if self.shared.cold.get(self.tcb.cold).is_some_and(|cold| !cold.rack.lost.is_empty()) {
-            if self.tcb.recovery == Recovery::Open {
+        if self.shared.cold.get(self.tcb.cold()).is_some_and(|cold| !cold.rack.lost.is_empty()) {
+            if self.tcb.recovery() == Recovery::Open {
                 self.enter_fast_recovery();
             }
             self.mark_data();
@@ -291,7 +291,7 @@ impl Connection<'_, '_> {
 
     /// Returns the wait until the next retransmission may be lost, microseconds; 0: nothing to wait for.
     fn judge_retransmissions(&mut self, now_us: u32, reo_wnd_us: u32) -> u32 {
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return 0 };
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return 0 };
         let rack = &mut cold.rack;
         let mut again = core::mem::take(&mut rack.again);
         let mut wait = 0;
@@ -315,7 +315,7 @@ impl Connection<'_, '_> {
     /// the search.
     fn judge_first_transmissions(&mut self, now_us: u32, reo_wnd_us: u32) -> u32 {
         let (una, nxt, arena) = (self.tcb.snd_una, self.tcb.snd_nxt, self.env.arena);
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return 0 };
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return 0 };
         let rack = &mut cold.rack;
         let mut judged = rack.judged.unwrap_or(una);
         let mut slot = self.tcb.extent_at(arena, judged, cold.cursors[2]);

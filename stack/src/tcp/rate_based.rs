@@ -26,7 +26,7 @@ impl Connection<'_, '_> {
     /// Returns true when the congestion control is rate-based.
     #[inline]
     pub(crate) fn is_rate_based(&self) -> bool {
-        self.tcb.congestion == CongestionControl::Bbr
+        self.tcb.congestion() == CongestionControl::Bbr
     }
 
     /// State of the connection for the model.
@@ -43,7 +43,7 @@ impl Connection<'_, '_> {
             cwnd_limited: self.tcb.has(flag::CWND_LIMITED),
             app_limited: rate.is_application_limited(),
             sack: self.tcb.has(flag::SACK),
-            in_recovery: self.tcb.recovery != Recovery::Open,
+            in_recovery: self.tcb.recovery() != Recovery::Open,
         }
     }
 
@@ -92,7 +92,7 @@ impl Connection<'_, '_> {
         if self.pipe() >= self.tcb.cwnd {
             return;
         }
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold).filter(|cold| cold.rack.lost.is_empty()) else { return };
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()).filter(|cold| cold.rack.lost.is_empty()) else { return };
         let in_flight = self.tcb.flight().saturating_sub(cold.scoreboard.sacked());
         if let Some(rate_based) = cold.rate_based.as_mut() {
             rate_based.rate.mark_application_limited(in_flight);

@@ -11,7 +11,6 @@ use crate::error::ReceiveError;
 use crate::stats::Counter;
 
 use super::connection::Connection;
-use super::fast_path::FAST_PATH;
 use super::segment::frame_memory;
 use super::state::State;
 use super::tcb::{Tcb, flag};
@@ -198,7 +197,7 @@ impl Connection<'_, '_> {
     pub(crate) fn consumed(&mut self, bytes: u32) {
         self.tcb.unconsumed = self.tcb.unconsumed.saturating_sub(bytes);
         self.tune_receive_buffer();
-        if self.tcb.pred_word & FAST_PATH == 0 && !self.reborrow().may_open_window() {
+        if !self.tcb.prediction.is_marked() && !self.reborrow().may_open_window() {
             return;
         }
         let advertised = self.tcb.receive_window();
@@ -222,10 +221,10 @@ impl Connection<'_, '_> {
     /// Drops an urgent mark that lay before the data read. Returns true when the peer may still send.
     #[inline(never)]
     fn may_open_window(&mut self) -> bool {
-        if self.tcb.cold != super::cold::NONE {
+        if self.tcb.cold() != super::cold::NONE {
             self.forget_read_mark();
         }
-        self.tcb.state.receives_data()
+        self.tcb.state().receives_data()
     }
 
     /// RFC 9293 §3.8.6.2.2: openings smaller than this are not advertised.
@@ -280,7 +279,7 @@ impl Connection<'_, '_> {
 impl Tcb {
     /// Returns true when the peer will send nothing more and all that it sent can be read.
     pub(crate) fn is_peer_closed(&self) -> bool {
-        match self.state {
+        match self.state() {
             State::CloseWait | State::Closing | State::LastAck | State::TimeWait | State::Closed => true,
             State::Listen | State::SynSent | State::SynReceived => false,
             State::Established | State::FinWait1 | State::FinWait2 => false,
@@ -294,11 +293,11 @@ impl Tcb {
 
     /// Returns true when a `send` would not block.
     pub(crate) fn is_writable(&self) -> bool {
-        let open = matches!(self.state, State::Established | State::CloseWait) || self.is_early();
+        let open = matches!(self.state(), State::Established | State::CloseWait) || self.is_early();
         if open && !self.has(flag::FIN_QUEUED) {
             // Linux: writable when a third of the buffer is free.
             return self.send_space() as u32 >= self.send_buffer / 3;
         }
-        !matches!(self.state, State::SynSent | State::SynReceived | State::Listen)
+        !matches!(self.state(), State::SynSent | State::SynReceived | State::Listen)
     }
 }

@@ -91,7 +91,7 @@ impl Connection<'_, '_> {
         self.tcb.backoff = self.tcb.backoff.saturating_add(1);
         self.on_timeouts();
         let given_up = self.is_given_up(self.retries_max());
-        if self.tcb.state == State::SynSent {
+        if self.tcb.state() == State::SynSent {
             self.fast_open_timed_out(given_up);
         }
         if given_up {
@@ -102,7 +102,7 @@ impl Connection<'_, '_> {
             let (local, remote) = self.tcb.template.addresses();
             self.env.ip.suspect(self.now, local, remote);
         }
-        if matches!(self.tcb.state, State::SynSent | State::SynReceived) {
+        if matches!(self.tcb.state(), State::SynSent | State::SynReceived) {
             self.ack_now();
         } else {
             self.enter_loss();
@@ -114,8 +114,8 @@ impl Connection<'_, '_> {
     }
 
     fn retries_max(&self) -> u8 {
-        match self.tcb.state {
-            State::SynSent => match self.shared.cold.get(self.tcb.cold).map_or(0, |cold| cold.timeouts.syn_retries) {
+        match self.tcb.state() {
+            State::SynSent => match self.shared.cold.get(self.tcb.cold()).map_or(0, |cold| cold.timeouts.syn_retries) {
                 0 => self.shared.config.syn_retries,
                 retries => retries,
             },
@@ -128,7 +128,7 @@ impl Connection<'_, '_> {
 
     /// Returns true when there were more than `retries` timeouts, or the user timeout (RFC 5482) has passed.
     fn is_given_up(&self, retries: u8) -> bool {
-        let user_timeout_ms = self.shared.cold.get(self.tcb.cold).map_or(0, |cold| cold.timeouts.user_timeout_ms);
+        let user_timeout_ms = self.shared.cold.get(self.tcb.cold()).map_or(0, |cold| cold.timeouts.user_timeout_ms);
         if user_timeout_ms != 0 {
             return self.waited_us(self.tcb.backoff, self.linear_timeouts()) >= u64::from(user_timeout_ms) * 1_000;
         }
@@ -148,7 +148,7 @@ impl Connection<'_, '_> {
 
     /// Number of timeouts after which the next is still as long as the first.
     pub(crate) fn linear_timeouts(&self) -> u8 {
-        if self.tcb.state == State::SynSent { self.shared.config.syn_linear_timeouts } else { 0 }
+        if self.tcb.state() == State::SynSent { self.shared.config.syn_linear_timeouts } else { 0 }
     }
 
     pub(crate) fn give_up(&mut self) {
@@ -165,7 +165,7 @@ impl Connection<'_, '_> {
             // Retransmissions of a recovery were too large as well.
             cold.scoreboard.high_rxt = una;
         }
-        if !self.uses_rack() || self.tcb.recovery != Recovery::Open {
+        if !self.uses_rack() || self.tcb.recovery() != Recovery::Open {
             return;
         }
         let (una, nxt) = (self.tcb.snd_una, self.tcb.snd_nxt);
@@ -173,7 +173,7 @@ impl Connection<'_, '_> {
         let rack = &mut cold.rack;
         cold.scoreboard.for_each_outside(una, nxt, &mut |start, end| rack.lost.add(start, end, ()));
         rack.judged = Some(nxt);
-        self.tcb.recovery = Recovery::Loss;
+        self.tcb.set_recovery(Recovery::Loss);
         self.tcb.recover = nxt;
         self.tcb.ssthresh = self.tcb.cwnd;
         self.predict();
@@ -181,10 +181,10 @@ impl Connection<'_, '_> {
 
     /// RFC 5681 §3.1 (4), RFC 6298 (5.4-5.6), RFC 6675 §5.1.
     fn enter_loss(&mut self) {
-        self.begin_frto(self.tcb.recovery == Recovery::Open);
+        self.begin_frto(self.tcb.recovery() == Recovery::Open);
         self.remember_windows();
         self.model_episode();
-        if self.tcb.recovery != Recovery::Loss {
+        if self.tcb.recovery() != Recovery::Loss {
             self.reduce_window_after_timeout();
         }
         if self.tcb.backoff > 1 {
@@ -193,10 +193,10 @@ impl Connection<'_, '_> {
                 cold.scoreboard.clear();
             }
         }
-        self.tcb.recovery = Recovery::Loss;
+        self.tcb.set_recovery(Recovery::Loss);
         self.tcb.recover = self.tcb.snd_nxt;
         self.tcb.cwnd = self.tcb.mss as u32;
-        self.tcb.dup_acks = 0;
+        self.tcb.set_dup_acks(0);
         self.tcb.clear(flag::RETRANSMIT);
         let una = self.tcb.snd_una;
         let cold = self.demand_cold();
@@ -217,13 +217,13 @@ impl Connection<'_, '_> {
     pub(crate) fn retransmitted(&mut self, plan: &Plan, end: SeqNum) {
         let segments = plan.len.div_ceil(self.tcb.mss as u32).max(1);
         self.env.counters.add(Counter::TcpRetransSegs, segments as u64);
-        if self.tcb.recovery == Recovery::Loss {
+        if self.tcb.recovery() == Recovery::Loss {
             self.env.counters.add(Counter::TcpSlowStartRetrans, segments as u64);
         }
         let rare = self.rare();
         rare.retransmitted_segments = rare.retransmitted_segments.saturating_add(segments);
         rare.retransmitted_bytes += plan.len as u64;
-        if self.tcb.recovery != Recovery::Open {
+        if self.tcb.recovery() != Recovery::Open {
             self.remember_retransmission(plan.len);
         }
         let (uses_rack, now_us) = (self.uses_rack(), self.now_us());
@@ -248,7 +248,7 @@ impl Connection<'_, '_> {
         // RFC 5482, Linux: a peer that keeps its window shut gets no more time than a silent one.
         let retries = if self.tcb.has(flag::ORPHAN) { ORPHAN_RETRIES } else { u8::MAX };
         // Linux, tcp_probe_timer: a peer that answers none gets as many probes as retransmissions.
-        if self.is_given_up(retries) || self.tcb.probes >= self.shared.config.retries {
+        if self.is_given_up(retries) || self.tcb.probes() >= self.shared.config.retries {
             self.give_up();
             return;
         }
@@ -258,7 +258,7 @@ impl Connection<'_, '_> {
             // RFC 9293 §3.8.6.2.1, the override: a small window is used after all.
             self.mark_data();
         } else {
-            self.count_probes(self.tcb.probes + 1);
+            self.count_probes(self.tcb.probes() + 1);
             self.mark_control();
         }
         self.restart_persist();

@@ -47,12 +47,12 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn segment_bytes(&self) -> u32 {
         let mss = u32::from(self.tcb.mss);
-        if self.tcb.cold == super::cold::NONE { mss } else { mss - Options::sack_bytes_of(self.blocks_beside_data()) as u32 }
+        if self.tcb.cold() == super::cold::NONE { mss } else { mss - Options::sack_bytes_of(self.blocks_beside_data()) as u32 }
     }
 
     /// Number of SACK blocks in a data segment.
     fn blocks_beside_data(&self) -> usize {
-        let Some(cold) = self.shared.cold.get(self.tcb.cold).filter(|cold| !cold.reassembly.is_empty()) else { return 0 };
+        let Some(cold) = self.shared.cold.get(self.tcb.cold()).filter(|cold| !cold.reassembly.is_empty()) else { return 0 };
         let affordable = Options::sack_blocks_in(usize::from(self.tcb.mss) / SHARE);
         if self.tcb.has(flag::SACK) { cold.reassembly.intervals().min(self.blocks_in_ack()).min(affordable) } else { 0 }
     }
@@ -112,7 +112,7 @@ impl Connection<'_, '_> {
     /// Returns true when only a pure ACK can carry the report: duplicates, more blocks than a data segment can have, or (RFC
     /// 5681 §2) a gap to a peer that counts duplicate ACKs.
     pub(crate) fn has_report_of_its_own(&self) -> bool {
-        let cold = self.shared.cold.get(self.tcb.cold);
+        let cold = self.shared.cold.get(self.tcb.cold());
         cold.is_some_and(|cold| match self.tcb.has(flag::SACK) {
             true => cold.duplicate.is_some() || cold.reassembly.untold_count() > self.blocks_beside_data(),
             false => !cold.reassembly.is_empty(),

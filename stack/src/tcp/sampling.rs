@@ -85,7 +85,7 @@ impl Connection<'_, '_> {
 
     #[inline(never)]
     fn begin_sample(&mut self, alone: bool) {
-        if self.tcb.recovery != Recovery::Open {
+        if self.tcb.recovery() != Recovery::Open {
             // It would not be known which of the transmissions arrives.
             return;
         }
@@ -105,7 +105,7 @@ impl Connection<'_, '_> {
     #[inline(never)]
     fn end_sample(&mut self) {
         let (now_us, una, min_rtt_us) = (self.now_us(), self.tcb.snd_una, self.tcb.min_rtt_us());
-        let recovery = self.tcb.recovery;
+        let recovery = self.tcb.recovery();
         let Some(rare) = self.shared.conn_stats.rare_mut(self.tcb) else { return };
         if recovery != Recovery::Open {
             rare.rate.packet = None;

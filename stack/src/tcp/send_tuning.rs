@@ -42,7 +42,7 @@ impl Connection<'_, '_> {
         if locked || self.tcb.flight() >= self.tcb.cwnd || !self.shared.starved.is_empty() {
             return;
         }
-        let windows = if self.tcb.congestion == CongestionControl::Bbr { 3 } else { 2 };
+        let windows = if self.tcb.congestion() == CongestionControl::Bbr { 3 } else { 2 };
         let window = self.tcb.cwnd.max(SEGMENTS_MIN * u32::from(self.tcb.mss));
         let wanted = window.saturating_mul(windows).min(self.shared.config.send_buffer_bytes);
         self.tcb.send_buffer = self.tcb.send_buffer.max(wanted);

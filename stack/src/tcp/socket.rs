@@ -172,12 +172,12 @@ impl Tcp {
 
     /// Number of bytes that may be queued now.
     pub(crate) fn send_space(&self, id: SocketId) -> usize {
-        self.resolve(id).filter(|tcb| tcb.state.accepts_data()).map_or(0, |tcb| self.shared.room(tcb))
+        self.resolve(id).filter(|tcb| tcb.state().accepts_data()).map_or(0, |tcb| self.shared.room(tcb))
     }
 
     /// Maximum bytes of a payload frame now.
     pub(crate) fn send_piece(&mut self, env: &mut Env, id: SocketId) -> usize {
-        let Some(connection) = self.named(env, id).filter(|connection| connection.tcb.state.accepts_data()) else { return 0 };
+        let Some(connection) = self.named(env, id).filter(|connection| connection.tcb.state().accepts_data()) else { return 0 };
         connection.tcb.send_piece(connection.extent_shape())
     }
 
@@ -275,7 +275,7 @@ impl Tcp {
             readable: tcb.is_readable(),
             writable: self.shared.is_writable(tcb),
             peer_closed,
-            hung_up: peer_closed && tcb.state.is_write_closed() && !matches!(tcb.state, State::Closing | State::LastAck),
+            hung_up: peer_closed && tcb.state().is_write_closed() && !matches!(tcb.state(), State::Closing | State::LastAck),
         }
     }
 
@@ -353,7 +353,7 @@ impl Tcp {
     pub(crate) fn give_up(&mut self, now: Instant, env: &mut Env, id: SocketId) {
         self.set_now(now);
         let tcb = self.tcbs.get_mut(id.index as usize).filter(|tcb| tcb.generation == id.generation);
-        if let Some(tcb) = tcb.filter(|tcb| tcb.state != State::Closed) {
+        if let Some(tcb) = tcb.filter(|tcb| tcb.state() != State::Closed) {
             Connection { index: id.index, now: self.now, tcb, shared: &mut self.shared, env }.give_up();
         }
         self.settle(env);
@@ -408,7 +408,7 @@ impl Connection<'_, '_> {
     /// The part of `wanted` bytes that can be queued.
     #[inline]
     fn sendable(&mut self, wanted: usize) -> Result<usize, SendError> {
-        if !self.tcb.state.accepts_data() || self.tcb.has(flag::FIN_QUEUED) {
+        if !self.tcb.state().accepts_data() || self.tcb.has(flag::FIN_QUEUED) {
             return Err(SendError::Closed);
         }
         let room = self.shared.room(self.tcb);
@@ -438,10 +438,10 @@ impl Connection<'_, '_> {
         if options.window_clamp != 0 || self.tcb.has_rare_stats {
             self.clamp_window(options.window_clamp);
         }
-        if timeouts != Timeouts::default() || self.tcb.cold != super::cold::NONE {
+        if timeouts != Timeouts::default() || self.tcb.cold() != super::cold::NONE {
             self.demand_cold().timeouts = timeouts;
         }
-        if options.pacing_rate_max != 0 || self.tcb.cold != super::cold::NONE {
+        if options.pacing_rate_max != 0 || self.tcb.cold() != super::cold::NONE {
             self.demand_cold().pacing.rate_max = options.pacing_rate_max;
         }
         if !self.is_rate_based()
@@ -454,7 +454,7 @@ impl Connection<'_, '_> {
 
     /// Writes the marked control work: SYN, probe, ACK.
     pub(crate) fn transmit_control(&mut self, out: &mut [Burst]) -> Progress {
-        let written = match self.tcb.state {
+        let written = match self.tcb.state() {
             State::Closed | State::Listen | State::TimeWait => Ok(()),
             State::SynSent | State::SynReceived if self.tcb.has(flag::ACK_NOW) => self.write_syn(out),
             State::SynSent | State::SynReceived => Ok(()),

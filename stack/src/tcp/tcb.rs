@@ -17,46 +17,13 @@ use crate::ip::{Datagram, Flow, Template};
 
 use super::cold;
 use super::demux::FlowKey;
-use super::ecn::EcnMode;
+use super::fast_path::{MarkCondition, Prediction, WordCondition};
 use super::sack::Outstanding;
 use super::sequence::SeqNum;
 use super::state::State;
 
-/// Flags of a connection that decide its next actions; [`Tcb::flags`].
-pub(crate) mod flag {
-    /// RFC 7323 timestamps are on.
-    pub(crate) const TIMESTAMPS: u16 = 1 << 0;
-    /// RFC 2018 is on.
-    pub(crate) const SACK: u16 = 1 << 1;
-    /// An ACK (or in an opening state a SYN) must go out in this pass.
-    pub(crate) const ACK_NOW: u16 = 1 << 2;
-    /// Received data has not been acknowledged yet.
-    pub(crate) const ACK_PENDING: u16 = 1 << 3;
-    /// Is in the list of control work.
-    pub(crate) const ON_CONTROL: u16 = 1 << 4;
-    /// Is in the list of data work.
-    pub(crate) const ON_DATA: u16 = 1 << 5;
-    /// TCP_NODELAY
-    pub(crate) const NO_DELAY: u16 = 1 << 6;
-    /// TCP_CORK
-    pub(crate) const CORK: u16 = 1 << 7;
-    /// TCP_QUICKACK
-    pub(crate) const QUICK_ACK: u16 = 1 << 8;
-    /// The application has closed; no one reads.
-    pub(crate) const ORPHAN: u16 = 1 << 9;
-    /// A FIN follows the queued data.
-    pub(crate) const FIN_QUEUED: u16 = 1 << 10;
-    /// A `Ready` event is pending.
-    pub(crate) const SIGNALLED: u16 = 1 << 11;
-    /// The first unacknowledged segment must be retransmitted.
-    pub(crate) const RETRANSMIT: u16 = 1 << 12;
-    /// The congestion window stopped the last transmission.
-    pub(crate) const CWND_LIMITED: u16 = 1 << 13;
-    /// A probe (zero window or keepalive) must go out.
-    pub(crate) const PROBE: u16 = 1 << 14;
-    /// `rto_deadline` is the persist timer's.
-    pub(crate) const PERSIST: u16 = 1 << 15;
-}
+mod conditions;
+pub(crate) mod flag;
 
 /// State of loss recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,20 +63,19 @@ pub(crate) struct Tcb {
     pub(crate) last_ack_sent: SeqNum,
     /// RFC 7323: TS.Recent
     pub(crate) ts_recent: u32,
-    /// Header prediction: expected word at byte 12 of the next header, with [`FAST_PATH`](super::fast_path::FAST_PATH) in place of the
-    /// window; 0: take the slow path.
-    pub(crate) pred_word: u32,
+    /// Closed by all that changes what it relies on.
+    pub(super) prediction: Prediction,
     /// SND.UNA
     pub(crate) snd_una: SeqNum,
     /// SND.WND, bytes.
     pub(crate) snd_wnd: u32,
     /// SND.WL1
     pub(crate) snd_wl1: SeqNum,
-    pub(crate) state: State,
+    state: WordCondition<State>,
     /// Low four bits: Snd.Wind.Shift; high four: Rcv.Wind.Shift.
     scales: u8,
     /// [`flag`]
-    pub(crate) flags: u16,
+    flags: u16,
     pub(crate) receive_queue: FrameQueue,
     /// Bytes in `receive_queue`.
     pub(crate) unread: u32,
@@ -143,10 +109,9 @@ pub(crate) struct Tcb {
     pub(crate) send_memory: u32,
     /// Payload bytes of a full segment.
     pub(crate) mss: u16,
-    pub(crate) dup_acks: u8,
-    pub(crate) recovery: Recovery,
-    /// Index in the cold pool or [`cold::NONE`].
-    pub(crate) cold: u32,
+    dup_acks: WordCondition<u8>,
+    recovery: WordCondition<Recovery>,
+    cold: MarkCondition<u32>,
 
     // Line 2: the headers below TCP.
     pub(crate) template: Template,
@@ -164,8 +129,7 @@ pub(crate) struct Tcb {
     pub(crate) send_buffer: u32,
     /// Memory behind `receive_queue` and out-of-order data, bytes.
     pub(crate) receive_memory: u32,
-    /// Index of the statistics, or the counts before there are any: see `conn_stats`.
-    pub(crate) stats: u32,
+    stats: MarkCondition<u32>,
     pub(crate) bytes_acked: u64,
     pub(crate) bytes_received: u64,
     /// Smallest round trip of the last minutes: low 28 bits microseconds, high four its time.
@@ -178,12 +142,11 @@ pub(crate) struct Tcb {
     marks: u8,
     /// Timeouts without progress.
     pub(crate) backoff: u8,
-    /// Keepalive probes without an answer.
-    pub(crate) probes: u8,
+    probes: WordCondition<u8>,
     /// Low three bits: the connection's error; then one bit for [`is_early`](Tcb::is_early), two of [`TimerKind`], two of
-    /// [`EcnMode`].
+    /// [`EcnMode`](super::ecn::EcnMode).
     error_and_timer: u8,
-    pub(crate) congestion: CongestionControl,
+    congestion: MarkCondition<CongestionControl>,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
 }
@@ -222,11 +185,11 @@ impl Tcb {
             rcv_adv: SeqNum(0),
             last_ack_sent: SeqNum(0),
             ts_recent: 0,
-            pred_word: 0,
+            prediction: Prediction::CLOSED,
             snd_una: SeqNum(0),
             snd_wnd: 0,
             snd_wl1: SeqNum(0),
-            state: State::Closed,
+            state: WordCondition::new(State::Closed),
             scales: 0,
             flags: 0,
             receive_queue: FrameQueue::default(),
@@ -248,9 +211,9 @@ impl Tcb {
             snd_end: SeqNum(0),
             send_memory: 0,
             mss: 536,
-            dup_acks: 0,
-            recovery: Recovery::Open,
-            cold: cold::NONE,
+            dup_acks: WordCondition::new(0),
+            recovery: WordCondition::new(Recovery::Open),
+            cold: MarkCondition::new(cold::NONE),
             template,
             recover: SeqNum(0),
             timer_tick: 0,
@@ -259,7 +222,7 @@ impl Tcb {
             receive_buffer: 0,
             send_buffer: 0,
             receive_memory: 0,
-            stats: super::conn_stats::OPENED,
+            stats: MarkCondition::new(super::conn_stats::OPENED),
             bytes_acked: 0,
             bytes_received: 0,
             min_rtt: NO_ROUND_TRIP,
@@ -267,36 +230,12 @@ impl Tcb {
             has_rare_stats: false,
             marks: 0,
             backoff: 0,
-            probes: 0,
+            probes: WordCondition::new(0),
             error_and_timer: 0,
-            congestion: CongestionControl::Cubic,
+            congestion: MarkCondition::new(CongestionControl::Cubic),
             tos: 0,
             ttl: 0,
         }
-    }
-
-    /// Returns true when any of the flags is set.
-    #[inline]
-    pub(crate) fn has(&self, flags: u16) -> bool {
-        self.flags & flags != 0
-    }
-
-    /// Sets flags.
-    #[inline]
-    pub(crate) fn set(&mut self, flags: u16) {
-        self.flags |= flags;
-    }
-
-    /// Clears flags.
-    #[inline]
-    pub(crate) fn clear(&mut self, flags: u16) {
-        self.flags &= !flags;
-    }
-
-    /// Sets or clears flags.
-    #[inline]
-    pub(crate) fn assign(&mut self, flags: u16, on: bool) {
-        self.flags = if on { self.flags | flags } else { self.flags & !flags };
     }
 
     /// Snd.Wind.Shift: scale of the peer's windows.
@@ -372,14 +311,14 @@ impl Tcb {
 
     /// Like [`flight`](Tcb::flight), payload only.
     pub(crate) fn data_flight(&self) -> u32 {
-        let syn = matches!(self.state, State::SynSent | State::SynReceived) as u32;
+        let syn = matches!(self.state(), State::SynSent | State::SynReceived) as u32;
         let (start, end) = (self.snd_una, self.snd_nxt.earliest(self.snd_end));
         if start.before(end) { (end - start).saturating_sub(syn) } else { 0 }
     }
 
     /// The part of the sequence space for queries of the scoreboard.
     pub(crate) fn outstanding(&self) -> Outstanding {
-        let lost_before = if self.recovery == Recovery::Loss { self.recover } else { self.snd_una };
+        let lost_before = if self.recovery() == Recovery::Loss { self.recover } else { self.snd_una };
         Outstanding { una: self.snd_una, nxt: self.snd_nxt, mss: self.mss as u32, lost_before }
     }
 
@@ -415,23 +354,6 @@ impl Tcb {
     #[inline]
     pub(crate) fn set_timer_kind(&mut self, kind: TimerKind) {
         self.error_and_timer = (self.error_and_timer & !0x30) | ((kind as u8) << 4);
-    }
-
-    /// The negotiated mode (in SYN-SENT: the one that our SYN asks for).
-    #[inline]
-    pub(crate) fn ecn_mode(&self) -> EcnMode {
-        match self.error_and_timer >> 6 {
-            0 => EcnMode::Off,
-            1 => EcnMode::Classic,
-            2 => EcnMode::Accurate,
-            _ => EcnMode::AccurateUnmarked,
-        }
-    }
-
-    /// Sets the mode: as negotiated, or restricted because of a path that garbles marks.
-    pub(crate) fn set_ecn_mode(&mut self, mode: EcnMode) {
-        self.pred_word &= !super::fast_path::FAST_PATH;
-        self.error_and_timer = (self.error_and_timer & 0x3f) | ((mode as u8) << 6);
     }
 
     /// True while the largest flight is recorded: see `control`.

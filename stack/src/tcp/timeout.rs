@@ -44,12 +44,12 @@ impl Connection<'_, '_> {
     /// Keepalive, or the end of FIN-WAIT-2 for an orphan.
     fn on_idle(&mut self) {
         self.tcb.idle_deadline = 0;
-        if self.tcb.state == State::FinWait2 && self.tcb.has(flag::ORPHAN) {
+        if self.tcb.state() == State::FinWait2 && self.tcb.has(flag::ORPHAN) {
             // Linux: the peer may keep its half open, ours is dropped.
             self.end();
             return;
         }
-        if !matches!(self.tcb.state, State::Established | State::CloseWait | State::FinWait1 | State::FinWait2) {
+        if !matches!(self.tcb.state(), State::Established | State::CloseWait | State::FinWait1 | State::FinWait2) {
             return;
         }
         let (idle_ms, interval_ms, probes_max) = self.keepalive();
@@ -61,13 +61,13 @@ impl Connection<'_, '_> {
             self.tcb.idle_deadline = self.deadline(idle_ms.saturating_sub(idle_for).max(1) * 1_000);
             return;
         }
-        if self.tcb.probes >= probes_max {
+        if self.tcb.probes() >= probes_max {
             // RFC 9293 §3.8.4 does not say; as in Linux, a reset goes to the peer in case it is alive.
             self.reset();
             self.give_up();
             return;
         }
-        self.count_probes(self.tcb.probes + 1);
+        self.count_probes(self.tcb.probes() + 1);
         self.env.counters.count(Counter::TcpKeepAlive);
         self.tcb.set(flag::PROBE);
         self.mark_control();
@@ -76,15 +76,15 @@ impl Connection<'_, '_> {
 
     /// Sets the number of probes without an answer: while there are any, the next segment is looked at closely.
     pub(crate) fn count_probes(&mut self, count: u8) {
-        if self.tcb.probes != count {
-            self.tcb.probes = count;
+        if self.tcb.probes() != count {
+            self.tcb.set_probes(count);
             self.predict();
         }
     }
 
     /// Idle time and interval in milliseconds, and number of probes.
     fn keepalive(&self) -> (u64, u64, u8) {
-        let own = self.shared.cold.get(self.tcb.cold).map(|cold| cold.timeouts).unwrap_or_default();
+        let own = self.shared.cold.get(self.tcb.cold()).map(|cold| cold.timeouts).unwrap_or_default();
         let config = &self.shared.config;
         let choose = |own: u32, default: u64| if own == 0 { default } else { own as u64 };
         (

@@ -7,7 +7,6 @@
 use crate::stats::Counter;
 
 use super::connection::Connection;
-use super::fast_path::FAST_PATH;
 use super::output::Plan;
 use super::rtt;
 use super::segment::Segment;
@@ -56,10 +55,10 @@ impl Connection<'_, '_> {
         let tcb = &*self.tcb;
         self.uses_rack()
             && self.shared.config.tail_loss_probe
-            && tcb.recovery == Recovery::Open
+            && tcb.recovery() == Recovery::Open
             && tcb.backoff == 0
-            && tcb.state.sends_data()
-            && self.shared.cold.get(tcb.cold).is_none_or(|cold| cold.scoreboard.is_empty() && cold.probe.is_quiet())
+            && tcb.state().sends_data()
+            && self.shared.cold.get(tcb.cold()).is_none_or(|cold| cold.scoreboard.is_empty() && cold.probe.is_quiet())
     }
 
     /// §7.2 (TLP_calc_PTO): time to wait for an ACK before a probe, microseconds; `None`: the retransmission timeout comes
@@ -112,7 +111,7 @@ impl Connection<'_, '_> {
     /// §7.4.2 (TLP_process_ack). `dsack`: the range that the peer has received twice.
     pub(crate) fn probe_acknowledged(&mut self, segment: &Segment, advanced: bool, dsack: Option<SackBlock>) {
         let ack = segment.acknowledgment();
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         let Some(end) = cold.probe.end.filter(|&end| ack.at_or_after(end)) else { return };
         let is_plain = segment.header.options.sack().is_empty() && segment.len == 0;
         if !cold.probe.is_retransmission || dsack.is_some_and(|block| block.right == end) {
@@ -122,14 +121,14 @@ impl Connection<'_, '_> {
             // The probe has repaired a loss: the congestion control must react.
             cold.probe.end = None;
             self.env.counters.count(Counter::TcpLossProbeRecovery);
-            if self.tcb.recovery == Recovery::Open {
+            if self.tcb.recovery() == Recovery::Open {
                 self.reduce_window_at_once();
             }
         } else if !advanced && is_plain {
             // A duplicate ACK for the probe: both have arrived, and the peer has no DSACK.
             cold.probe.end = None;
         }
-        if self.shared.cold.get(self.tcb.cold).is_some_and(|cold| cold.probe.is_quiet()) {
+        if self.shared.cold.get(self.tcb.cold()).is_some_and(|cold| cold.probe.is_quiet()) {
             self.predict();
         }
     }
@@ -150,7 +149,7 @@ impl Connection<'_, '_> {
     pub(crate) fn loss_timeout_us(&mut self) -> (u64, TimerKind) {
         let tcb = &*self.tcb;
         // A connection with the mark is established, not in recovery, and has no cold object: it may probe.
-        if tcb.pred_word & FAST_PATH == 0 || tcb.backoff != 0 || tcb.srtt_us == 0 {
+        if !tcb.prediction.is_marked() || tcb.backoff != 0 || tcb.srtt_us == 0 {
             return self.reborrow().unusual_loss_timeout_us();
         }
         let rto_us = rtt::timeout_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us);
