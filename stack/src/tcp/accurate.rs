@@ -308,7 +308,7 @@ impl Connection<'_, '_> {
     /// Handles the marks in an ACK that has reported `delivered` bytes for the first time (§3.2.2.5.2).
     pub(crate) fn on_ace(&mut self, segment: &Segment, delivered: u32) {
         // Linux: an ACK without news is an old one, unless its timestamp is new.
-        let is_newer = |time: Timestamps| time.value.wrapping_sub(self.tcb.ts_recent).cast_signed() > 0;
+        let is_newer = |time: Timestamps| time.value.wrapping_sub(self.tcb.ts_recent()).cast_signed() > 0;
         let is_news = self.tcb.has(flag::TIMESTAMPS) && segment.header.options.timestamps.is_some_and(is_newer);
         // The ACK of a SYN-ACK has other contents in ACE.
         let is_first = self.tcb.bytes_acked == 0 && self.tcb.flight() == 0;

@@ -29,7 +29,7 @@ impl Connection<'_, '_> {
     /// deadline.
     #[inline(always)]
     pub(crate) fn ack_soon(&mut self, pushed: bool) {
-        let unacknowledged = self.tcb.rcv_nxt - self.tcb.last_ack_sent;
+        let unacknowledged = self.tcb.unacknowledged();
         let two_full = unacknowledged >= 2 * self.tcb.mss as u32;
         if two_full || self.tcb.has(flag::ACK_NOW | flag::QUICK_ACK) || self.is_quick_start() {
             return self.reborrow().ack_at_once(two_full && pushed);
@@ -46,7 +46,7 @@ impl Connection<'_, '_> {
     #[inline(never)]
     fn ack_at_once(&mut self, ends: bool) {
         let is_due = self.tcb.has(flag::ACK_NOW | flag::QUICK_ACK) || self.is_quick_start();
-        let unacknowledged = self.tcb.rcv_nxt - self.tcb.last_ack_sent;
+        let unacknowledged = self.tcb.unacknowledged();
         let waits = ends && !is_due && self.is_answer_expected(unacknowledged);
         let is_waiting = self.tcb.has(flag::ACK_PENDING);
         self.tcb.set(flag::ACK_PENDING);
@@ -69,7 +69,7 @@ impl Connection<'_, '_> {
 
     /// Notes that an ACK's delay has expired. After a whole message, the application does not answer as fast as expected.
     pub(crate) fn waited_in_vain(&mut self) {
-        if self.tcb.rcv_nxt - self.tcb.last_ack_sent >= 2 * self.tcb.mss as u32 {
+        if self.tcb.unacknowledged() >= 2 * self.tcb.mss as u32 {
             self.rare().interactive.was_in_vain();
         }
     }
@@ -126,6 +126,6 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn ack_sent(&mut self) {
         self.tcb.clear(flag::ACK_NOW | flag::ACK_PENDING);
-        self.tcb.last_ack_sent = self.tcb.rcv_nxt;
+        self.tcb.acknowledge_received();
     }
 }

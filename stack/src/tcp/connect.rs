@@ -114,7 +114,7 @@ impl Tcb {
         self.set_scales(agreed.send_scale, agreed.receive_scale);
         self.assign(flag::TIMESTAMPS, agreed.timestamps);
         self.assign(flag::SACK, agreed.sack);
-        self.ts_recent = agreed.ts_recent;
+        self.set_ts_recent(agreed.ts_recent);
         self.set_ecn_mode(agreed.ecn);
     }
 }
@@ -147,7 +147,7 @@ impl Connection<'_, '_> {
         let limit = if answer { early.map_or(0, |(_, limit)| limit) } else { self.mss_clamp() };
         let mss = mss_to_offer(transport_max, limit);
         let timestamp = self.timestamp();
-        let mut options = syn_options(&self.shared.config, mss, self.tcb.receive_buffer, timestamp, self.tcb.ts_recent);
+        let mut options = syn_options(&self.shared.config, mss, self.tcb.receive_buffer, timestamp, self.tcb.ts_recent());
         if answer {
             options.sack_permitted &= self.tcb.has(flag::SACK);
             options.timestamps = options.timestamps.filter(|_| self.tcb.has(flag::TIMESTAMPS));
@@ -160,7 +160,7 @@ impl Connection<'_, '_> {
             source_port: self.tcb.local_port,
             destination_port: self.tcb.remote_port,
             sequence: self.tcb.snd_una,
-            acknowledgment: if answer { self.tcb.rcv_nxt } else { SeqNum(0) },
+            acknowledgment: if answer { self.tcb.rcv_nxt() } else { SeqNum(0) },
             flags: if answer { SYN | ACK } else { SYN },
             window,
             options,
@@ -176,9 +176,8 @@ impl Connection<'_, '_> {
         if let Some(plan) = plan {
             self.tcb.snd_nxt = plan.sequence + plan.len;
         }
-        let edge = self.tcb.rcv_nxt + window as u32;
         // RFC 9293 §3.8.6: with Fast Open data may have gone out before, with a window too large for a SYN.
-        self.tcb.rcv_adv = if answer { self.tcb.rcv_adv.latest(edge) } else { edge };
+        self.tcb.advertise(self.tcb.rcv_nxt() + window as u32);
         if self.tcb.backoff > 0 {
             self.env.counters.count(Counter::TcpRetransSegs);
         }
@@ -236,7 +235,7 @@ impl Connection<'_, '_> {
     pub(crate) fn completes_simultaneous_open(&self, segment: &Segment) -> bool {
         self.tcb.state() == State::SynReceived
             && segment.header.flags & (SYN | ACK | RST) == SYN | ACK
-            && segment.sequence + 1 == self.tcb.rcv_nxt
+            && segment.sequence + 1 == self.tcb.rcv_nxt()
             && segment.acknowledgment().after(self.tcb.snd_una)
             && segment.acknowledgment().at_or_before(self.tcb.snd_nxt)
     }
@@ -260,9 +259,7 @@ impl Connection<'_, '_> {
         };
         let limit = self.mss_clamp();
         self.tcb.agree(self.env.ip, &agreed, limit);
-        self.tcb.rcv_nxt = segment.sequence + 1;
-        self.tcb.last_ack_sent = self.tcb.rcv_nxt;
-        self.tcb.rcv_adv = self.tcb.rcv_nxt + self.syn_window() as u32;
+        self.tcb.begin_receiving(segment.sequence, self.syn_window().into());
         self.tcb.snd_wl1 = segment.sequence;
     }
 

@@ -192,8 +192,7 @@ impl Connection<'_, '_> {
         // For Nagle the SYN is no small segment.
         tcb.snd_sml = iss;
         tcb.recover = iss;
-        tcb.rcv_nxt = segment.sequence + 1;
-        tcb.rcv_adv = tcb.rcv_nxt + tcb.receive_buffer.min(u16::MAX as u32);
+        tcb.begin_receiving(segment.sequence, tcb.receive_buffer.min(u16::MAX as u32));
         tcb.snd_wl1 = segment.sequence;
         tcb.snd_wnd = segment.header.window as u32;
         tcb.max_window = tcb.snd_wnd;

@@ -232,7 +232,7 @@ impl Connection<'_, '_> {
     #[inline(always)]
     fn is_expected(&self, header: &Received, acked: u32, len: u32, memory: u32) -> bool {
         let tcb = &*self.tcb;
-        header.sequence() == tcb.rcv_nxt
+        header.sequence() == tcb.rcv_nxt()
             && acked <= tcb.flight()
             && len <= tcb.receive_window()
             && !tcb.is_time_old(header.time().value)

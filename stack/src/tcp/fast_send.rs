@@ -145,8 +145,8 @@ impl Connection<'_, '_> {
     #[inline]
     fn write_fast(&self, bytes: &mut [u8], window: u16, transport_len: u16, payload_sum: Option<u16>) {
         let tcb = &*self.tcb;
-        let time = Timestamps { value: self.timestamp(), echo: tcb.ts_recent };
-        let header = Sent::new((tcb.local_port, tcb.remote_port), (tcb.snd_nxt, tcb.rcv_nxt), ACK | PSH, window, time);
+        let time = Timestamps { value: self.timestamp(), echo: tcb.ts_recent() };
+        let header = Sent::new((tcb.local_port, tcb.remote_port), (tcb.snd_nxt, tcb.rcv_nxt()), ACK | PSH, window, time);
         let pseudo = checksum::add(tcb.template.pseudo_sum, transport_len);
         header.emit(checksum_field(pseudo, payload_sum.map(|payload| (header.sum(), payload))), bytes);
     }

@@ -54,7 +54,7 @@ impl Connection<'_, '_> {
         }
         self.check_timestamps(segment)?;
         let payload = segment.len;
-        let is_last_again = payload > 0 && segment.end() == self.tcb.rcv_nxt;
+        let is_last_again = payload > 0 && segment.end() == self.tcb.rcv_nxt();
         if let Err(reason) = self.first_check_sequence(segment) {
             if is_last_again {
                 // RFC 9768 §3.2.1 counts all marks, also those of duplicates.
@@ -111,7 +111,7 @@ impl Connection<'_, '_> {
 
     /// First, check sequence number: trims the segment to the window, or ACKs and drops it.
     fn first_check_sequence(&mut self, segment: &mut Segment) -> Result<(), Drop> {
-        let (nxt, window) = (self.tcb.rcv_nxt, self.tcb.receive_window());
+        let (nxt, window) = (self.tcb.rcv_nxt(), self.tcb.receive_window());
         let len = segment.sequence_len();
         let acceptable = match (len, window) {
             (0, 0) => segment.sequence == nxt,
@@ -153,7 +153,7 @@ impl Connection<'_, '_> {
         if !segment.has(RST) {
             return Ok(());
         }
-        if segment.sequence != self.tcb.rcv_nxt {
+        if segment.sequence != self.tcb.rcv_nxt() {
             self.challenge_ack();
             return Err(Drop::DropUnacceptable);
         }
@@ -273,7 +273,7 @@ impl Connection<'_, '_> {
             return Ok(false);
         }
         if segment.len == 0 {
-            if fin && segment.sequence != self.tcb.rcv_nxt {
+            if fin && segment.sequence != self.tcb.rcv_nxt() {
                 self.demand_cold().reassembly.fin = Some(segment.sequence);
                 self.ack_now();
                 self.predict();
@@ -285,7 +285,7 @@ impl Connection<'_, '_> {
             return Err(self.refuse_text(segment));
         }
         self.on_ce(segment);
-        let in_order = segment.sequence == self.tcb.rcv_nxt;
+        let in_order = segment.sequence == self.tcb.rcv_nxt();
         if !self.has_receive_room(segment.memory, in_order) {
             return Err(Drop::TcpOfoDrop);
         }
@@ -332,7 +332,7 @@ impl Connection<'_, '_> {
     fn queue_out_of_order(&mut self, segment: &Segment, len: u32, frames: FrameQueue) {
         let arena = self.env.arena;
         let sequence = segment.sequence;
-        let rcv_nxt = self.tcb.rcv_nxt;
+        let rcv_nxt = self.tcb.rcv_nxt();
         match self.demand_cold().reassembly.insert(arena, rcv_nxt, sequence, len, frames) {
             Insertion::Taken => {
                 self.env.counters.count(Counter::TcpOfoQueue);
@@ -355,14 +355,14 @@ impl Connection<'_, '_> {
         let arena = self.env.arena;
         let mut filled = false;
         loop {
-            let nxt = self.tcb.rcv_nxt;
+            let nxt = self.tcb.rcv_nxt();
             let Some(cold) = self.cold() else { return false };
             let Some((mut frames, len)) = cold.reassembly.take(arena, nxt) else { break };
             self.tcb.receive_queue.append(arena, &mut frames);
             self.received_in_order(len);
             filled = true;
         }
-        let nxt = self.tcb.rcv_nxt;
+        let nxt = self.tcb.rcv_nxt();
         let fin = self.cold().is_some_and(|cold| cold.reassembly.fin.take_if(|&mut fin| fin == nxt).is_some());
         if filled || fin {
             self.ack_now();
@@ -380,7 +380,7 @@ impl Connection<'_, '_> {
         if !fin {
             return;
         }
-        self.tcb.rcv_nxt += 1;
+        self.tcb.receive_next(1);
         self.tcb.set_peer_ended();
         self.ack_now();
         match self.tcb.state() {

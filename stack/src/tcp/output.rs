@@ -364,13 +364,13 @@ impl Connection<'_, '_> {
             source_port: self.tcb.local_port,
             destination_port: self.tcb.remote_port,
             sequence,
-            acknowledgment: self.tcb.rcv_nxt,
+            acknowledgment: self.tcb.rcv_nxt(),
             flags: ACK,
             window,
             ..Header::default()
         };
         if self.tcb.has(flag::TIMESTAMPS) {
-            header.options.timestamps = Some(Timestamps { value: self.timestamp(), echo: self.tcb.ts_recent });
+            header.options.timestamps = Some(Timestamps { value: self.timestamp(), echo: self.tcb.ts_recent() });
         }
         self.mark_header(&mut header);
         if self.tcb.cold() != super::cold::NONE {

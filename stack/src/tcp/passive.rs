@@ -357,9 +357,7 @@ impl Tcp {
         tcb.snd_nxt = record.iss + 1;
         tcb.snd_end = record.iss + 1;
         tcb.snd_sml = record.iss + 1;
-        tcb.rcv_nxt = record.irs + 1;
-        tcb.last_ack_sent = tcb.rcv_nxt;
-        tcb.rcv_adv = tcb.rcv_nxt + syn_window;
+        tcb.begin_receiving(record.irs, syn_window);
         tcb.set_state(State::SynReceived);
         tcb.backoff = record.retries;
         let round_trip = record.round_trip_us(connection.now);

@@ -122,7 +122,7 @@ impl Connection<'_, '_> {
     /// Accounts for `len` bytes appended at RCV.NXT.
     #[inline]
     pub(crate) fn received_in_order(&mut self, len: u32) {
-        self.tcb.rcv_nxt += len;
+        self.tcb.receive_next(len);
         self.tcb.unread += len;
         self.tcb.unconsumed += len;
         self.tcb.bytes_received += len as u64;
@@ -268,7 +268,7 @@ impl Connection<'_, '_> {
         };
         // Rounded up, so that the edge which the peer computes never moves left; that edge is the promise.
         let field = ((window + (1 << scale) - 1) >> scale).min(u16::MAX as u32);
-        self.tcb.rcv_adv = self.tcb.rcv_adv.latest(self.tcb.rcv_nxt + (field << scale));
+        self.tcb.advertise(self.tcb.rcv_nxt() + (field << scale));
         if field == 0 && advertised == 0 {
             self.env.counters.count(Counter::TcpToZeroWindowAdv);
         }

@@ -120,7 +120,7 @@ impl Connection<'_, '_> {
     #[inline(never)]
     fn measure_receive_rtt(&mut self, echo: Option<u32>, len: u32) {
         let now_us = self.now_us();
-        let (nxt, edge) = (self.tcb.rcv_nxt, self.tcb.rcv_adv);
+        let (nxt, edge) = (self.tcb.rcv_nxt(), self.tcb.rcv_adv());
         let is_full = len >= self.tcb.mss as u32;
         let time = self.timestamp();
         let tuning = &mut self.rare().receive;
@@ -152,7 +152,7 @@ impl Connection<'_, '_> {
 
     #[inline(never)]
     fn measure_reading(&mut self) {
-        let (now_us, read) = (self.now_us(), self.tcb.rcv_nxt - self.tcb.unconsumed);
+        let (now_us, read) = (self.now_us(), self.tcb.rcv_nxt() - self.tcb.unconsumed);
         let mss = self.tcb.mss as u32;
         self.rare().receive.consumed(now_us, read, mss);
     }

@@ -86,7 +86,7 @@ impl Connection<'_, '_> {
         }
         for earlier in cold.reassembly.untold_before(last).chunks(room) {
             let mut header = self.header(self.tcb.snd_nxt);
-            let then = earlier.iter().fold(self.tcb.last_ack_sent, |latest, untold| latest.latest(untold.rcv_nxt));
+            let then = earlier.iter().fold(self.tcb.last_ack_sent(), |latest, untold| latest.latest(untold.rcv_nxt));
             self.acknowledge_only(&mut header, then);
             earlier.iter().rev().for_each(|untold| header.options.push_sack(untold.block));
             self.write(&header, None, out)?;
@@ -98,10 +98,10 @@ impl Connection<'_, '_> {
     /// for that, as far as the field can express it.
     fn acknowledge_only(&mut self, header: &mut Header, then: SeqNum) {
         let scale = self.tcb.receive_scale();
-        let filled = (self.tcb.rcv_nxt - then).div_ceil(1 << scale);
+        let filled = (self.tcb.rcv_nxt() - then).div_ceil(1 << scale);
         let window = (u32::from(header.window) + filled).min(u32::from(u16::MAX));
         (header.acknowledgment, header.window) = (then, window as u16);
-        self.tcb.rcv_adv = self.tcb.rcv_adv.latest(then + (window << scale));
+        self.tcb.advertise(then + (window << scale));
     }
 
     /// Number of blocks that a pure ACK has space for.

@@ -21,9 +21,11 @@ use super::fast_path::{MarkCondition, Prediction, WordCondition};
 use super::sack::Outstanding;
 use super::sequence::SeqNum;
 use super::state::State;
+use receiver::Receiver;
 
 mod conditions;
 pub(crate) mod flag;
+mod receiver;
 
 /// State of loss recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,14 +57,7 @@ pub(crate) enum TimerKind {
 pub(crate) struct Tcb {
     // Line 0: receiving.
     pub(crate) generation: u32,
-    /// RCV.NXT
-    pub(crate) rcv_nxt: SeqNum,
-    /// Right edge of the advertised window; never moves left.
-    pub(crate) rcv_adv: SeqNum,
-    /// RFC 7323: Last.ACK.sent
-    pub(crate) last_ack_sent: SeqNum,
-    /// RFC 7323: TS.Recent
-    pub(crate) ts_recent: u32,
+    receiver: Receiver,
     /// Closed by all that changes what it relies on.
     pub(super) prediction: Prediction,
     /// SND.UNA
@@ -181,10 +176,7 @@ impl Tcb {
     pub(crate) fn new(generation: u32, template: Template) -> Tcb {
         Tcb {
             generation,
-            rcv_nxt: SeqNum(0),
-            rcv_adv: SeqNum(0),
-            last_ack_sent: SeqNum(0),
-            ts_recent: 0,
+            receiver: Receiver::default(),
             prediction: Prediction::CLOSED,
             snd_una: SeqNum(0),
             snd_wnd: 0,
@@ -332,12 +324,6 @@ impl Tcb {
     #[inline]
     pub(crate) fn is_fin_sent(&self) -> bool {
         self.has(flag::FIN_QUEUED) && self.snd_nxt.after(self.snd_end)
-    }
-
-    /// Bytes that the peer may still send: the window as advertised.
-    #[inline]
-    pub(crate) fn receive_window(&self) -> u32 {
-        if self.rcv_nxt.before(self.rcv_adv) { self.rcv_adv - self.rcv_nxt } else { 0 }
     }
 
     /// Purpose of `rto_deadline`.
