@@ -311,7 +311,7 @@ impl Connection<'_, '_> {
         let is_newer = |time: Timestamps| time.value.wrapping_sub(self.tcb.ts_recent()).cast_signed() > 0;
         let is_news = self.tcb.has(flag::TIMESTAMPS) && segment.header.options.timestamps.is_some_and(is_newer);
         // The ACK of a SYN-ACK has other contents in ACE.
-        let is_first = self.tcb.bytes_acked == 0 && self.tcb.flight() == 0;
+        let is_first = self.tcb.bytes_acked() == 0 && self.tcb.flight() == 0;
         // After the peer's connection has ended, a record without counts answers there: Linux's, like ours, sends ACE as 0.
         let is_last = self.tcb.is_fin_sent() && self.tcb.flight() == 0 && ace(&segment.header) == 0;
         if delivered == 0 && (is_first || !is_news) || is_last {
@@ -319,7 +319,7 @@ impl Connection<'_, '_> {
         }
         let mss = self.tcb.mss as u32;
         // §3.2.2.4: no peer counts three packets before the first data is acknowledged.
-        let is_first = self.tcb.bytes_acked <= delivered as u64;
+        let is_first = self.tcb.bytes_acked() <= delivered as u64;
         let is_cleared = is_first && ace(&segment.header) == 0 && self.ecn().delivered_ce == 0;
         let known = self.ecn().delivered_ce.wrapping_add(PACKETS_INITIAL);
         let ace = ace(&segment.header).wrapping_sub(known) & ACE_MAX;

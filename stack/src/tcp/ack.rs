@@ -61,7 +61,7 @@ impl Connection<'_, '_> {
     /// Returns true when the peer, which has sent its whole message, will soon get an answer.
     fn is_answer_expected(&mut self, unacknowledged: u32) -> bool {
         let waiting_max = WAITING_BYTES_MAX.min(self.receive_limit() / WAITING_SHARE);
-        if self.tcb.bytes_acked == 0 || unacknowledged > waiting_max {
+        if self.tcb.bytes_acked() == 0 || unacknowledged > waiting_max {
             return false;
         }
         self.shared.conn_stats.rare_mut(self.tcb).is_none_or(|rare| rare.interactive.waits())

@@ -32,9 +32,9 @@ impl Delivery {
 impl Connection<'_, '_> {
     /// SND.UNA < SEG.ACK <= SND.NXT: `ack` acknowledges something new.
     pub(crate) fn acknowledge(&mut self, ack: SeqNum, segment: &Segment) {
-        let acked = ack - self.tcb.snd_una;
-        let data_end = ack.earliest(self.tcb.snd_end);
-        let data_acked = if self.tcb.snd_una.before(data_end) { data_end - self.tcb.snd_una } else { 0 };
+        let acked = ack - self.tcb.snd_una();
+        let data_end = ack.earliest(self.tcb.snd_end());
+        let data_acked = if self.tcb.snd_una().before(data_end) { data_end - self.tcb.snd_una() } else { 0 };
         if self.tcb.cold() != super::cold::NONE {
             self.acknowledge_in_cold(ack, segment);
             self.undo_if_spurious(segment, true);
@@ -75,7 +75,7 @@ impl Connection<'_, '_> {
 
     #[inline(always)]
     fn take_next_ack(&mut self, acked: u32, time: Timestamps) {
-        let ack = self.tcb.snd_una + acked;
+        let ack = self.tcb.snd_una() + acked;
         let freed = self.tcb.free_until(self.env.arena, ack, None);
         let rtt_us = self.advance(ack, acked, freed.sent_at, Some(time));
         self.grow_window(acked, acked, rtt_us);
@@ -106,14 +106,12 @@ impl Connection<'_, '_> {
     #[inline(always)]
     fn advance(&mut self, ack: SeqNum, data_acked: u32, sent_at: Option<u32>, time: Option<Timestamps>) -> u32 {
         let rtt_us = self.measure_round_trip(sent_at, time);
-        self.tcb.snd_una = ack;
+        self.tcb.advance_una(ack, data_acked);
         self.confirm_neighbor();
-        self.tcb.bytes_acked += u64::from(data_acked);
         if self.tcb.backoff != 0 {
             self.tcb.backoff = 0;
             self.reborrow().note_answer();
         }
-        self.tcb.snd_sml = self.tcb.snd_sml.latest(ack);
         rtt_us
     }
 
@@ -121,7 +119,8 @@ impl Connection<'_, '_> {
     #[inline(always)]
     fn go_on_sending(&mut self) {
         self.sample_acknowledged();
-        let is_all = self.tcb.snd_una == self.tcb.snd_end && !self.tcb.has(flag::FIN_QUEUED | flag::RETRANSMIT | flag::PERSIST);
+        let is_all =
+            self.tcb.snd_una() == self.tcb.snd_end() && !self.tcb.has(flag::FIN_QUEUED | flag::RETRANSMIT | flag::PERSIST);
         if is_all {
             debug_assert!(self.tcb.flight() == 0 && !self.has_to_send(), "recovery ends with the last ACK");
             self.tcb.rto_deadline = 0;
@@ -152,7 +151,7 @@ impl Connection<'_, '_> {
             return;
         }
         let mut news = Ranges::default();
-        cold.scoreboard.for_each_outside(self.tcb.snd_una, ack, &mut |start, end| news.add(start, end, ()));
+        cold.scoreboard.for_each_outside(self.tcb.snd_una(), ack, &mut |start, end| news.add(start, end, ()));
         self.all_delivered(&news, segment);
     }
 
@@ -180,7 +179,7 @@ impl Connection<'_, '_> {
     pub(crate) fn delivery(&self) -> Delivery {
         let cold = self.shared.cold.get(self.tcb.cold());
         let (sacked, lost) = cold.map_or((0, 0), |cold| (cold.scoreboard.sacked(), cold.rack.lost.bytes()));
-        Delivery { mark: self.tcb.snd_una.0.wrapping_add(sacked), lost }
+        Delivery { mark: self.tcb.snd_una().0.wrapping_add(sacked), lost }
     }
 
     /// Order of decisions after an ACK, with SACK: F-RTO and Eifel whether there was a loss at all, RACK which data is lost,
@@ -278,7 +277,7 @@ impl Connection<'_, '_> {
         self.tcb.set_recovery(Recovery::Open);
         self.tcb.set_dup_acks(0);
         self.tcb.clear(flag::RETRANSMIT);
-        let nxt = self.tcb.snd_nxt;
+        let nxt = self.tcb.snd_nxt();
         if let Some(cold) = self.cold() {
             cold.rack.on_recovered();
             cold.frto = Frto::Off;
@@ -297,7 +296,7 @@ impl Connection<'_, '_> {
         if blocks.is_empty() || !self.tcb.has(flag::SACK) || self.tcb.flight() == 0 {
             return false;
         }
-        let (una, nxt) = (self.tcb.snd_una, self.tcb.snd_nxt);
+        let (una, nxt) = (self.tcb.snd_una(), self.tcb.snd_nxt());
         if self.uses_rack() || self.is_rate_based() {
             let news = self.demand_cold().scoreboard.news(una, nxt, blocks);
             self.model_sacked(&news);
@@ -314,7 +313,7 @@ impl Connection<'_, '_> {
         if self.tcb.has(flag::SACK) {
             return sacked;
         }
-        segment.len == 0 && segment.sequence_len() == 0 && self.tcb.flight() > 0 && window == self.tcb.snd_wnd
+        segment.len == 0 && segment.sequence_len() == 0 && self.tcb.flight() > 0 && window == self.tcb.snd_wnd()
     }
 
     /// A duplicate ACK: fast retransmit, fast recovery (RFC 5681 §3.2, RFC 6675 §5).
@@ -350,9 +349,9 @@ impl Connection<'_, '_> {
         self.mtu_lost();
         self.model_episode();
         self.tcb.set_recovery(Recovery::Fast);
-        self.tcb.recover = self.tcb.snd_nxt;
+        self.tcb.recover = self.tcb.snd_nxt();
         self.reduce_window();
-        let (una, mss, duplicates) = (self.tcb.snd_una, self.tcb.mss as u32, self.tcb.dup_acks() as u32);
+        let (una, mss, duplicates) = (self.tcb.snd_una(), self.tcb.mss as u32, self.tcb.dup_acks() as u32);
         let flight = self.tcb.flight();
         let cold = self.demand_cold();
         cold.scoreboard.high_rxt = una;
@@ -372,15 +371,12 @@ impl Connection<'_, '_> {
     #[inline(always)]
     pub(crate) fn update_window(&mut self, field: u16, sequence: SeqNum, advanced: bool) {
         let window = u32::from(field) << self.tcb.send_scale();
-        let newer = sequence.after(self.tcb.snd_wl1);
-        let same = sequence == self.tcb.snd_wl1;
-        if !(advanced || newer || (same && (window > self.tcb.snd_wnd || window == 0))) {
+        let newer = sequence.after(self.tcb.snd_wl1());
+        let same = sequence == self.tcb.snd_wl1();
+        if !(advanced || newer || (same && (window > self.tcb.snd_wnd() || window == 0))) {
             return;
         }
-        self.tcb.snd_wl1 = sequence;
-        if window != self.tcb.snd_wnd {
-            self.tcb.snd_wnd = window;
-            self.tcb.max_window = self.tcb.max_window.max(window);
+        if self.tcb.take_window(sequence, window) {
             if self.tcb.has(flag::PERSIST) {
                 self.reborrow().leave_persist();
             }

@@ -43,7 +43,7 @@ impl Connection<'_, '_> {
         if self.tcb.state() != State::SynReceived {
             return self.ack_now();
         }
-        let header = self.header(self.tcb.snd_nxt);
+        let header = self.header(self.tcb.snd_nxt());
         let tos = self.acknowledgment_tos();
         self.shared.replies.push(self.tcb.key(), tos, header);
     }

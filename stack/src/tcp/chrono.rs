@@ -109,7 +109,7 @@ impl Connection<'_, '_> {
         let waits = self.shared.conn_stats.of(self.tcb).is_some_and(|stats| stats.clock.looked & WRITER_WAITS != 0);
         let activity = match () {
             () if flight + next == 0 => Activity::Nothing,
-            () if next > 0 && flight + next > tcb.snd_wnd => Activity::WaitingForWindow,
+            () if next > 0 && flight + next > tcb.snd_wnd() => Activity::WaitingForWindow,
             () if next == 0 && waits => Activity::WaitingForWriter,
             () => Activity::Sending,
         };

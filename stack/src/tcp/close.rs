@@ -87,7 +87,7 @@ impl Connection<'_, '_> {
         }
         self.env.counters.count(Counter::TcpOutRsts);
         // RFC 7323 §3.2: a RST of a connection with timestamps should carry one.
-        let header = Header { flags: RST | ACK, window: 0, ..self.header(self.tcb.snd_nxt) };
+        let header = Header { flags: RST | ACK, window: 0, ..self.header(self.tcb.snd_nxt()) };
         self.shared.replies.push(self.tcb.key(), self.tcb.tos, header);
     }
 
@@ -126,7 +126,7 @@ impl Connection<'_, '_> {
 
     /// Handles an ICMP error that says the destination is unreachable: a failure while opening, a hint later (RFC 5461).
     pub(crate) fn on_unreachable(&mut self, error: crate::event::SocketError, sequence: SeqNum) {
-        let outstanding = sequence.within(self.tcb.snd_una, self.tcb.flight());
+        let outstanding = sequence.within(self.tcb.snd_una(), self.tcb.flight());
         // Linux: an early connection (RFC 7413) that an application has accepted counts as established.
         let accepted_early = self.tcb.state() == State::SynReceived && self.tcb.is_early() && self.tcb.is_accepted();
         if outstanding && !accepted_early && matches!(self.tcb.state(), State::SynSent | State::SynReceived) {

@@ -122,10 +122,7 @@ impl Tcb {
 impl Connection<'_, '_> {
     /// Sends the first SYN: SND.UNA = ISS, SND.NXT = ISS + 1.
     pub(crate) fn open(&mut self, iss: SeqNum) {
-        self.tcb.snd_una = iss;
-        self.tcb.snd_nxt = iss + 1;
-        self.tcb.snd_end = iss + 1;
-        self.tcb.snd_sml = iss + 1;
+        self.tcb.begin_sending(iss);
         self.tcb.set_state(State::SynSent);
         self.ack_now();
         self.restart_rto();
@@ -159,7 +156,7 @@ impl Connection<'_, '_> {
         let mut header = Header {
             source_port: self.tcb.local_port,
             destination_port: self.tcb.remote_port,
-            sequence: self.tcb.snd_una,
+            sequence: self.tcb.snd_una(),
             acknowledgment: if answer { self.tcb.rcv_nxt() } else { SeqNum(0) },
             flags: if answer { SYN | ACK } else { SYN },
             window,
@@ -174,7 +171,7 @@ impl Connection<'_, '_> {
         }
         self.write(&header, plan.as_ref(), out)?;
         if let Some(plan) = plan {
-            self.tcb.snd_nxt = plan.sequence + plan.len;
+            self.tcb.advance_next(plan.sequence + plan.len, None);
         }
         // RFC 9293 §3.8.6: with Fast Open data may have gone out before, with a window too large for a SYN.
         self.tcb.advertise(self.tcb.rcv_nxt() + window as u32);
@@ -194,7 +191,7 @@ impl Connection<'_, '_> {
     pub(crate) fn on_segment_in_syn_sent(&mut self, segment: &mut Segment) -> Result<(), Drop> {
         // First, check the ACK bit.
         let ack = segment.acknowledgment();
-        let acceptable = segment.has(ACK) && ack.after(self.tcb.snd_una) && ack.at_or_before(self.tcb.snd_nxt);
+        let acceptable = segment.has(ACK) && ack.after(self.tcb.snd_una()) && ack.at_or_before(self.tcb.snd_nxt());
         if segment.has(ACK) && !acceptable {
             self.shared.replies.reset(self.now, self.env, segment);
             return Err(Drop::DropUnacceptable);
@@ -223,7 +220,7 @@ impl Connection<'_, '_> {
         self.established(segment);
         self.begin_accurate();
         self.remember_syn_ack(segment);
-        if segment.acknowledgment().after(self.tcb.snd_una) {
+        if segment.acknowledgment().after(self.tcb.snd_una()) {
             self.acknowledge(segment.acknowledgment(), segment);
         }
         self.ack_now();
@@ -236,14 +233,14 @@ impl Connection<'_, '_> {
         self.tcb.state() == State::SynReceived
             && segment.header.flags & (SYN | ACK | RST) == SYN | ACK
             && segment.sequence + 1 == self.tcb.rcv_nxt()
-            && segment.acknowledgment().after(self.tcb.snd_una)
-            && segment.acknowledgment().at_or_before(self.tcb.snd_nxt)
+            && segment.acknowledgment().after(self.tcb.snd_una())
+            && segment.acknowledgment().at_or_before(self.tcb.snd_nxt())
     }
 
     /// See [`completes_simultaneous_open`](Connection::completes_simultaneous_open).
     pub(crate) fn on_syn_ack_in_syn_received(&mut self, segment: &mut Segment) -> Result<(), Drop> {
         self.established(segment);
-        if segment.acknowledgment().after(self.tcb.snd_una) {
+        if segment.acknowledgment().after(self.tcb.snd_una()) {
             self.acknowledge(segment.acknowledgment(), segment);
         }
         // RFC 9293 §3.10.7.4, first: its SYN lies before the window. Reported as a duplicate, as in Linux.
@@ -260,7 +257,7 @@ impl Connection<'_, '_> {
         let limit = self.mss_clamp();
         self.tcb.agree(self.env.ip, &agreed, limit);
         self.tcb.begin_receiving(segment.sequence, self.syn_window().into());
-        self.tcb.snd_wl1 = segment.sequence;
+        self.tcb.take_window(segment.sequence, segment.header.window.into());
     }
 
     /// Takes data or a FIN that came with the SYN-ACK.
@@ -278,12 +275,10 @@ impl Connection<'_, '_> {
         let first_try = self.tcb.backoff == 0;
         self.fast_open_answered(segment);
         let was_early = self.leave_early();
-        self.tcb.snd_una += 1;
+        self.tcb.advance_una(self.tcb.snd_una() + 1, 0);
         self.confirm_neighbor();
-        self.tcb.snd_wnd = (segment.header.window as u32) << scaled;
-        self.tcb.snd_wl1 = segment.sequence;
-        self.tcb.max_window = self.tcb.snd_wnd;
-        self.tcb.recover = self.tcb.snd_una;
+        self.tcb.take_window(segment.sequence, u32::from(segment.header.window) << scaled);
+        self.tcb.recover = self.tcb.snd_una();
         if self.tcb.ecn_mode() != EcnMode::Off || self.tcb.congestion() == CongestionControl::Dctcp {
             // The ECN field changes from now on.
             self.tcb.template.generation = self.env.ip.generation().wrapping_sub(1);

@@ -98,7 +98,7 @@ impl Connection<'_, '_> {
             return true;
         }
         self.forget_old_answer();
-        let una = self.tcb.snd_una;
+        let una = self.tcb.snd_una();
         if let Some(cold) = self.cold() {
             cold.rack.xmit_times.acknowledge(una);
         }

@@ -44,7 +44,7 @@ impl Connection<'_, '_> {
         let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
         let mut window = self.window();
         let rest = if self.tcb.ssthresh == SSTHRESH_INITIAL {
-            let round = Round { ack: self.tcb.snd_una, nxt: self.tcb.snd_nxt, acked: news, rtt_us };
+            let round = Round { ack: self.tcb.snd_una(), nxt: self.tcb.snd_nxt(), acked: news, rtt_us };
             self.shared.slow_starts.of(self.index).on_ack(&mut window, &round);
             0
         } else if in_slow_start {
@@ -69,7 +69,7 @@ impl Connection<'_, '_> {
     /// Returns true when more than half of the window was in flight at some time in this window of data. Smaller flights are
     /// not recorded.
     fn note_most(&mut self, under_way: u32) -> bool {
-        let (ack, nxt, cwnd) = (self.tcb.snd_una, self.tcb.snd_nxt, self.tcb.cwnd);
+        let (ack, nxt, cwnd) = (self.tcb.snd_una(), self.tcb.snd_nxt(), self.tcb.cwnd);
         let start = self.shared.slow_starts.of(self.index);
         if !self.tcb.notes_most() {
             start.forget_most_under_way();

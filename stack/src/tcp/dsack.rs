@@ -54,8 +54,8 @@ impl Connection<'_, '_> {
             return None;
         }
         let block = duplicate_block(blocks, segment.acknowledgment())?;
-        let oldest = self.tcb.snd_una - self.tcb.max_window.max(1);
-        if block.left.before(oldest) || block.right.after(self.tcb.snd_nxt) {
+        let oldest = self.tcb.snd_una() - self.tcb.max_window().max(1);
+        if block.left.before(oldest) || block.right.after(self.tcb.snd_nxt()) {
             return None;
         }
         let is_old = block.right.at_or_before(segment.acknowledgment());
@@ -64,7 +64,7 @@ impl Connection<'_, '_> {
         let rare = self.rare();
         rare.duplicates = rare.duplicates.wrapping_add(segments);
         if self.uses_rack() {
-            let nxt = self.tcb.snd_nxt;
+            let nxt = self.tcb.snd_nxt();
             self.demand_cold().rack.on_dsack(nxt);
         }
         self.undo_if_all_reported(block);

@@ -247,7 +247,7 @@ impl Connection<'_, '_> {
             return;
         }
         if self.tcb.has(flag::ACK_PENDING) {
-            let header = self.header(self.tcb.snd_nxt);
+            let header = self.header(self.tcb.snd_nxt());
             let tos = self.tcb.flow().tos;
             self.shared.replies.push(self.tcb.key(), tos, header);
             self.ack_sent();
@@ -305,11 +305,11 @@ impl Connection<'_, '_> {
         let ack = segment.acknowledgment();
         if self.tcb.congestion() != CongestionControl::Dctcp
             || self.tcb.ecn_mode() == EcnMode::Off
-            || !ack.after(self.tcb.snd_una)
+            || !ack.after(self.tcb.snd_una())
         {
             return;
         }
-        let (acked, nxt) = (ack - self.tcb.snd_una, self.tcb.snd_nxt);
+        let (acked, nxt) = (ack - self.tcb.snd_una(), self.tcb.snd_nxt());
         let marked = if segment.has(ECE) && self.tcb.ecn_mode() == EcnMode::Classic { acked } else { 0 };
         self.demand_cold().dctcp.on_ack(ack, nxt, acked, marked);
     }
@@ -317,11 +317,14 @@ impl Connection<'_, '_> {
     /// Handles ECE in an acceptable ACK: the sender's part (RFC 3168 §6.1.2).
     pub(crate) fn on_ece(&mut self, segment: &Segment) {
         let ack = segment.acknowledgment();
-        if self.tcb.ecn_mode() != EcnMode::Classic || !segment.has(ECE) || ack.before(self.tcb.snd_una) || self.tcb.flight() == 0
+        if self.tcb.ecn_mode() != EcnMode::Classic
+            || !segment.has(ECE)
+            || ack.before(self.tcb.snd_una())
+            || self.tcb.flight() == 0
         {
             return;
         }
-        let delivered = (ack - self.tcb.snd_una).div_ceil(self.tcb.mss as u32);
+        let delivered = (ack - self.tcb.snd_una()).div_ceil(self.tcb.mss as u32);
         self.count_delivered_ce(delivered);
         self.react_to_mark(0);
     }
@@ -350,7 +353,7 @@ impl Connection<'_, '_> {
         } else {
             self.reduce_window_for_mark(delivered);
         }
-        let nxt = self.tcb.snd_nxt;
+        let nxt = self.tcb.snd_nxt();
         let cold = self.demand_cold();
         cold.undo = None;
         cold.prr = Prr::default();

@@ -150,12 +150,12 @@ impl Connection<'_, '_> {
         let len = self.tcb.unsent().min(room as u32);
         let good = failure == Failure::None && len > 0;
         // The peer's MSS is not known yet: a SYN is one packet, never several.
-        good.then_some(Plan { sequence: self.tcb.snd_una + 1, len, fin: false, again: false, probe: false, segment: len })
+        good.then_some(Plan { sequence: self.tcb.snd_una() + 1, len, fin: false, again: false, probe: false, segment: len })
     }
 
     /// Handles a timeout of the SYN.
     pub(crate) fn fast_open_timed_out(&mut self, given_up: bool) {
-        let sent_data = self.tcb.snd_nxt.after(self.tcb.snd_una + 1);
+        let sent_data = self.tcb.snd_nxt().after(self.tcb.snd_una() + 1);
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         let Early::Sent { failure, .. } = &mut cold.fast_open else { return };
         if sent_data {
@@ -173,7 +173,7 @@ impl Connection<'_, '_> {
     /// Sends a SYN again that is too large for the path, at once, without data and option. That is no loss: neither backoff
     /// nor window changes, and the peer is not suspected of dropping SYNs with data.
     pub(crate) fn fast_open_too_big(&mut self) {
-        let sent_data = self.tcb.snd_nxt.after(self.tcb.snd_una + 1);
+        let sent_data = self.tcb.snd_nxt().after(self.tcb.snd_una() + 1);
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()).filter(|_| sent_data) else { return };
         if let Early::Sent { room: 1.., .. } = cold.fast_open {
             cold.fast_open = Early::Sent { option: None, room: 0, failure: Failure::Retransmitted };
@@ -186,8 +186,8 @@ impl Connection<'_, '_> {
     /// RFC 7413 §4.1.3, §4.2.2: takes the cookie and the acknowledgment of a SYN-ACK; the rest of the SYN's data counts as
     /// never sent.
     pub(crate) fn fast_open_answered(&mut self, segment: &Segment) {
-        let acknowledged = segment.acknowledgment().latest(self.tcb.snd_una + 1);
-        let (data_sent, data_left) = (self.tcb.snd_nxt - (self.tcb.snd_una + 1), self.tcb.snd_nxt.after(acknowledged));
+        let acknowledged = segment.acknowledgment().latest(self.tcb.snd_una() + 1);
+        let (data_sent, data_left) = (self.tcb.snd_nxt() - (self.tcb.snd_una() + 1), self.tcb.snd_nxt().after(acknowledged));
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         let Early::Sent { option, failure, .. } = cold.fast_open else { return };
         let failure = if data_left && failure == Failure::None { Failure::NotAcknowledged } else { failure };
@@ -198,8 +198,9 @@ impl Connection<'_, '_> {
             self.env.counters.count(Counter::TcpFastOpenActiveFail);
             self.env.counters.count(Counter::TcpRetransSegs);
             self.rare().retransmitted_segments += 1;
-            self.tcb.snd_nxt = acknowledged;
-            self.tcb.next_unsent = self.tcb.extent_at(self.env.arena, acknowledged, ringway_shm::Slot::NONE);
+            self.tcb.retract_next(acknowledged);
+            let next_unsent = self.tcb.extent_at(self.env.arena, acknowledged, ringway_shm::Slot::NONE);
+            self.tcb.set_next_unsent(next_unsent);
         } else if data {
             self.env.counters.count(Counter::TcpFastOpenActive);
             // Data that has passed shows that there is no black hole.

@@ -186,16 +186,10 @@ impl Connection<'_, '_> {
         let initial = super::congestion::initial_window(self.tcb.mss as u32, self.shared.config.initial_window);
         let tcb = &mut *self.tcb;
         (tcb.local_port, tcb.remote_port) = (key.local_port, key.remote_port);
-        tcb.snd_una = iss;
-        tcb.snd_nxt = iss + 1;
-        tcb.snd_end = iss + 1;
-        // For Nagle the SYN is no small segment.
-        tcb.snd_sml = iss;
+        tcb.begin_sending(iss);
         tcb.recover = iss;
         tcb.begin_receiving(segment.sequence, tcb.receive_buffer.min(u16::MAX as u32));
-        tcb.snd_wl1 = segment.sequence;
-        tcb.snd_wnd = segment.header.window as u32;
-        tcb.max_window = tcb.snd_wnd;
+        tcb.take_window(segment.sequence, segment.header.window.into());
         tcb.cwnd = initial;
         tcb.set_state(State::SynReceived);
         tcb.last_received = timer::tick_at(self.now).max(1);

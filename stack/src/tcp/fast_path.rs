@@ -196,7 +196,7 @@ impl Connection<'_, '_> {
         }
         debug_assert!(!self.tcb.prediction.is_marked() || self.is_fast(), "a change of a condition of the mark clears it");
         let (len, memory) = ((frame.len() - timestamped::BYTES) as u32, frame_memory(&frame));
-        let acked = header.acknowledgment() - self.tcb.snd_una;
+        let acked = header.acknowledgment() - self.tcb.snd_una();
         if !self.is_expected(&header, acked, len, memory) {
             return Err(frame);
         }

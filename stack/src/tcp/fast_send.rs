@@ -29,7 +29,7 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn transmit_small(&mut self, out: &mut [Burst]) -> Option<u32> {
         let len = self.small_message()?;
-        let (start, flight, now_us) = (self.tcb.snd_nxt, self.tcb.flight(), self.now_us());
+        let (start, flight, now_us) = (self.tcb.snd_nxt(), self.tcb.flight(), self.now_us());
         let below = self.tcb.template.len();
         let sums = !self.tcb.template.link_sums();
         // One extent holds all of it, and its packet has no other part.
@@ -37,7 +37,7 @@ impl Connection<'_, '_> {
             let is_whole = queued == len as usize && note.sequence == start.0;
             is_whole.then_some(Note { sent_at: now_us, flags: note.flags | PUSHED, ..note })
         };
-        let (arena, slot) = (self.env.arena, self.tcb.next_unsent);
+        let (arena, slot) = (self.env.arena, self.tcb.next_unsent());
         let sum = if sums { Some(arena.note(slot)) } else { None };
         let mut frame = arena.packet_of(slot, below + timestamped::BYTES, judge, |headers, payload| {
             let (network, transport) = headers.split_at_mut(below);
@@ -54,7 +54,7 @@ impl Connection<'_, '_> {
         }
         out[self.tcb.template.interface as usize].push(frame);
         // All that was queued is sent: nothing is behind it.
-        self.tcb.next_unsent = Slot::NONE;
+        self.tcb.set_next_unsent(Slot::NONE);
         self.tcb.clear(flag::CWND_LIMITED);
         self.tcb.advance_next(start + len, Some(start + len));
         self.env.counters.count(Counter::TcpOutSegs);
@@ -118,9 +118,9 @@ impl Connection<'_, '_> {
         if tcb.template.generation != self.env.ip.generation() || tcb.template.is_tagged_ipv6() {
             return None;
         }
-        let (len, flight) = (tcb.snd_end - tcb.snd_nxt, tcb.flight());
+        let (len, flight) = (tcb.snd_end() - tcb.snd_nxt(), tcb.flight());
         let small = len.wrapping_sub(1) < u32::from(tcb.mss) - 1;
-        if !small || flight + len > tcb.snd_wnd.min(tcb.cwnd) {
+        if !small || flight + len > tcb.snd_wnd().min(tcb.cwnd) {
             return None;
         }
         if flight == 0 {
@@ -146,7 +146,7 @@ impl Connection<'_, '_> {
     fn write_fast(&self, bytes: &mut [u8], window: u16, transport_len: u16, payload_sum: Option<u16>) {
         let tcb = &*self.tcb;
         let time = Timestamps { value: self.timestamp(), echo: tcb.ts_recent() };
-        let header = Sent::new((tcb.local_port, tcb.remote_port), (tcb.snd_nxt, tcb.rcv_nxt()), ACK | PSH, window, time);
+        let header = Sent::new((tcb.local_port, tcb.remote_port), (tcb.snd_nxt(), tcb.rcv_nxt()), ACK | PSH, window, time);
         let pseudo = checksum::add(tcb.template.pseudo_sum, transport_len);
         header.emit(checksum_field(pseudo, payload_sum.map(|payload| (header.sum(), payload))), bytes);
     }

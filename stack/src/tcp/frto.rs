@@ -37,7 +37,7 @@ impl Connection<'_, '_> {
         if step == Frto::Off {
             return;
         }
-        let room = self.tcb.snd_wnd > self.tcb.flight();
+        let room = self.tcb.snd_wnd() > self.tcb.flight();
         let next = match step {
             // Step 2b: forward progress, and there is new data to send.
             Frto::Retransmitted if advanced && self.tcb.unsent() > 0 && room => Frto::NewData,

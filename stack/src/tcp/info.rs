@@ -254,10 +254,10 @@ impl Tcp {
             min_rtt_us: if tcb.min_rtt_us() == u32::MAX { 0 } else { tcb.min_rtt_us() },
             cwnd_bytes: tcb.cwnd,
             ssthresh_bytes: tcb.ssthresh,
-            send_window: tcb.snd_wnd,
+            send_window: tcb.snd_wnd(),
             receive_window: tcb.receive_window(),
             receive_space: tcb.receive_buffer,
-            bytes_acked: tcb.bytes_acked,
+            bytes_acked: tcb.bytes_acked(),
             bytes_received: tcb.bytes_received,
             unsent_bytes: tcb.unsent(),
             syn_data,
@@ -293,7 +293,7 @@ impl Tcp {
             segments_out: stats.segments_out,
             data_segments_in: stats.data_segments_in,
             data_segments_out: stats.data_segments_out,
-            bytes_sent: tcb.bytes_acked + tcb.data_flight() as u64 + rare.retransmitted_bytes,
+            bytes_sent: tcb.bytes_acked() + tcb.data_flight() as u64 + rare.retransmitted_bytes,
             bytes_retransmitted: rare.retransmitted_bytes,
             total_retransmits: rare.retransmitted_segments,
             busy_ms: times.busy_ms,
@@ -401,7 +401,7 @@ impl Tcp {
 /// Rate of a connection that never has more than a segment in flight: one of average size per round trip, limited by the
 /// application.
 fn message_rate(tcb: &Tcb, stats: &ConnStats) -> u64 {
-    let average = tcb.bytes_acked.checked_div(stats.data_segments_out as u64).unwrap_or(0);
+    let average = tcb.bytes_acked().checked_div(stats.data_segments_out as u64).unwrap_or(0);
     (average * 1_000_000).checked_div(tcb.srtt_us as u64).unwrap_or(0)
 }
 

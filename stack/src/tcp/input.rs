@@ -187,16 +187,16 @@ impl Connection<'_, '_> {
         if self.tcb.state() == State::SynReceived {
             self.ack_in_syn_received(segment)?;
         }
-        if ack.after(self.tcb.snd_nxt) {
+        if ack.after(self.tcb.snd_nxt()) {
             // RFC 5961 §5.2 with RFC 9293: an ACK of something not yet sent.
             self.challenge_ack();
             return Err(Drop::DropUnacceptable);
         }
-        if ack.before(self.tcb.snd_una - self.tcb.max_window.max(1)) {
+        if ack.before(self.tcb.snd_una() - self.tcb.max_window().max(1)) {
             self.challenge_ack();
             return Err(Drop::DropUnacceptable);
         }
-        let advanced = ack.after(self.tcb.snd_una);
+        let advanced = ack.after(self.tcb.snd_una());
         let window = (segment.header.window as u32) << self.tcb.send_scale();
         let before = self.delivery();
         self.count_marked(segment);
@@ -207,7 +207,7 @@ impl Connection<'_, '_> {
         let dsack = self.take_dsack(segment);
         self.probe_acknowledged(segment, advanced, dsack);
         let sacked = self.take_sack(segment);
-        if !advanced && ack == self.tcb.snd_una && self.is_duplicate_ack(segment, window, sacked) {
+        if !advanced && ack == self.tcb.snd_una() && self.is_duplicate_ack(segment, window, sacked) {
             self.duplicate_ack();
         }
         let unusual = sacked || self.tcb.prediction.is_closed();
@@ -222,7 +222,7 @@ impl Connection<'_, '_> {
             self.predict();
         }
         self.model_acknowledged();
-        if ack.at_or_after(self.tcb.snd_una) {
+        if ack.at_or_after(self.tcb.snd_una()) {
             self.update_window(segment.header.window, segment.sequence, advanced);
         }
         if segment.len == 0 && !segment.has(FIN) {
@@ -235,7 +235,7 @@ impl Connection<'_, '_> {
     /// RFC 9293, fifth, SYN-RECEIVED STATE: our SYN is acknowledged, or the segment is invalid.
     fn ack_in_syn_received(&mut self, segment: &Segment) -> Result<(), Drop> {
         let ack = segment.acknowledgment();
-        if !ack.after(self.tcb.snd_una) || ack.after(self.tcb.snd_nxt) {
+        if !ack.after(self.tcb.snd_una()) || ack.after(self.tcb.snd_nxt()) {
             self.shared.replies.reset(self.now, self.env, segment);
             return Err(Drop::DropUnacceptable);
         }
@@ -254,7 +254,7 @@ impl Connection<'_, '_> {
 
     /// Handles an ACK that may cover our FIN.
     fn check_fin_acknowledged(&mut self) -> Result<(), Drop> {
-        if !(self.tcb.is_fin_sent() && self.tcb.snd_una == self.tcb.snd_nxt) {
+        if !(self.tcb.is_fin_sent() && self.tcb.snd_una() == self.tcb.snd_nxt()) {
             return Ok(());
         }
         match self.tcb.state() {

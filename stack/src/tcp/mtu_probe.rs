@@ -77,7 +77,7 @@ impl Connection<'_, '_> {
 
     /// Handles a retransmission timeout, one of `backoff` in a row (RFC 4821 §7.7).
     pub(crate) fn mtu_timed_out(&mut self) {
-        let una = self.tcb.snd_una;
+        let una = self.tcb.snd_una();
         if let Some(cold) = self.cold() {
             cold.mtu_probe.lose(una);
             cold.mtu_probe.failed = None;
@@ -115,13 +115,13 @@ impl Connection<'_, '_> {
         let tcb = &*self.tcb;
         let mss = u32::from(tcb.mss);
         let quiet = tcb.recovery() == Recovery::Open && tcb.dup_acks() == 0 && cold.is_undisturbed();
-        let room = tcb.cwnd.saturating_sub(pipe).min(tcb.snd_wnd.saturating_sub(tcb.flight()));
+        let room = tcb.cwnd.saturating_sub(pipe).min(tcb.snd_wnd().saturating_sub(tcb.flight()));
         // Three segments behind it show at once whether it has arrived.
         let noticed = tcb.unsent() >= size + 3 * mss && room >= size && tcb.cwnd >= WINDOW_SEGMENTS_MIN * mss;
         if !(quiet && noticed) {
             return None;
         }
-        let sequence = tcb.snd_nxt;
+        let sequence = tcb.snd_nxt();
         self.demand_cold().mtu_probe.under_way = Some((sequence, size as u16));
         Some(Plan { sequence, len: size, fin: false, again: false, probe: false, segment: size })
     }
@@ -142,7 +142,7 @@ impl Connection<'_, '_> {
 
     /// Handles the start of fast recovery: the probe may be what is lost.
     pub(crate) fn mtu_lost(&mut self) {
-        let una = self.tcb.snd_una;
+        let una = self.tcb.snd_una();
         if self.cold().is_some_and(|cold| cold.mtu_probe.lose(una)) {
             self.env.counters.count(Counter::TcpMtupFail);
         }

@@ -203,7 +203,7 @@ impl Connection<'_, '_> {
             return Some(self.plan_probe(segment));
         }
         let lost = cold.and_then(|cold| cold.rack.lost.first());
-        let (start, end) = lost.map_or((self.tcb.snd_una, self.tcb.snd_una + segment), |lost| (lost.start, lost.end));
+        let (start, end) = lost.map_or((self.tcb.snd_una(), self.tcb.snd_una() + segment), |lost| (lost.start, lost.end));
         Some(self.plan_range(start, end.earliest(start + segment), segment))
     }
 
@@ -226,8 +226,8 @@ impl Connection<'_, '_> {
 
     /// Plans a retransmission of `start..end`, which may reach beyond the data to the FIN.
     pub(crate) fn plan_range(&self, start: SeqNum, end: SeqNum, segment: u32) -> Plan {
-        let data_end = end.earliest(self.tcb.snd_end).earliest(self.tcb.snd_nxt).latest(start);
-        let fin = self.tcb.is_fin_sent() && data_end == self.tcb.snd_end;
+        let data_end = end.earliest(self.tcb.snd_end()).earliest(self.tcb.snd_nxt()).latest(start);
+        let fin = self.tcb.is_fin_sent() && data_end == self.tcb.snd_end();
         Plan { sequence: start, len: data_end - start, fin, again: true, probe: false, segment }
     }
 
@@ -240,9 +240,9 @@ impl Connection<'_, '_> {
         let fin = tcb.has(flag::FIN_QUEUED) && !tcb.is_fin_sent();
         if unsent == 0 {
             tcb.clear(flag::CWND_LIMITED);
-            return fin.then_some(Plan { sequence: tcb.snd_nxt, len: 0, fin, again: false, probe: false, segment });
+            return fin.then_some(Plan { sequence: tcb.snd_nxt(), len: 0, fin, again: false, probe: false, segment });
         }
-        let offered = tcb.snd_wnd.saturating_sub(tcb.snd_nxt - tcb.snd_una);
+        let offered = tcb.snd_wnd().saturating_sub(tcb.snd_nxt() - tcb.snd_una());
         // One segment may always be in flight (RFC 5681 §3.1: loss window), even when the segment size has grown beyond the
         // window since that was set: otherwise the window would never open.
         let room = if pipe == 0 { tcb.cwnd.max(segment) } else { tcb.cwnd.saturating_sub(pipe) };
@@ -264,7 +264,7 @@ impl Connection<'_, '_> {
             return None;
         }
         let fin = fin && len == unsent;
-        Some(Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: false, segment })
+        Some(Plan { sequence: tcb.snd_nxt(), len, fin, again: false, probe: false, segment })
     }
 
     /// Returns true when a packet with a last segment that is not full may be sent (RFC 9293 §3.8.6.2.1, §3.7.4).
@@ -274,7 +274,7 @@ impl Connection<'_, '_> {
         }
         if len < unsent {
             // The window ends here: send if it is at least half of the largest one seen.
-            return len >= tcb.max_window / 2 || tcb.has(flag::PROBE);
+            return len >= tcb.max_window() / 2 || tcb.has(flag::PROBE);
         }
         if fin {
             return true;
@@ -383,7 +383,7 @@ impl Connection<'_, '_> {
     pub(crate) fn write_ack(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
         self.refresh_template();
         self.write_earlier_gaps(out)?;
-        let mut header = self.header(self.tcb.snd_nxt);
+        let mut header = self.header(self.tcb.snd_nxt());
         if let Some(duplicate) = self.shared.cold.get(self.tcb.cold()).and_then(|cold| cold.duplicate) {
             header.options.push_sack(duplicate);
         }
@@ -447,7 +447,7 @@ impl Connection<'_, '_> {
         let mut first = arena.alloc(class).ok_or(WriteError::NoFrame)?;
         first.reserve(HEADROOM);
         let start = self.find(plan);
-        let pushed = header.flags & PSH != 0 && plan.is_some_and(|plan| plan.sequence + plan.len == self.tcb.snd_end);
+        let pushed = header.flags & PSH != 0 && plan.is_some_and(|plan| plan.sequence + plan.len == self.tcb.snd_end());
         let mut sum = 0;
         let mut written = 0;
         let now_us = self.now_us();
@@ -490,7 +490,7 @@ impl Connection<'_, '_> {
                 let hint = self.shared.cold.get(self.tcb.cold()).map_or(Slot::NONE, |cold| cold.cursors[0]);
                 self.tcb.extent_at(self.env.arena, plan.sequence, hint)
             }
-            _ => self.tcb.next_unsent,
+            _ => self.tcb.next_unsent(),
         }
     }
 
@@ -501,7 +501,7 @@ impl Connection<'_, '_> {
                     cold.cursors[0] = start;
                 }
             }
-            Some(plan) if plan.len > 0 => self.tcb.next_unsent = next,
+            Some(plan) if plan.len > 0 => self.tcb.set_next_unsent(next),
             _ => {}
         }
     }
@@ -560,17 +560,7 @@ impl Tcb {
     /// flight.
     #[inline(always)]
     pub(crate) fn nagle_allows(&self) -> bool {
-        self.has(flag::NO_DELAY) || self.flight() == 0 || self.snd_sml.at_or_before(self.snd_una)
-    }
-
-    /// Moves SND.NXT to `end`, behind new data that was sent. `partial`: the end of a last segment that is not full.
-    #[inline(always)]
-    pub(crate) fn advance_next(&mut self, end: SeqNum, partial: Option<SeqNum>) {
-        self.snd_nxt = end;
-        self.clear(flag::PROBE);
-        if let Some(partial) = partial {
-            self.snd_sml = partial;
-        }
+        self.has(flag::NO_DELAY) || self.flight() == 0 || self.snd_sml().at_or_before(self.snd_una())
     }
 }
 

@@ -353,10 +353,7 @@ impl Tcp {
         tcb.set_offered(true);
         let ecn = ecn::settled(record.agreed.ecn, &connection.shared.config, record.retries);
         tcb.agree(connection.env.ip, &Agreed { ecn, ..record.agreed }, options.maximum_segment_size);
-        tcb.snd_una = record.iss;
-        tcb.snd_nxt = record.iss + 1;
-        tcb.snd_end = record.iss + 1;
-        tcb.snd_sml = record.iss + 1;
+        tcb.begin_sending(record.iss);
         tcb.begin_receiving(record.irs, syn_window);
         tcb.set_state(State::SynReceived);
         tcb.backoff = record.retries;

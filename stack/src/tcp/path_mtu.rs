@@ -62,7 +62,7 @@ impl Connection<'_, '_> {
     /// RFC 1191 §6.4, RFC 8201 §5.4: the path to the peer takes packets of at most `mtu` bytes.
     pub(crate) fn on_packet_too_big(&mut self, mtu: u16, sequence: SeqNum) {
         let heeded = self.path_mtu_discovery().heeds_routers(self.tcb.template.is_ipv6());
-        if !heeded || !sequence.within(self.tcb.snd_una, self.tcb.flight()) {
+        if !heeded || !sequence.within(self.tcb.snd_una(), self.tcb.flight()) {
             return;
         }
         let (_, remote) = self.tcb.template.addresses();

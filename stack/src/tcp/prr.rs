@@ -113,7 +113,7 @@ impl Connection<'_, '_> {
     /// Starts the reduction with `under_way` bytes in the network; the window, not reduced yet, may have allowed more.
     pub(crate) fn begin_reduction_from(&mut self, under_way: u32) {
         let tcb = &*self.tcb;
-        let (offered, mss) = (tcb.snd_wnd.saturating_sub(tcb.flight()), tcb.mss as u32);
+        let (offered, mss) = (tcb.snd_wnd().saturating_sub(tcb.flight()), tcb.mss as u32);
         // Data that did not wait for the window waits for something else.
         let waiting = if tcb.has(flag::CWND_LIMITED) { tcb.unsent().min(offered) } else { 0 };
         let room = tcb.cwnd.saturating_sub(under_way).min(waiting);

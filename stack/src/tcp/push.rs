@@ -24,7 +24,7 @@ impl Connection<'_, '_> {
     /// Returns true when the data ends with this segment, or did when it was first sent.
     pub(crate) fn ends_data(&self, plan: &Plan) -> bool {
         let end = plan.sequence + plan.len;
-        plan.len > 0 && (end == self.tcb.snd_end || plan.again && is_pushed(self.env.arena, self.find(Some(plan)), end))
+        plan.len > 0 && (end == self.tcb.snd_end() || plan.again && is_pushed(self.env.arena, self.find(Some(plan)), end))
     }
 
     /// Counts a planned segment. Returns true when it ends a push of several.
@@ -44,7 +44,7 @@ impl Connection<'_, '_> {
     /// Number of full segments that the windows allow from this one on.
     fn sendable_segments(&self, plan: &Plan) -> u32 {
         let tcb = &*self.tcb;
-        let offered = tcb.snd_wnd.saturating_sub(plan.sequence - tcb.snd_una);
+        let offered = tcb.snd_wnd().saturating_sub(plan.sequence - tcb.snd_una());
         let room = tcb.cwnd.saturating_sub(self.pipe());
         tcb.unsent().min(offered).min(room) / tcb.mss as u32
     }

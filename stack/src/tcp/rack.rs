@@ -210,7 +210,7 @@ impl Connection<'_, '_> {
     /// Steps 1-3 (RACK_update, RACK_detect_reordering) for bytes that are acknowledged or SACKed for the first time.
     /// `echo_age_us`: upper bound of the time since the segment that caused this ACK was sent.
     pub(crate) fn rack_delivered(&mut self, start: SeqNum, end: SeqNum, echo_age_us: Option<u32>) {
-        let (now_us, una) = (self.now_us(), self.tcb.snd_una);
+        let (now_us, una) = (self.now_us(), self.tcb.snd_una());
         let min_rtt_us = if self.tcb.min_rtt_us() == u32::MAX { 0 } else { self.tcb.min_rtt_us() };
         let (arena, recover) = (self.env.arena, self.tcb.recover);
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
@@ -314,7 +314,7 @@ impl Connection<'_, '_> {
     /// Same as `judge_retransmissions`, for first transmissions. They were sent in order: the first that is not lost ends
     /// the search.
     fn judge_first_transmissions(&mut self, now_us: u32, reo_wnd_us: u32) -> u32 {
-        let (una, nxt, arena) = (self.tcb.snd_una, self.tcb.snd_nxt, self.env.arena);
+        let (una, nxt, arena) = (self.tcb.snd_una(), self.tcb.snd_nxt(), self.env.arena);
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return 0 };
         let rack = &mut cold.rack;
         let mut judged = rack.judged.unwrap_or(una);
@@ -354,7 +354,7 @@ impl Connection<'_, '_> {
     /// RACK_mark_losses_on_RTO (§6.3): marks all that was not sent within the last round trip, and the first segment in any
     /// case.
     pub(crate) fn rack_timed_out(&mut self) {
-        let (now_us, una, nxt) = (self.now_us(), self.tcb.snd_una, self.tcb.snd_nxt);
+        let (now_us, una, nxt) = (self.now_us(), self.tcb.snd_una(), self.tcb.snd_nxt());
         let (mss, srtt_us, arena) = (self.tcb.mss as u32, self.tcb.srtt_us, self.env.arena);
         let cold = self.shared.cold.demand(self.tcb);
         let rtt_us = if cold.rack.newest.is_some() { cold.rack.rtt_us } else { srtt_us };
@@ -371,7 +371,7 @@ impl Connection<'_, '_> {
             end = part_end;
             slot = if end == last { arena.next(slot) } else { slot };
         }
-        if end == self.tcb.snd_end {
+        if end == self.tcb.snd_end() {
             // A FIN was sent with the last data or later; its time is not known.
             end = nxt;
         }

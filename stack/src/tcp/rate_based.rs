@@ -102,7 +102,7 @@ impl Connection<'_, '_> {
     /// Reports that everything before `una` has arrived.
     #[inline(never)]
     pub(crate) fn model_delivered(&mut self, una: SeqNum) {
-        let data_end = una.earliest(self.tcb.snd_end);
+        let data_end = una.earliest(self.tcb.snd_end());
         self.check_application_limited();
         self.with_rate_based(|rate_based, view| rate_based.rate.acknowledged(view.now_us, data_end));
     }

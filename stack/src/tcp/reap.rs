@@ -56,7 +56,7 @@ impl Tcp {
         let tos = connection.acknowledgment_tos();
         let tcb = &mut *connection.tcb;
         let ts_recent = tcb.has(flag::TIMESTAMPS).then_some(tcb.ts_recent());
-        let record = Record::new(tcb.key(), tcb.snd_nxt, tcb.rcv_nxt(), window, ts_recent);
+        let record = Record::new(tcb.key(), tcb.snd_nxt(), tcb.rcv_nxt(), window, ts_recent);
         let owes_ack = tcb.has(flag::ACK_NOW | flag::ACK_PENDING);
         tcb.clear(flag::ACK_NOW | flag::ACK_PENDING);
         tcb.set_state(State::Closed);

@@ -43,7 +43,7 @@ impl Connection<'_, '_> {
     /// Starts the persist timer when data waits and nothing is in flight: the window is closed (or too small).
     pub(crate) fn persist_if_blocked(&mut self) {
         let tcb = &*self.tcb;
-        let blocked = tcb.flight() == 0 && tcb.unsent() > 0 && tcb.snd_wnd < tcb.unsent().min(tcb.mss as u32);
+        let blocked = tcb.flight() == 0 && tcb.unsent() > 0 && tcb.snd_wnd() < tcb.unsent().min(tcb.mss as u32);
         // Linux: the same timer ends a cork, after 200 ms at least.
         let corked = tcb.has(flag::CORK) && tcb.flight() == 0 && tcb.unsent() > 0;
         if (blocked || corked) && tcb.rto_deadline == 0 {
@@ -61,7 +61,7 @@ impl Connection<'_, '_> {
     /// Ends persisting when the window has opened.
     #[inline(never)]
     pub(crate) fn leave_persist(&mut self) {
-        if self.tcb.snd_wnd > 0 {
+        if self.tcb.snd_wnd() > 0 {
             self.tcb.clear(flag::PERSIST);
             self.tcb.backoff = 0;
             self.tcb.rto_deadline = 0;
@@ -160,7 +160,7 @@ impl Connection<'_, '_> {
     pub(crate) fn resend_all(&mut self) {
         self.tcb.set(flag::RETRANSMIT);
         self.mark_data();
-        let una = self.tcb.snd_una;
+        let una = self.tcb.snd_una();
         if let Some(cold) = self.cold() {
             // Retransmissions of a recovery were too large as well.
             cold.scoreboard.high_rxt = una;
@@ -168,7 +168,7 @@ impl Connection<'_, '_> {
         if !self.uses_rack() || self.tcb.recovery() != Recovery::Open {
             return;
         }
-        let (una, nxt) = (self.tcb.snd_una, self.tcb.snd_nxt);
+        let (una, nxt) = (self.tcb.snd_una(), self.tcb.snd_nxt());
         let cold = self.demand_cold();
         let rack = &mut cold.rack;
         cold.scoreboard.for_each_outside(una, nxt, &mut |start, end| rack.lost.add(start, end, ()));
@@ -194,11 +194,11 @@ impl Connection<'_, '_> {
             }
         }
         self.tcb.set_recovery(Recovery::Loss);
-        self.tcb.recover = self.tcb.snd_nxt;
+        self.tcb.recover = self.tcb.snd_nxt();
         self.tcb.cwnd = self.tcb.mss as u32;
         self.tcb.set_dup_acks(0);
         self.tcb.clear(flag::RETRANSMIT);
-        let una = self.tcb.snd_una;
+        let una = self.tcb.snd_una();
         let cold = self.demand_cold();
         cold.scoreboard.high_rxt = una;
         cold.cubic.on_timeout();
@@ -237,7 +237,7 @@ impl Connection<'_, '_> {
 
     /// RFC 9293 §3.8.6.1: probes the window; as long as the peer answers, for ever.
     fn on_persist(&mut self) {
-        if self.tcb.snd_wnd >= self.tcb.unsent().min(self.tcb.mss as u32) {
+        if self.tcb.snd_wnd() >= self.tcb.unsent().min(self.tcb.mss as u32) {
             // A cork held the data.
             self.tcb.clear(flag::PERSIST);
             self.tcb.set(flag::PROBE);
@@ -254,7 +254,7 @@ impl Connection<'_, '_> {
         }
         self.env.counters.count(Counter::TcpWinProbe);
         self.tcb.set(flag::PROBE);
-        if self.tcb.snd_wnd > 0 {
+        if self.tcb.snd_wnd() > 0 {
             // RFC 9293 §3.8.6.2.1, the override: a small window is used after all.
             self.mark_data();
         } else {

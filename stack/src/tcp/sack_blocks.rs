@@ -85,7 +85,7 @@ impl Connection<'_, '_> {
             return Ok(());
         }
         for earlier in cold.reassembly.untold_before(last).chunks(room) {
-            let mut header = self.header(self.tcb.snd_nxt);
+            let mut header = self.header(self.tcb.snd_nxt());
             let then = earlier.iter().fold(self.tcb.last_ack_sent(), |latest, untold| latest.latest(untold.rcv_nxt));
             self.acknowledge_only(&mut header, then);
             earlier.iter().rev().for_each(|untold| header.options.push_sack(untold.block));

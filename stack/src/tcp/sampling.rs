@@ -89,7 +89,7 @@ impl Connection<'_, '_> {
             // It would not be known which of the transmissions arrives.
             return;
         }
-        let (una, end, now_us) = (self.tcb.snd_una, self.tcb.snd_nxt, self.now_us());
+        let (una, end, now_us) = (self.tcb.snd_una(), self.tcb.snd_nxt(), self.now_us());
         let app_limited = self.tcb.unsent() == 0 && !self.tcb.has(flag::CWND_LIMITED);
         self.rare().rate.sent(now_us, una, end, alone, app_limited);
     }
@@ -104,7 +104,7 @@ impl Connection<'_, '_> {
 
     #[inline(never)]
     fn end_sample(&mut self) {
-        let (now_us, una, min_rtt_us) = (self.now_us(), self.tcb.snd_una, self.tcb.min_rtt_us());
+        let (now_us, una, min_rtt_us) = (self.now_us(), self.tcb.snd_una(), self.tcb.min_rtt_us());
         let recovery = self.tcb.recovery();
         let Some(rare) = self.shared.conn_stats.rare_mut(self.tcb) else { return };
         if recovery != Recovery::Open {

@@ -188,12 +188,12 @@ impl Tcp {
 
     /// Memory of the bytes queued and not acknowledged.
     pub(crate) fn send_memory(&self, id: SocketId) -> usize {
-        self.resolve(id).map_or(0, |tcb| tcb.send_memory as usize)
+        self.resolve(id).map_or(0, |tcb| tcb.send_memory() as usize)
     }
 
     /// Number of bytes acknowledged so far.
     pub(crate) fn bytes_acknowledged(&self, id: SocketId) -> u64 {
-        self.resolve(id).map_or(0, |tcb| tcb.bytes_acked)
+        self.resolve(id).map_or(0, |tcb| tcb.bytes_acked())
     }
 
     /// See [`Stack::cut_send_buffer`](crate::Stack::cut_send_buffer).
@@ -483,7 +483,7 @@ impl Connection<'_, '_> {
 
     /// Linux: writes a segment before the window, which the peer must answer with an ACK.
     fn write_probe(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
-        let mut header = self.header(self.tcb.snd_una - 1);
+        let mut header = self.header(self.tcb.snd_una() - 1);
         self.write_sack(&mut header, SACK_BLOCKS_MAX);
         self.write(&header, None, out)?;
         self.tcb.clear(flag::PROBE);

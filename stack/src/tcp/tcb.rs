@@ -8,7 +8,7 @@
 use core::mem::offset_of;
 use core::net::IpAddr;
 
-use ringway_shm::{FrameQueue, Slot, prefetch};
+use ringway_shm::{FrameQueue, prefetch};
 
 use crate::address::SocketAddress;
 use crate::config::CongestionControl;
@@ -19,13 +19,16 @@ use super::cold;
 use super::demux::FlowKey;
 use super::fast_path::{MarkCondition, Prediction, WordCondition};
 use super::sack::Outstanding;
+use super::send_queue::SendQueue;
 use super::sequence::SeqNum;
 use super::state::State;
 use receiver::Receiver;
+use sender::{SendWindow, Sender};
 
 mod conditions;
 pub(crate) mod flag;
 mod receiver;
+mod sender;
 
 /// State of loss recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,12 +63,7 @@ pub(crate) struct Tcb {
     receiver: Receiver,
     /// Closed by all that changes what it relies on.
     pub(super) prediction: Prediction,
-    /// SND.UNA
-    pub(crate) snd_una: SeqNum,
-    /// SND.WND, bytes.
-    pub(crate) snd_wnd: u32,
-    /// SND.WL1
-    pub(crate) snd_wl1: SeqNum,
+    send_window: SendWindow,
     state: WordCondition<State>,
     /// Low four bits: Snd.Wind.Shift; high four: Rcv.Wind.Shift.
     scales: u8,
@@ -80,10 +78,8 @@ pub(crate) struct Tcb {
     pub(crate) user_token: u64,
 
     // Line 1: sending.
-    /// SND.NXT
-    pub(crate) snd_nxt: SeqNum,
-    /// One past the last segment that was sent smaller than the MSS (Minshall's Nagle).
-    pub(crate) snd_sml: SeqNum,
+    sender: Sender,
+    pub(super) send_queue: SendQueue,
     pub(crate) cwnd: u32,
     pub(crate) ssthresh: u32,
     pub(crate) srtt_us: u32,
@@ -94,14 +90,6 @@ pub(crate) struct Tcb {
     pub(crate) ack_deadline: u32,
     /// Keepalive (armed: SO_KEEPALIVE is on), or the end of an orphan's FIN-WAIT-2.
     pub(crate) idle_deadline: u32,
-    /// Data from SND.UNA on; see `send_queue`.
-    pub(crate) send_queue: FrameQueue,
-    /// The extent that holds SND.NXT.
-    pub(crate) next_unsent: Slot,
-    /// One past the last queued byte.
-    pub(crate) snd_end: SeqNum,
-    /// Memory behind `send_queue`, bytes.
-    pub(crate) send_memory: u32,
     /// Payload bytes of a full segment.
     pub(crate) mss: u16,
     dup_acks: WordCondition<u8>,
@@ -119,13 +107,13 @@ pub(crate) struct Tcb {
     /// In-order bytes that the application has not consumed, taken or not.
     pub(crate) unconsumed: u32,
     /// Largest SND.WND seen (RFC 9293 §3.8.6.2.1).
-    pub(crate) max_window: u32,
+    max_window: u32,
     pub(crate) receive_buffer: u32,
     pub(crate) send_buffer: u32,
     /// Memory behind `receive_queue` and out-of-order data, bytes.
     pub(crate) receive_memory: u32,
     stats: MarkCondition<u32>,
-    pub(crate) bytes_acked: u64,
+    bytes_acked: u64,
     pub(crate) bytes_received: u64,
     /// Smallest round trip of the last minutes: low 28 bits microseconds, high four its time.
     min_rtt: u32,
@@ -148,7 +136,7 @@ pub(crate) struct Tcb {
 
 const _: () = assert!(size_of::<Tcb>() == 256);
 const _: () = assert!(offset_of!(Tcb, user_token) == 56);
-const _: () = assert!(offset_of!(Tcb, snd_nxt) == 64);
+const _: () = assert!(offset_of!(Tcb, sender) == 64);
 const _: () = assert!(offset_of!(Tcb, cold) == 124);
 const _: () = assert!(offset_of!(Tcb, template) == 128);
 const _: () = assert!(offset_of!(Tcb, recover) == 192);
@@ -178,9 +166,7 @@ impl Tcb {
             generation,
             receiver: Receiver::default(),
             prediction: Prediction::CLOSED,
-            snd_una: SeqNum(0),
-            snd_wnd: 0,
-            snd_wl1: SeqNum(0),
+            send_window: SendWindow::default(),
             state: WordCondition::new(State::Closed),
             scales: 0,
             flags: 0,
@@ -189,8 +175,8 @@ impl Tcb {
             local_port: 0,
             remote_port: 0,
             user_token: 0,
-            snd_nxt: SeqNum(0),
-            snd_sml: SeqNum(0),
+            sender: Sender::default(),
+            send_queue: SendQueue::default(),
             cwnd: 0,
             ssthresh: super::congestion::SSTHRESH_INITIAL,
             srtt_us: 0,
@@ -198,10 +184,6 @@ impl Tcb {
             rto_deadline: 0,
             ack_deadline: 0,
             idle_deadline: 0,
-            send_queue: FrameQueue::default(),
-            next_unsent: Slot::NONE,
-            snd_end: SeqNum(0),
-            send_memory: 0,
             mss: 536,
             dup_acks: WordCondition::new(0),
             recovery: WordCondition::new(Recovery::Open),
@@ -269,7 +251,7 @@ impl Tcb {
     #[inline]
     pub(crate) fn touch(&self) {
         prefetch(self);
-        prefetch(&self.snd_nxt);
+        prefetch(&self.sender);
         prefetch(&self.template);
         prefetch(&self.recover);
     }
@@ -278,7 +260,7 @@ impl Tcb {
     #[inline]
     pub(crate) fn touch_deadlines(&self) {
         prefetch(self);
-        prefetch(&self.snd_nxt);
+        prefetch(&self.sender);
         prefetch(&self.recover);
     }
 
@@ -295,35 +277,29 @@ impl Tcb {
         (SocketAddress { ip: local, port: self.local_port }, SocketAddress { ip: remote, port: self.remote_port })
     }
 
-    /// Bytes sent and not acknowledged (a SYN and a FIN count one each).
-    #[inline]
-    pub(crate) fn flight(&self) -> u32 {
-        self.snd_nxt - self.snd_una
-    }
-
     /// Like [`flight`](Tcb::flight), payload only.
     pub(crate) fn data_flight(&self) -> u32 {
         let syn = matches!(self.state(), State::SynSent | State::SynReceived) as u32;
-        let (start, end) = (self.snd_una, self.snd_nxt.earliest(self.snd_end));
+        let (start, end) = (self.snd_una(), self.snd_nxt().earliest(self.snd_end()));
         if start.before(end) { (end - start).saturating_sub(syn) } else { 0 }
     }
 
     /// The part of the sequence space for queries of the scoreboard.
     pub(crate) fn outstanding(&self) -> Outstanding {
-        let lost_before = if self.recovery() == Recovery::Loss { self.recover } else { self.snd_una };
-        Outstanding { una: self.snd_una, nxt: self.snd_nxt, mss: self.mss as u32, lost_before }
+        let lost_before = if self.recovery() == Recovery::Loss { self.recover } else { self.snd_una() };
+        Outstanding { una: self.snd_una(), nxt: self.snd_nxt(), mss: self.mss as u32, lost_before }
     }
 
     /// Queued bytes that were never sent.
     #[inline]
     pub(crate) fn unsent(&self) -> u32 {
-        if self.snd_nxt.before(self.snd_end) { self.snd_end - self.snd_nxt } else { 0 }
+        if self.snd_nxt().before(self.snd_end()) { self.snd_end() - self.snd_nxt() } else { 0 }
     }
 
     /// Returns true when our FIN has been sent.
     #[inline]
     pub(crate) fn is_fin_sent(&self) -> bool {
-        self.has(flag::FIN_QUEUED) && self.snd_nxt.after(self.snd_end)
+        self.has(flag::FIN_QUEUED) && self.snd_nxt().after(self.snd_end())
     }
 
     /// Purpose of `rto_deadline`.

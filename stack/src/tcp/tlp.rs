@@ -90,19 +90,19 @@ impl Connection<'_, '_> {
     pub(crate) fn plan_probe(&self, segment: u32) -> Plan {
         let tcb = &*self.tcb;
         let len = tcb.unsent().min(segment);
-        if len > 0 && tcb.flight().saturating_add(len) <= tcb.snd_wnd {
+        if len > 0 && tcb.flight().saturating_add(len) <= tcb.snd_wnd() {
             let fin = tcb.has(flag::FIN_QUEUED) && len == tcb.unsent();
-            return Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: true, segment };
+            return Plan { sequence: tcb.snd_nxt(), len, fin, again: false, probe: true, segment };
         }
-        let data_end = tcb.snd_end.earliest(tcb.snd_nxt);
-        let start = if tcb.snd_una.before(data_end) { (data_end - segment).latest(tcb.snd_una) } else { data_end };
-        Plan { probe: true, ..self.plan_range(start, tcb.snd_nxt, segment) }
+        let data_end = tcb.snd_end().earliest(tcb.snd_nxt());
+        let start = if tcb.snd_una().before(data_end) { (data_end - segment).latest(tcb.snd_una()) } else { data_end };
+        Plan { probe: true, ..self.plan_range(start, tcb.snd_nxt(), segment) }
     }
 
     /// Notes that the probe was written.
     pub(crate) fn probe_sent(&mut self, plan: &Plan) {
         self.env.counters.count(Counter::TcpLossProbes);
-        let nxt = self.tcb.snd_nxt;
+        let nxt = self.tcb.snd_nxt();
         self.demand_cold().probe = Probe { due: false, end: Some(nxt), is_retransmission: plan.again };
         self.predict();
         self.restart_rto();

@@ -52,7 +52,7 @@ impl Connection<'_, '_> {
     /// Saves the windows when an episode begins (when one becomes a timeout, those before its first part count).
     pub(crate) fn remember_windows(&mut self) {
         let is_first = self.tcb.recovery() == Recovery::Open;
-        let (cwnd, ssthresh, una) = (self.tcb.cwnd, self.tcb.ssthresh, self.tcb.snd_una);
+        let (cwnd, ssthresh, una) = (self.tcb.cwnd, self.tcb.ssthresh, self.tcb.snd_una());
         let cold = self.demand_cold();
         if is_first {
             let cubic = cold.cubic;

@@ -90,7 +90,7 @@ impl Connection<'_, '_> {
 
     /// RFC 9293 §3.10.2: makes data up to `ahead` bytes behind the end of the queue urgent.
     fn mark_urgent(&mut self, ahead: i32) {
-        let end = self.tcb.snd_end;
+        let end = self.tcb.snd_end();
         let up = if ahead < 0 { end - ahead.unsigned_abs() } else { end + ahead.unsigned_abs() };
         self.demand_cold().urgent.send = Some(up);
         self.mark_data_if_any();
@@ -98,7 +98,7 @@ impl Connection<'_, '_> {
 
     /// Sets URG and the urgent pointer, as long as the segment begins before the end of the urgent data.
     pub(crate) fn point_at_urgent(&mut self, header: &mut Header) {
-        let una = self.tcb.snd_una;
+        let una = self.tcb.snd_una();
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         let Some(up) = cold.urgent.send else { return };
         if up.at_or_before(una) {
@@ -131,7 +131,7 @@ impl Tcp {
 
 /// Returns true when urgent data waits or is in flight.
 pub(crate) fn is_sending_urgent(pool: &ColdPool, tcb: &Tcb) -> bool {
-    pool.get(tcb.cold()).and_then(|cold| cold.urgent.send).is_some_and(|up| up.after(tcb.snd_una))
+    pool.get(tcb.cold()).and_then(|cold| cold.urgent.send).is_some_and(|up| up.after(tcb.snd_una()))
 }
 
 /// The byte at `offset` in the payload.
