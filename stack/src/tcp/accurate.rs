@@ -317,7 +317,7 @@ impl Connection<'_, '_> {
         if delivered == 0 && (is_first || !is_news) || is_last {
             return;
         }
-        let mss = self.tcb.mss as u32;
+        let mss = self.tcb.mss() as u32;
         // §3.2.2.4: no peer counts three packets before the first data is acknowledged.
         let is_first = self.tcb.bytes_acked() <= delivered as u64;
         let is_cleared = is_first && ace(&segment.header) == 0 && self.ecn().delivered_ce == 0;

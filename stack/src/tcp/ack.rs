@@ -30,7 +30,7 @@ impl Connection<'_, '_> {
     #[inline(always)]
     pub(crate) fn ack_soon(&mut self, pushed: bool) {
         let unacknowledged = self.tcb.unacknowledged();
-        let two_full = unacknowledged >= 2 * self.tcb.mss as u32;
+        let two_full = unacknowledged >= 2 * self.tcb.mss() as u32;
         if two_full || self.tcb.has(flag::ACK_NOW | flag::QUICK_ACK) || self.is_quick_start() {
             return self.reborrow().ack_at_once(two_full && pushed);
         }
@@ -69,7 +69,7 @@ impl Connection<'_, '_> {
 
     /// Notes that an ACK's delay has expired. After a whole message, the application does not answer as fast as expected.
     pub(crate) fn waited_in_vain(&mut self) {
-        if self.tcb.unacknowledged() >= 2 * self.tcb.mss as u32 {
+        if self.tcb.unacknowledged() >= 2 * self.tcb.mss() as u32 {
             self.rare().interactive.was_in_vain();
         }
     }
@@ -98,7 +98,7 @@ impl Connection<'_, '_> {
     #[inline(always)]
     fn is_quick_start(&self) -> bool {
         // Bytes have come: when the configured number of segments is 0, this is false.
-        self.tcb.bytes_received <= u64::from(self.shared.config.quick_start_segments) * u64::from(self.tcb.mss)
+        self.tcb.bytes_received <= u64::from(self.shared.config.quick_start_segments) * u64::from(self.tcb.mss())
             && !self.tcb.delays_acks()
     }
 

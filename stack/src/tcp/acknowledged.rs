@@ -86,7 +86,7 @@ impl Connection<'_, '_> {
     /// reported before: they are not newly delivered.
     fn acknowledge_known(&mut self, ack: SeqNum) -> u32 {
         self.mtu_acknowledged(ack);
-        let mut known = if self.tcb.has(flag::SACK) { 0 } else { self.tcb.dup_acks() as u32 * self.tcb.mss as u32 };
+        let mut known = if self.tcb.has(flag::SACK) { 0 } else { self.tcb.dup_acks() as u32 * self.tcb.mss() as u32 };
         if let Some(cold) = self.cold() {
             let held = cold.scoreboard.sacked();
             cold.scoreboard.acknowledge(ack);
@@ -226,11 +226,11 @@ impl Connection<'_, '_> {
 
     /// Updates recovery and congestion window after `acked` bytes, of which `news` were not known to have arrived.
     fn advance_recovery(&mut self, ack: SeqNum, acked: u32, news: u32, rtt_us: u32) {
-        let mss = self.tcb.mss as u32;
-        let full = ack.at_or_after(self.tcb.recover);
+        let mss = self.tcb.mss() as u32;
+        let full = ack.at_or_after(self.tcb.recover());
         match self.tcb.recovery() {
             Recovery::Open => {
-                self.tcb.set_dup_acks(0);
+                self.tcb.forget_duplicate_acks();
                 if !self.is_reducing() {
                     self.grow_window(acked, news, rtt_us);
                 }
@@ -241,10 +241,10 @@ impl Connection<'_, '_> {
             Recovery::Fast if full => {
                 // RFC 6582 §3.2 (3), full; RFC 6675 §5: the window is ssthresh.
                 if !self.is_rate_based() {
-                    self.tcb.cwnd = match self.tcb.has(flag::SACK) {
-                        true => self.tcb.ssthresh,
-                        false => self.tcb.ssthresh.min(self.tcb.flight().max(mss) + mss),
-                    };
+                    self.tcb.set_cwnd(match self.tcb.has(flag::SACK) {
+                        true => self.tcb.ssthresh(),
+                        false => self.tcb.ssthresh().min(self.tcb.flight().max(mss) + mss),
+                    });
                 }
                 self.mtu_recovered();
                 self.leave_recovery();
@@ -274,9 +274,7 @@ impl Connection<'_, '_> {
     }
 
     pub(crate) fn leave_recovery(&mut self) {
-        self.tcb.set_recovery(Recovery::Open);
-        self.tcb.set_dup_acks(0);
-        self.tcb.clear(flag::RETRANSMIT);
+        self.tcb.leave_recovery();
         let nxt = self.tcb.snd_nxt();
         if let Some(cold) = self.cold() {
             cold.rack.on_recovered();
@@ -318,12 +316,12 @@ impl Connection<'_, '_> {
 
     /// A duplicate ACK: fast retransmit, fast recovery (RFC 5681 §3.2, RFC 6675 §5).
     pub(crate) fn duplicate_ack(&mut self) {
-        self.tcb.set_dup_acks(self.tcb.dup_acks().saturating_add(1));
+        self.tcb.count_duplicate_ack();
         match self.tcb.recovery() {
             // RFC 8985 §6.2: time decides.
             Recovery::Open if self.uses_rack() => {}
             Recovery::Open => {
-                let mss = self.tcb.mss as u32;
+                let mss = self.tcb.mss() as u32;
                 let sack = self.tcb.has(flag::SACK);
                 let lost = sack && self.cold().is_some_and(|cold| cold.scoreboard.is_first_lost(mss));
                 if lost || self.tcb.dup_acks() as u32 >= super::sack::DUP_THRESH {
@@ -332,7 +330,7 @@ impl Connection<'_, '_> {
             }
             Recovery::Fast if !self.tcb.has(flag::SACK) => {
                 // RFC 6582 §3.2 (4): a segment has left the network.
-                let mss = self.tcb.mss as u32;
+                let mss = self.tcb.mss() as u32;
                 self.demand_cold().prr.duplicate(mss);
                 self.reduce_proportionally(mss, false);
             }
@@ -348,10 +346,9 @@ impl Connection<'_, '_> {
         self.remember_windows();
         self.mtu_lost();
         self.model_episode();
-        self.tcb.set_recovery(Recovery::Fast);
-        self.tcb.recover = self.tcb.snd_nxt();
+        self.tcb.enter_recovery(Recovery::Fast);
         self.reduce_window();
-        let (una, mss, duplicates) = (self.tcb.snd_una(), self.tcb.mss as u32, self.tcb.dup_acks() as u32);
+        let (una, mss, duplicates) = (self.tcb.snd_una(), self.tcb.mss() as u32, self.tcb.dup_acks() as u32);
         let flight = self.tcb.flight();
         let cold = self.demand_cold();
         cold.scoreboard.high_rxt = una;

@@ -106,10 +106,10 @@ impl Tcb {
     pub(crate) fn agree(&mut self, ip: &Ip, agreed: &Agreed, mss_limit: u16) {
         let (local, remote) = self.template.addresses();
         if let Some(path) = ip.route(remote, Some(local)) {
-            self.mss = mss_to_send(&ip.link(path.interface), path.transport_max(), agreed);
+            self.set_mss(mss_to_send(&ip.link(path.interface), path.transport_max(), agreed));
         }
         if mss_limit != 0 {
-            self.mss = self.mss.min(mss_limit.max(MSS_MIN));
+            self.set_mss(self.mss().min(mss_limit.max(MSS_MIN)));
         }
         self.set_scales(agreed.send_scale, agreed.receive_scale);
         self.assign(flag::TIMESTAMPS, agreed.timestamps);
@@ -184,7 +184,7 @@ impl Connection<'_, '_> {
 
     /// The MSS limit; until the SYNs have been exchanged, `mss` holds TCP_MAXSEG.
     fn mss_clamp(&self) -> u16 {
-        if self.tcb.mss == MSS_DEFAULT { 0 } else { self.tcb.mss }
+        if self.tcb.mss() == MSS_DEFAULT { 0 } else { self.tcb.mss() }
     }
 
     /// RFC 9293 §3.10.7.3: a segment arrives in SYN-SENT.
@@ -278,7 +278,6 @@ impl Connection<'_, '_> {
         self.tcb.advance_una(self.tcb.snd_una() + 1, 0);
         self.confirm_neighbor();
         self.tcb.take_window(segment.sequence, u32::from(segment.header.window) << scaled);
-        self.tcb.recover = self.tcb.snd_una();
         if self.tcb.ecn_mode() != EcnMode::Off || self.tcb.congestion() == CongestionControl::Dctcp {
             // The ECN field changes from now on.
             self.tcb.template.generation = self.env.ip.generation().wrapping_sub(1);
@@ -287,12 +286,12 @@ impl Connection<'_, '_> {
             self.note_answer();
         }
         self.tcb.backoff = 0;
-        self.tcb.cwnd = initial_window(self.tcb.mss as u32, self.shared.config.initial_window);
+        self.tcb.set_cwnd(initial_window(self.tcb.mss() as u32, self.shared.config.initial_window));
         if first_try {
             self.measure_handshake(segment);
         } else {
             // RFC 6298 (5.7): the SYN was lost; RFC 5681 §3.1: one segment then.
-            self.tcb.cwnd = self.tcb.mss as u32;
+            self.tcb.begin_loss_window();
         }
         self.begin_mtu_search();
         self.restart_rto();

@@ -254,13 +254,13 @@ impl Connection<'_, '_> {
 
     /// The congestion window, for the algorithms.
     pub(crate) fn window(&self) -> Window {
-        Window { cwnd: self.tcb.cwnd, ssthresh: self.tcb.ssthresh, mss: self.tcb.mss as u32 }
+        Window { cwnd: self.tcb.cwnd(), ssthresh: self.tcb.ssthresh(), mss: self.tcb.mss() as u32 }
     }
 
     /// Takes over an algorithm's decision.
     pub(crate) fn set_window(&mut self, window: Window) {
-        self.tcb.cwnd = window.cwnd;
-        self.tcb.ssthresh = window.ssthresh;
+        self.tcb.set_cwnd(window.cwnd);
+        self.tcb.set_ssthresh(window.ssthresh);
     }
 
     /// Frees what the connection holds before its slab index is reused.

@@ -60,7 +60,7 @@ impl Connection<'_, '_> {
         }
         let is_old = block.right.at_or_before(segment.acknowledgment());
         self.env.counters.count(if is_old { Counter::TcpDsackRecv } else { Counter::TcpDsackOfoRecv });
-        let segments = (block.right - block.left).div_ceil(self.tcb.mss as u32);
+        let segments = (block.right - block.left).div_ceil(self.tcb.mss() as u32);
         let rare = self.rare();
         rare.duplicates = rare.duplicates.wrapping_add(segments);
         if self.uses_rack() {

@@ -324,7 +324,7 @@ impl Connection<'_, '_> {
         {
             return;
         }
-        let delivered = (ack - self.tcb.snd_una()).div_ceil(self.tcb.mss as u32);
+        let delivered = (ack - self.tcb.snd_una()).div_ceil(self.tcb.mss() as u32);
         self.count_delivered_ce(delivered);
         self.react_to_mark(0);
     }
@@ -374,7 +374,7 @@ impl Connection<'_, '_> {
         let Some(cold) = self.cold() else { return };
         let ends = cold.ecn.reduction.take_if(|end| ack.after(*end)).is_some();
         if ends && !self.is_rate_based() {
-            self.tcb.cwnd = self.tcb.ssthresh;
+            self.tcb.deflate_window();
         }
     }
 }

@@ -183,14 +183,13 @@ impl Tcp {
 impl Connection<'_, '_> {
     /// RFC 9293 §3.10.7.2: enters SYN-RECEIVED; the window of a SYN is not scaled.
     fn begin_early(&mut self, key: FlowKey, iss: SeqNum, segment: &Segment) {
-        let initial = super::congestion::initial_window(self.tcb.mss as u32, self.shared.config.initial_window);
+        let initial = super::congestion::initial_window(self.tcb.mss() as u32, self.shared.config.initial_window);
         let tcb = &mut *self.tcb;
         (tcb.local_port, tcb.remote_port) = (key.local_port, key.remote_port);
         tcb.begin_sending(iss);
-        tcb.recover = iss;
         tcb.begin_receiving(segment.sequence, tcb.receive_buffer.min(u16::MAX as u32));
         tcb.take_window(segment.sequence, segment.header.window.into());
-        tcb.cwnd = initial;
+        tcb.set_cwnd(initial);
         tcb.set_state(State::SynReceived);
         tcb.last_received = timer::tick_at(self.now).max(1);
         tcb.set_early(true);

@@ -89,7 +89,7 @@ impl Connection<'_, '_> {
         let is_open = tcb.prediction.is_marked()
             && !tcb.has(flag::FIN_QUEUED)
             && count.wrapping_sub(1) < SMALL_PAYLOAD
-            && count < usize::from(tcb.mss)
+            && count < usize::from(tcb.mss())
             && tcb.unsent() == 0
             && count <= tcb.send_space();
         if !is_open {
@@ -119,8 +119,8 @@ impl Connection<'_, '_> {
             return None;
         }
         let (len, flight) = (tcb.snd_end() - tcb.snd_nxt(), tcb.flight());
-        let small = len.wrapping_sub(1) < u32::from(tcb.mss) - 1;
-        if !small || flight + len > tcb.snd_wnd().min(tcb.cwnd) {
+        let small = len.wrapping_sub(1) < u32::from(tcb.mss()) - 1;
+        if !small || flight + len > tcb.snd_wnd().min(tcb.cwnd()) {
             return None;
         }
         if flight == 0 {

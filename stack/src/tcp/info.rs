@@ -244,7 +244,7 @@ impl Tcp {
             receive_scale: tcb.receive_scale(),
             rto_us: rtt::backed_off_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us, tcb.backoff) as u32,
             ato_us: self.shared.config.delayed_ack.as_micros() as u32,
-            send_mss: tcb.mss as u32,
+            send_mss: tcb.mss() as u32,
             unacked_bytes: tcb.flight(),
             sacked_bytes: board.map_or(0, |board| board.sacked()),
             lost_bytes: self.lost_bytes(tcb),
@@ -252,8 +252,8 @@ impl Tcp {
             rtt_us: tcb.srtt_us,
             rtt_variance_us: tcb.rttvar_us,
             min_rtt_us: if tcb.min_rtt_us() == u32::MAX { 0 } else { tcb.min_rtt_us() },
-            cwnd_bytes: tcb.cwnd,
-            ssthresh_bytes: tcb.ssthresh,
+            cwnd_bytes: tcb.cwnd(),
+            ssthresh_bytes: tcb.ssthresh(),
             send_window: tcb.snd_wnd(),
             receive_window: tcb.receive_window(),
             receive_space: tcb.receive_buffer,
@@ -408,13 +408,13 @@ fn message_rate(tcb: &Tcb, stats: &ConnStats) -> u64 {
 /// The MSS that our SYN would offer now, with TCP_MAXSEG `limit`. Without a route to the peer: the MSS that we send to it.
 fn offered(ip: &Ip, tcb: &Tcb, limit: u16) -> u16 {
     let (local, remote) = tcb.template.addresses();
-    ip.route(remote, Some(local)).map_or(tcb.mss, |path| mss_to_offer(ip.offered_max(&path), limit))
+    ip.route(remote, Some(local)).map_or(tcb.mss(), |path| mss_to_offer(ip.offered_max(&path), limit))
 }
 
 /// Number of segments that have arrived at the peer: those sent for the first time that are not in flight.
 fn delivered(tcb: &Tcb, stats: &ConnStats, again: u32, sacked: u32) -> u32 {
     let first = stats.data_segments_out.saturating_sub(again);
-    let under_way = tcb.data_flight().saturating_sub(sacked).div_ceil((tcb.mss as u32).max(1));
+    let under_way = tcb.data_flight().saturating_sub(sacked).div_ceil((tcb.mss() as u32).max(1));
     let syn = !matches!(tcb.state(), State::SynSent | State::SynReceived) as u32;
     first.saturating_sub(under_way) + syn
 }

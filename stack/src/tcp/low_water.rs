@@ -15,7 +15,7 @@ impl Shared {
             0 => room,
             low if tcb.unsent() >= low => 0,
             // Linux, which counts in segments.
-            low => room.min((low - tcb.unsent()).max(tcb.mss as u32) as usize),
+            low => room.min((low - tcb.unsent()).max(tcb.mss() as u32) as usize),
         }
     }
 

@@ -92,12 +92,12 @@ impl Connection<'_, '_> {
 
     /// Limits segments to `size` from now on and searches above it.
     fn search_from(&mut self, size: u16) {
-        let low = size.max(FLOOR).min(self.tcb.mss);
-        let mss = self.tcb.mss;
+        let low = size.max(FLOOR).min(self.tcb.mss());
+        let mss = self.tcb.mss();
         let probe = &mut self.demand_cold().mtu_probe;
         let high = probe.search.map_or(mss, |(_, high)| high).max(low);
         *probe = MtuProbe { search: Some((low, high)), ..MtuProbe::default() };
-        self.tcb.mss = low;
+        self.tcb.set_mss(low);
     }
 
     /// Limits the search to the size that a router has reported.
@@ -113,11 +113,11 @@ impl Connection<'_, '_> {
         let cold = self.shared.cold.get(self.tcb.cold())?;
         let size = u32::from(cold.mtu_probe.next_size()?);
         let tcb = &*self.tcb;
-        let mss = u32::from(tcb.mss);
+        let mss = u32::from(tcb.mss());
         let quiet = tcb.recovery() == Recovery::Open && tcb.dup_acks() == 0 && cold.is_undisturbed();
-        let room = tcb.cwnd.saturating_sub(pipe).min(tcb.snd_wnd().saturating_sub(tcb.flight()));
+        let room = tcb.cwnd().saturating_sub(pipe).min(tcb.snd_wnd().saturating_sub(tcb.flight()));
         // Three segments behind it show at once whether it has arrived.
-        let noticed = tcb.unsent() >= size + 3 * mss && room >= size && tcb.cwnd >= WINDOW_SEGMENTS_MIN * mss;
+        let noticed = tcb.unsent() >= size + 3 * mss && room >= size && tcb.cwnd() >= WINDOW_SEGMENTS_MIN * mss;
         if !(quiet && noticed) {
             return None;
         }
@@ -131,11 +131,12 @@ impl Connection<'_, '_> {
     pub(crate) fn mtu_acknowledged(&mut self, una: SeqNum) {
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         if let Some(size) = cold.mtu_probe.acknowledge(una) {
-            self.tcb.mss = size;
+            self.tcb.set_mss(size);
             // A loss may have left less than a segment of this size, which would never be sent (RFC 5681 §3.1: two at
             // least).
             let least = 2 * u32::from(size);
-            (self.tcb.cwnd, self.tcb.ssthresh) = (self.tcb.cwnd.max(least), self.tcb.ssthresh.max(least));
+            self.tcb.set_cwnd(self.tcb.cwnd().max(least));
+            self.tcb.set_ssthresh(self.tcb.ssthresh().max(least));
             self.env.counters.count(Counter::TcpMtupSuccess);
         }
     }

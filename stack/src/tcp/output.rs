@@ -157,7 +157,7 @@ impl Connection<'_, '_> {
 
     /// The best layout for data that is queued now.
     pub(crate) fn extent_shape(&self) -> Shape {
-        let mss = self.tcb.mss as usize;
+        let mss = self.tcb.mss() as usize;
         if self.tcb.template.generation != self.env.ip.generation() {
             return Shape { bytes_max: mss, sum: true };
         }
@@ -209,8 +209,8 @@ impl Connection<'_, '_> {
 
     /// RFC 6675 NextSeg: plans one segment of a lost range (or, to rescue, of one that may be lost).
     fn plan_again(&mut self, pipe: u32, segment: u32, rescue: bool) -> Option<Plan> {
-        let mss = self.tcb.mss as u32;
-        if pipe.saturating_add(mss) > self.tcb.cwnd.max(mss) {
+        let mss = self.tcb.mss() as u32;
+        if pipe.saturating_add(mss) > self.tcb.cwnd().max(mss) {
             self.tcb.set(flag::CWND_LIMITED);
             return None;
         }
@@ -245,7 +245,7 @@ impl Connection<'_, '_> {
         let offered = tcb.snd_wnd().saturating_sub(tcb.snd_nxt() - tcb.snd_una());
         // One segment may always be in flight (RFC 5681 §3.1: loss window), even when the segment size has grown beyond the
         // window since that was set: otherwise the window would never open.
-        let room = if pipe == 0 { tcb.cwnd.max(segment) } else { tcb.cwnd.saturating_sub(pipe) };
+        let room = if pipe == 0 { tcb.cwnd().max(segment) } else { tcb.cwnd().saturating_sub(pipe) };
         let usable = offered.min(room);
         tcb.assign(flag::CWND_LIMITED, room < offered && room < unsent);
         let mut len = unsent.min(usable).min(packet);
@@ -301,13 +301,13 @@ impl Connection<'_, '_> {
             (Recovery::Fast, Some(board)) if self.tcb.has(flag::SACK) => board.pipe(&self.tcb.outstanding()),
             (Recovery::Fast, _) => {
                 // The first segment is lost, unless it was retransmitted.
-                let lost = if self.tcb.has(flag::RETRANSMIT) { self.tcb.mss as u32 } else { 0 };
+                let lost = if self.tcb.has(flag::RETRANSMIT) { self.tcb.mss() as u32 } else { 0 };
                 let duplicates = self.shared.cold.get(self.tcb.cold()).map_or(0, |cold| cold.prr.duplicates);
                 flight.saturating_sub(lost).saturating_sub(duplicates)
             }
             // RFC 3042: each of the first two duplicate ACKs lets a new segment out.
             (Recovery::Open, board) if self.tcb.dup_acks() > 0 => {
-                let left = self.tcb.dup_acks().min(2) as u32 * self.tcb.mss as u32;
+                let left = self.tcb.dup_acks().min(2) as u32 * self.tcb.mss() as u32;
                 flight.saturating_sub(left.max(board.map_or(0, |b| b.sacked())))
             }
             _ => flight,
@@ -317,7 +317,7 @@ impl Connection<'_, '_> {
     /// Writes a planned segment and moves SND.NXT or the retransmission state.
     fn send_planned(&mut self, plan: &Plan, push: bool, out: &mut [Burst]) -> Result<(), WriteError> {
         let mut header = self.header(plan.sequence);
-        if plan.segment < u32::from(self.tcb.mss) {
+        if plan.segment < u32::from(self.tcb.mss()) {
             // The rest of the space is for SACK blocks.
             self.tell_gaps_beside_data(&mut header);
         }

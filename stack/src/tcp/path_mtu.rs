@@ -81,8 +81,8 @@ impl Connection<'_, '_> {
         let mss = mtu - (self.tcb.template.network_header_len() + HEADER_BYTES) as u16 - options;
         self.mtu_search_ends_at(mss);
         // Until the SYNs have been exchanged, `mss` holds the limit of the socket's options.
-        if mss < self.tcb.mss && self.tcb.state() != State::SynSent {
-            self.tcb.mss = mss;
+        if mss < self.tcb.mss() && self.tcb.state() != State::SynSent {
+            self.tcb.set_mss(mss);
             // Before its SYN is acknowledged an early connection retransmits no data here (RFC 7413 §4.2.2): its timer does.
             if self.tcb.state() != State::SynReceived {
                 self.resend_all();

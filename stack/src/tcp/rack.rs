@@ -212,7 +212,7 @@ impl Connection<'_, '_> {
     pub(crate) fn rack_delivered(&mut self, start: SeqNum, end: SeqNum, echo_age_us: Option<u32>) {
         let (now_us, una) = (self.now_us(), self.tcb.snd_una());
         let min_rtt_us = if self.tcb.min_rtt_us() == u32::MAX { 0 } else { self.tcb.min_rtt_us() };
-        let (arena, recover) = (self.env.arena, self.tcb.recover);
+        let (arena, recover) = (self.env.arena, self.tcb.recover());
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         let marks = Marks { recover, fack: cold.scoreboard.highest().map_or(una, |highest| highest.latest(una)) };
         let mut slot = self.tcb.extent_at(arena, start, cold.cursors[1]);
@@ -248,7 +248,7 @@ impl Connection<'_, '_> {
         rack.again.remove(start, end);
         if let Some(first) = reordered {
             rack.reordering_seen = true;
-            let distance = (marks.fack - first).div_ceil(self.tcb.mss as u32).min(REORDERING_MAX);
+            let distance = (marks.fack - first).div_ceil(self.tcb.mss() as u32).min(REORDERING_MAX);
             let tick = self.shared.moment.tick;
             let rare = self.shared.conn_stats.demand(self.tcb, tick);
             rare.reordered = rare.reordered.wrapping_add(1);
@@ -260,7 +260,7 @@ impl Connection<'_, '_> {
     /// Step 4: RACK.reo_wnd, microseconds.
     fn reordering_window_us(&self) -> u32 {
         let Some(cold) = self.shared.cold.get(self.tcb.cold()) else { return 0 };
-        let certain = self.tcb.recovery() != Recovery::Open || cold.scoreboard.is_first_lost(self.tcb.mss as u32);
+        let certain = self.tcb.recovery() != Recovery::Open || cold.scoreboard.is_first_lost(self.tcb.mss() as u32);
         if certain && !cold.rack.reordering_seen {
             return 0;
         }
@@ -355,7 +355,7 @@ impl Connection<'_, '_> {
     /// case.
     pub(crate) fn rack_timed_out(&mut self) {
         let (now_us, una, nxt) = (self.now_us(), self.tcb.snd_una(), self.tcb.snd_nxt());
-        let (mss, srtt_us, arena) = (self.tcb.mss as u32, self.tcb.srtt_us, self.env.arena);
+        let (mss, srtt_us, arena) = (self.tcb.mss() as u32, self.tcb.srtt_us, self.env.arena);
         let cold = self.shared.cold.demand(self.tcb);
         let rtt_us = if cold.rack.newest.is_some() { cold.rack.rtt_us } else { srtt_us };
         let is_old = |sent_at: u32| now_us.wrapping_sub(sent_at) >= rtt_us;

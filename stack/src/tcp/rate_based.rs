@@ -31,11 +31,11 @@ impl Connection<'_, '_> {
 
     /// State of the connection for the model.
     fn model_view(&self, rate: &Rate) -> Flow {
-        let mss = self.tcb.mss as u32;
+        let mss = self.tcb.mss() as u32;
         Flow {
             now_us: self.shared.moment.micros,
             mss,
-            cwnd: self.tcb.cwnd,
+            cwnd: self.tcb.cwnd(),
             initial_cwnd: initial_window(mss, self.shared.config.initial_window),
             in_flight: self.pipe(),
             srtt_us: self.tcb.srtt_us,
@@ -55,7 +55,7 @@ impl Connection<'_, '_> {
         let Some(mut rate_based) = self.cold().and_then(|cold| cold.rate_based.take()) else { return };
         let mut view = self.model_view(&rate_based.rate);
         act(&mut rate_based, &mut view);
-        self.tcb.cwnd = view.cwnd;
+        self.tcb.set_cwnd(view.cwnd);
         self.demand_cold().rate_based = Some(rate_based);
     }
 
@@ -89,7 +89,7 @@ impl Connection<'_, '_> {
 
     #[inline(never)]
     fn mark_application_limited(&mut self) {
-        if self.pipe() >= self.tcb.cwnd {
+        if self.pipe() >= self.tcb.cwnd() {
             return;
         }
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()).filter(|cold| cold.rack.lost.is_empty()) else { return };

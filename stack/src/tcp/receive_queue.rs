@@ -201,7 +201,7 @@ impl Connection<'_, '_> {
             return;
         }
         let advertised = self.tcb.receive_window();
-        let mss = self.tcb.mss as u32;
+        let mss = self.tcb.mss() as u32;
         // Less than two segments more could be offered: not worth an ACK.
         if advertised >= mss && self.receive_limit().saturating_sub(advertised) < 2 * mss {
             return;
@@ -209,8 +209,8 @@ impl Connection<'_, '_> {
         // Space that the field cannot express opens nothing.
         let largest = (u16::MAX as u32) << self.tcb.receive_scale();
         let opened = self.open_window().min(largest).saturating_sub(advertised);
-        let worthwhile = (2 * self.tcb.mss as u32).max(self.receive_limit() / 4);
-        if opened >= worthwhile || (advertised < self.tcb.mss as u32 && opened >= self.silly_window()) {
+        let worthwhile = (2 * self.tcb.mss() as u32).max(self.receive_limit() / 4);
+        if opened >= worthwhile || (advertised < self.tcb.mss() as u32 && opened >= self.silly_window()) {
             if advertised == 0 {
                 self.env.counters.count(Counter::TcpFromZeroWindowAdv);
             }
@@ -230,7 +230,7 @@ impl Connection<'_, '_> {
     /// RFC 9293 §3.8.6.2.2: openings smaller than this are not advertised.
     #[inline]
     fn silly_window(&self) -> u32 {
-        (self.tcb.mss as u32).min(self.tcb.receive_buffer / 2)
+        (self.tcb.mss() as u32).min(self.tcb.receive_buffer / 2)
     }
 
     /// Number of bytes from RCV.NXT on that could be received now.

@@ -113,7 +113,7 @@ impl Connection<'_, '_> {
     /// Returns true when `len` bytes in order are the first that allow a measurement.
     #[inline(always)]
     fn begins_to_measure(&self, has_echo: bool, len: u32) -> bool {
-        let is_measurable = len >= u32::from(self.tcb.mss) || !(has_echo || self.tcb.has(flag::TIMESTAMPS));
+        let is_measurable = len >= u32::from(self.tcb.mss()) || !(has_echo || self.tcb.has(flag::TIMESTAMPS));
         is_measurable && self.tcb.bytes_received >= MEASURED_FROM
     }
 
@@ -121,7 +121,7 @@ impl Connection<'_, '_> {
     fn measure_receive_rtt(&mut self, echo: Option<u32>, len: u32) {
         let now_us = self.now_us();
         let (nxt, edge) = (self.tcb.rcv_nxt(), self.tcb.rcv_adv());
-        let is_full = len >= self.tcb.mss as u32;
+        let is_full = len >= self.tcb.mss() as u32;
         let time = self.timestamp();
         let tuning = &mut self.rare().receive;
         match (echo, tuning.edge) {
@@ -153,7 +153,7 @@ impl Connection<'_, '_> {
     #[inline(never)]
     fn measure_reading(&mut self) {
         let (now_us, read) = (self.now_us(), self.tcb.rcv_nxt() - self.tcb.unconsumed);
-        let mss = self.tcb.mss as u32;
+        let mss = self.tcb.mss() as u32;
         self.rare().receive.consumed(now_us, read, mss);
     }
 }

@@ -43,7 +43,7 @@ impl Connection<'_, '_> {
     /// Starts the persist timer when data waits and nothing is in flight: the window is closed (or too small).
     pub(crate) fn persist_if_blocked(&mut self) {
         let tcb = &*self.tcb;
-        let blocked = tcb.flight() == 0 && tcb.unsent() > 0 && tcb.snd_wnd() < tcb.unsent().min(tcb.mss as u32);
+        let blocked = tcb.flight() == 0 && tcb.unsent() > 0 && tcb.snd_wnd() < tcb.unsent().min(tcb.mss() as u32);
         // Linux: the same timer ends a cork, after 200 ms at least.
         let corked = tcb.has(flag::CORK) && tcb.flight() == 0 && tcb.unsent() > 0;
         if (blocked || corked) && tcb.rto_deadline == 0 {
@@ -173,9 +173,8 @@ impl Connection<'_, '_> {
         let rack = &mut cold.rack;
         cold.scoreboard.for_each_outside(una, nxt, &mut |start, end| rack.lost.add(start, end, ()));
         rack.judged = Some(nxt);
-        self.tcb.set_recovery(Recovery::Loss);
-        self.tcb.recover = nxt;
-        self.tcb.ssthresh = self.tcb.cwnd;
+        self.tcb.enter_recovery(Recovery::Loss);
+        self.tcb.set_ssthresh(self.tcb.cwnd());
         self.predict();
     }
 
@@ -193,10 +192,9 @@ impl Connection<'_, '_> {
                 cold.scoreboard.clear();
             }
         }
-        self.tcb.set_recovery(Recovery::Loss);
-        self.tcb.recover = self.tcb.snd_nxt();
-        self.tcb.cwnd = self.tcb.mss as u32;
-        self.tcb.set_dup_acks(0);
+        self.tcb.enter_recovery(Recovery::Loss);
+        self.tcb.begin_loss_window();
+        self.tcb.forget_duplicate_acks();
         self.tcb.clear(flag::RETRANSMIT);
         let una = self.tcb.snd_una();
         let cold = self.demand_cold();
@@ -205,17 +203,17 @@ impl Connection<'_, '_> {
         cold.probe = Probe::default();
         if self.uses_rack() {
             self.rack_timed_out();
-            self.tcb.cwnd += self.pipe();
+            self.tcb.set_cwnd(self.tcb.cwnd() + self.pipe());
             self.model_losses();
         } else {
-            self.model_lost(una, self.tcb.recover);
+            self.model_lost(una, self.tcb.recover());
         }
         self.predict();
     }
 
     /// Records a retransmission up to `end`.
     pub(crate) fn retransmitted(&mut self, plan: &Plan, end: SeqNum) {
-        let segments = plan.len.div_ceil(self.tcb.mss as u32).max(1);
+        let segments = plan.len.div_ceil(self.tcb.mss() as u32).max(1);
         self.env.counters.add(Counter::TcpRetransSegs, segments as u64);
         if self.tcb.recovery() == Recovery::Loss {
             self.env.counters.add(Counter::TcpSlowStartRetrans, segments as u64);
@@ -237,7 +235,7 @@ impl Connection<'_, '_> {
 
     /// RFC 9293 §3.8.6.1: probes the window; as long as the peer answers, for ever.
     fn on_persist(&mut self) {
-        if self.tcb.snd_wnd() >= self.tcb.unsent().min(self.tcb.mss as u32) {
+        if self.tcb.snd_wnd() >= self.tcb.unsent().min(self.tcb.mss() as u32) {
             // A cork held the data.
             self.tcb.clear(flag::PERSIST);
             self.tcb.set(flag::PROBE);

@@ -46,14 +46,14 @@ impl Connection<'_, '_> {
     /// Payload bytes of a full segment beside its SACK blocks.
     #[inline]
     pub(crate) fn segment_bytes(&self) -> u32 {
-        let mss = u32::from(self.tcb.mss);
+        let mss = u32::from(self.tcb.mss());
         if self.tcb.cold() == super::cold::NONE { mss } else { mss - Options::sack_bytes_of(self.blocks_beside_data()) as u32 }
     }
 
     /// Number of SACK blocks in a data segment.
     fn blocks_beside_data(&self) -> usize {
         let Some(cold) = self.shared.cold.get(self.tcb.cold()).filter(|cold| !cold.reassembly.is_empty()) else { return 0 };
-        let affordable = Options::sack_blocks_in(usize::from(self.tcb.mss) / SHARE);
+        let affordable = Options::sack_blocks_in(usize::from(self.tcb.mss()) / SHARE);
         if self.tcb.has(flag::SACK) { cold.reassembly.intervals().min(self.blocks_in_ack()).min(affordable) } else { 0 }
     }
 

@@ -78,7 +78,7 @@ impl Connection<'_, '_> {
     /// than a segment in flight is not sampled: its rate is a message per round trip.
     #[inline]
     pub(crate) fn sample_sent(&mut self, flight: u32) {
-        if self.tcb.flight() > self.tcb.mss as u32 && !self.is_rate_based() {
+        if self.tcb.flight() > self.tcb.mss() as u32 && !self.is_rate_based() {
             self.reborrow().begin_sample(flight == 0);
         }
     }

@@ -127,7 +127,7 @@ impl Tcp {
         connection.tcb.remote_port = key.remote_port;
         connection.tcb.user_token = user_token;
         if options.maximum_segment_size != 0 {
-            connection.tcb.mss = options.maximum_segment_size;
+            connection.tcb.set_mss(options.maximum_segment_size);
         }
         connection.remember_offer_limit(options.maximum_segment_size);
         connection.apply_timeouts(&options);

@@ -23,25 +23,15 @@ use super::send_queue::SendQueue;
 use super::sequence::SeqNum;
 use super::state::State;
 use receiver::Receiver;
+use recovery::Congestion;
+pub(crate) use recovery::Recovery;
 use sender::{SendWindow, Sender};
 
 mod conditions;
 pub(crate) mod flag;
 mod receiver;
+mod recovery;
 mod sender;
-
-/// State of loss recovery.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Recovery {
-    /// Nothing is known to be lost.
-    #[default]
-    Open,
-    /// RFC 6582 or RFC 6675: since three duplicate ACKs, until `recover` is acknowledged.
-    Fast,
-    /// RFC 6298 (5.4-5.6): since a timeout, until `recover` is acknowledged.
-    Loss,
-}
 
 /// Purpose of `rto_deadline`, when it is not the persist timer's ([`flag::PERSIST`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +70,7 @@ pub(crate) struct Tcb {
     // Line 1: sending.
     sender: Sender,
     pub(super) send_queue: SendQueue,
-    pub(crate) cwnd: u32,
-    pub(crate) ssthresh: u32,
+    congestion: Congestion,
     pub(crate) srtt_us: u32,
     pub(crate) rttvar_us: u32,
     /// Retransmission or persist timer.
@@ -90,10 +79,6 @@ pub(crate) struct Tcb {
     pub(crate) ack_deadline: u32,
     /// Keepalive (armed: SO_KEEPALIVE is on), or the end of an orphan's FIN-WAIT-2.
     pub(crate) idle_deadline: u32,
-    /// Payload bytes of a full segment.
-    pub(crate) mss: u16,
-    dup_acks: WordCondition<u8>,
-    recovery: WordCondition<Recovery>,
     cold: MarkCondition<u32>,
 
     // Line 2: the headers below TCP.
@@ -101,7 +86,7 @@ pub(crate) struct Tcb {
 
     // Line 3: the rest.
     /// RFC 6582, RFC 6675: recovery ends when this is acknowledged.
-    pub(crate) recover: SeqNum,
+    recover: SeqNum,
     /// Tick of the live entry in the timer wheel; 0: none.
     pub(crate) timer_tick: u32,
     /// In-order bytes that the application has not consumed, taken or not.
@@ -129,7 +114,7 @@ pub(crate) struct Tcb {
     /// Low three bits: the connection's error; then one bit for [`is_early`](Tcb::is_early), two of [`TimerKind`], two of
     /// [`EcnMode`](super::ecn::EcnMode).
     error_and_timer: u8,
-    congestion: MarkCondition<CongestionControl>,
+    algorithm: MarkCondition<CongestionControl>,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
 }
@@ -177,16 +162,12 @@ impl Tcb {
             user_token: 0,
             sender: Sender::default(),
             send_queue: SendQueue::default(),
-            cwnd: 0,
-            ssthresh: super::congestion::SSTHRESH_INITIAL,
+            congestion: Congestion::new(),
             srtt_us: 0,
             rttvar_us: 0,
             rto_deadline: 0,
             ack_deadline: 0,
             idle_deadline: 0,
-            mss: 536,
-            dup_acks: WordCondition::new(0),
-            recovery: WordCondition::new(Recovery::Open),
             cold: MarkCondition::new(cold::NONE),
             template,
             recover: SeqNum(0),
@@ -206,7 +187,7 @@ impl Tcb {
             backoff: 0,
             probes: WordCondition::new(0),
             error_and_timer: 0,
-            congestion: MarkCondition::new(CongestionControl::Cubic),
+            algorithm: MarkCondition::new(CongestionControl::Cubic),
             tos: 0,
             ttl: 0,
         }
@@ -286,8 +267,8 @@ impl Tcb {
 
     /// The part of the sequence space for queries of the scoreboard.
     pub(crate) fn outstanding(&self) -> Outstanding {
-        let lost_before = if self.recovery() == Recovery::Loss { self.recover } else { self.snd_una() };
-        Outstanding { una: self.snd_una(), nxt: self.snd_nxt(), mss: self.mss as u32, lost_before }
+        let lost_before = if self.recovery() == Recovery::Loss { self.recover() } else { self.snd_una() };
+        Outstanding { una: self.snd_una(), nxt: self.snd_nxt(), mss: self.mss() as u32, lost_before }
     }
 
     /// Queued bytes that were never sent.

@@ -45,7 +45,7 @@ impl Probe {
 /// §7.2: two round trips, and the delay that the peer may add when there is only one segment to acknowledge.
 #[inline]
 pub(crate) fn probe_delay_us(tcb: &Tcb) -> u64 {
-    let delay = if tcb.flight() <= tcb.mss as u32 { MAX_ACK_DELAY_US } else { TIMER_SLACK_US };
+    let delay = if tcb.flight() <= tcb.mss() as u32 { MAX_ACK_DELAY_US } else { TIMER_SLACK_US };
     2 * tcb.srtt_us as u64 + delay
 }
 
@@ -137,7 +137,7 @@ impl Connection<'_, '_> {
     /// an ACK has started it in this tick, unless it then waited for the ACK of one segment and now there are more.
     #[inline]
     pub(crate) fn postpone_probe(&mut self, before: u32) {
-        let mss = self.tcb.mss as u32;
+        let mss = self.tcb.mss() as u32;
         let is_fresh = self.tcb.last_received == self.tick() && (before > mss || self.tcb.flight() <= mss);
         if self.tcb.timer_kind() == TimerKind::Probe && self.tcb.rto_deadline != 0 && !is_fresh && !self.tcb.has(flag::PERSIST) {
             self.reborrow().restart_rto();

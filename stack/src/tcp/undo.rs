@@ -52,7 +52,7 @@ impl Connection<'_, '_> {
     /// Saves the windows when an episode begins (when one becomes a timeout, those before its first part count).
     pub(crate) fn remember_windows(&mut self) {
         let is_first = self.tcb.recovery() == Recovery::Open;
-        let (cwnd, ssthresh, una) = (self.tcb.cwnd, self.tcb.ssthresh, self.tcb.snd_una());
+        let (cwnd, ssthresh, una) = (self.tcb.cwnd(), self.tcb.ssthresh(), self.tcb.snd_una());
         let cold = self.demand_cold();
         if is_first {
             let cubic = cold.cubic;
@@ -109,8 +109,8 @@ impl Connection<'_, '_> {
     pub(crate) fn undo(&mut self, reason: Counter) {
         let Some(undo) = self.cold().and_then(|cold| cold.undo.take()) else { return };
         self.env.counters.count(reason);
-        self.tcb.cwnd = self.tcb.cwnd.max(undo.cwnd);
-        self.tcb.ssthresh = self.tcb.ssthresh.max(undo.ssthresh);
+        self.tcb.set_cwnd(self.tcb.cwnd().max(undo.cwnd));
+        self.tcb.set_ssthresh(self.tcb.ssthresh().max(undo.ssthresh));
         let cold = self.demand_cold();
         cold.cubic = undo.cubic;
         cold.rack.nothing_lost();

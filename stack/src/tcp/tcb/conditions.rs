@@ -2,7 +2,7 @@
 
 use crate::config::CongestionControl;
 
-use super::{Recovery, Tcb, flag};
+use super::{Tcb, flag};
 use crate::tcp::ecn::EcnMode;
 use crate::tcp::state::State;
 
@@ -50,26 +50,6 @@ impl Tcb {
         self.state.set(state, &mut self.prediction);
     }
 
-    #[inline(always)]
-    pub(crate) fn recovery(&self) -> Recovery {
-        self.recovery.get()
-    }
-
-    pub(crate) fn set_recovery(&mut self, recovery: Recovery) {
-        self.recovery.set(recovery, &mut self.prediction);
-    }
-
-    /// Duplicate ACKs since the last new one.
-    #[inline(always)]
-    pub(crate) fn dup_acks(&self) -> u8 {
-        self.dup_acks.get()
-    }
-
-    #[inline(always)]
-    pub(crate) fn set_dup_acks(&mut self, count: u8) {
-        self.dup_acks.set(count, &mut self.prediction);
-    }
-
     /// Probes, of keepalive or of a zero window, without an answer.
     #[inline(always)]
     pub(crate) fn probes(&self) -> u8 {
@@ -105,11 +85,11 @@ impl Tcb {
 
     #[inline(always)]
     pub(crate) fn congestion(&self) -> CongestionControl {
-        self.congestion.get()
+        self.algorithm.get()
     }
 
     pub(crate) fn set_congestion(&mut self, algorithm: CongestionControl) {
-        self.congestion.set(algorithm, &mut self.prediction);
+        self.algorithm.set(algorithm, &mut self.prediction);
     }
 
     /// The negotiated mode (in SYN-SENT: the one that our SYN asks for).

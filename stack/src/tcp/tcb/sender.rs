@@ -82,11 +82,13 @@ impl Tcb {
         self.sender.nxt - self.send_window.una
     }
 
-    /// SND.UNA = ISS, SND.NXT = ISS + 1; data begins behind the SYN. For Nagle the SYN is no small segment.
+    /// SND.UNA = ISS, SND.NXT = ISS + 1; data begins behind the SYN. For Nagle the SYN is no small segment. RFC 6582 §3.2:
+    /// `recover` is ISS.
     pub(crate) fn begin_sending(&mut self, iss: SeqNum) {
         self.send_window = SendWindow { una: iss, ..SendWindow::default() };
         self.sender = Sender { nxt: iss + 1, sml: iss };
         self.send_queue.begin(iss + 1);
+        self.recover = iss;
     }
 
     /// Moves SND.UNA to `ack`, for `data_acked` bytes of payload.
