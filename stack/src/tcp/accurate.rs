@@ -421,7 +421,7 @@ impl Connection<'_, '_> {
 
     /// After two timeouts in a row without an ACK, assumes the same of the segments that we send.
     pub(crate) fn on_timeouts(&mut self) {
-        let (backoff, in_use) = (self.tcb.backoff, self.shared.config.accurate_option);
+        let (backoff, in_use) = (self.tcb.backoff(), self.shared.config.accurate_option);
         if let Some(accurate) = self.accurate().filter(|accurate| in_use && accurate.options_seen) {
             accurate.option_blocked |= backoff >= TIMEOUTS_MAX;
         }

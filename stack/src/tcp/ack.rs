@@ -36,7 +36,7 @@ impl Connection<'_, '_> {
         }
         let is_waiting = self.tcb.has(flag::ACK_PENDING);
         self.tcb.set(flag::ACK_PENDING);
-        if !is_waiting || self.tcb.ack_deadline == 0 {
+        if !is_waiting || self.tcb.ack_deadline() == 0 {
             // Also when data before it in this pass was due: the message ends here.
             self.delay_ack();
         }
@@ -51,9 +51,9 @@ impl Connection<'_, '_> {
         let is_waiting = self.tcb.has(flag::ACK_PENDING);
         self.tcb.set(flag::ACK_PENDING);
         if !waits {
-            self.tcb.ack_deadline = 0;
+            self.tcb.stop_ack_delay();
             self.mark_control();
-        } else if !is_waiting || self.tcb.ack_deadline == 0 {
+        } else if !is_waiting || self.tcb.ack_deadline() == 0 {
             self.delay_ack();
         }
     }
@@ -78,13 +78,13 @@ impl Connection<'_, '_> {
     #[inline(always)]
     fn delay_ack(&mut self) {
         let timing = &self.shared.timing;
-        let quarter_us = u64::from(self.tcb.srtt_us / 4);
+        let quarter_us = u64::from(self.tcb.srtt_us() / 4);
         let is_shortest = quarter_us <= timing.ack_delay_min_us;
         let deadline = match is_shortest {
             true => self.shared.shortest_delay_ends,
             false => self.deadline(quarter_us.min(timing.ack_delay_max_us)),
         };
-        if core::mem::replace(&mut self.tcb.ack_deadline, deadline) == deadline {
+        if !self.tcb.start_ack_delay(deadline) {
             return;
         }
         if is_shortest || deadline.wrapping_sub(self.tick()) <= SOON_TICKS {
@@ -112,12 +112,12 @@ impl Connection<'_, '_> {
 
     /// Returns true when an ACK is owed and no delay is running for it.
     pub(crate) fn owes_ack(&self) -> bool {
-        self.tcb.has(flag::ACK_NOW) || (self.tcb.has(flag::ACK_PENDING) && self.tcb.ack_deadline == 0)
+        self.tcb.has(flag::ACK_NOW) || (self.tcb.has(flag::ACK_PENDING) && self.tcb.ack_deadline() == 0)
     }
 
     /// Ends the delay that expires at `tick`, unless an ACK has gone out since.
     pub(crate) fn end_ack_delay(&mut self, tick: u32) {
-        if self.tcb.ack_deadline == tick {
+        if self.tcb.ack_deadline() == tick {
             self.on_delayed_ack();
         }
     }

@@ -108,8 +108,8 @@ impl Connection<'_, '_> {
         let rtt_us = self.measure_round_trip(sent_at, time);
         self.tcb.advance_una(ack, data_acked);
         self.confirm_neighbor();
-        if self.tcb.backoff != 0 {
-            self.tcb.backoff = 0;
+        if self.tcb.backoff() != 0 {
+            self.tcb.end_backoff();
             self.reborrow().note_answer();
         }
         rtt_us
@@ -123,7 +123,7 @@ impl Connection<'_, '_> {
             self.tcb.snd_una() == self.tcb.snd_end() && !self.tcb.has(flag::FIN_QUEUED | flag::RETRANSMIT | flag::PERSIST);
         if is_all {
             debug_assert!(self.tcb.flight() == 0 && !self.has_to_send(), "recovery ends with the last ACK");
-            self.tcb.rto_deadline = 0;
+            self.tcb.stop_rto();
             self.stop_clock();
             return;
         }
@@ -217,11 +217,7 @@ impl Connection<'_, '_> {
     /// Takes a sample, microseconds.
     #[inline(always)]
     pub(crate) fn take_round_trip(&mut self, sample_us: u32) {
-        let sample_us = sample_us.clamp(super::rtt::SAMPLE_MIN_US, super::rtt::SAMPLE_MAX_US);
-        let (srtt, rttvar) = super::rtt::measure(self.tcb.srtt_us, self.tcb.rttvar_us, sample_us);
-        self.tcb.srtt_us = srtt;
-        self.tcb.rttvar_us = rttvar;
-        self.tcb.note_round_trip(sample_us, self.tick());
+        self.tcb.measure_round_trip(sample_us, self.tick());
     }
 
     /// Updates recovery and congestion window after `acked` bytes, of which `news` were not known to have arrived.

@@ -109,16 +109,14 @@ impl Connection<'_, '_> {
             return;
         }
         let wait_ms = own_ms.map_or(self.shared.config.fin_timeout.as_millis(), u64::from);
-        self.tcb.idle_deadline = self.deadline(wait_ms * 1_000);
+        self.tcb.start_idle(self.deadline(wait_ms * 1_000));
         self.arm();
     }
 
     /// Both FINs are acknowledged: a TIME-WAIT record replaces the control block.
     pub(crate) fn enter_time_wait(&mut self) {
         self.tcb.clear_send_queue(self.env.arena);
-        self.tcb.rto_deadline = 0;
-        self.tcb.idle_deadline = 0;
-        self.tcb.ack_deadline = 0;
+        self.tcb.stop_timers();
         self.enter(State::TimeWait);
         self.shared.ended.push(self.index);
         self.signal();

@@ -165,7 +165,7 @@ impl Connection<'_, '_> {
         };
         match answer {
             true => {
-                ecn::mark_syn_ack((self.tcb.ecn_mode(), self.syn_field()), &self.shared.config, self.tcb.backoff, &mut header)
+                ecn::mark_syn_ack((self.tcb.ecn_mode(), self.syn_field()), &self.shared.config, self.tcb.backoff(), &mut header)
             }
             false => ecn::mark_syn(self.tcb.ecn_mode(), &mut header),
         }
@@ -175,7 +175,7 @@ impl Connection<'_, '_> {
         }
         // RFC 9293 §3.8.6: with Fast Open data may have gone out before, with a window too large for a SYN.
         self.tcb.advertise(self.tcb.rcv_nxt() + window as u32);
-        if self.tcb.backoff > 0 {
+        if self.tcb.backoff() > 0 {
             self.env.counters.count(Counter::TcpRetransSegs);
         }
         self.ack_sent();
@@ -272,7 +272,7 @@ impl Connection<'_, '_> {
     /// Enters ESTABLISHED from SYN-SENT or SYN-RECEIVED: our SYN is acknowledged.
     pub(crate) fn established(&mut self, segment: &Segment) {
         let scaled = if segment.has(SYN) { 0 } else { self.tcb.send_scale() };
-        let first_try = self.tcb.backoff == 0;
+        let first_try = self.tcb.backoff() == 0;
         self.fast_open_answered(segment);
         let was_early = self.leave_early();
         self.tcb.advance_una(self.tcb.snd_una() + 1, 0);
@@ -285,7 +285,7 @@ impl Connection<'_, '_> {
         if !first_try {
             self.note_answer();
         }
-        self.tcb.backoff = 0;
+        self.tcb.end_backoff();
         self.tcb.set_cwnd(initial_window(self.tcb.mss() as u32, self.shared.config.initial_window));
         if first_try {
             self.measure_handshake(segment);
@@ -314,10 +314,10 @@ impl Connection<'_, '_> {
             if elapsed_ms < 1 << 20 {
                 self.take_round_trip(elapsed_ms.max(1) * 1_000);
             }
-        } else if self.tcb.state() == State::SynSent && self.tcb.rto_deadline != 0 {
+        } else if self.tcb.state() == State::SynSent && self.tcb.rto_deadline() != 0 {
             // The timer was set to RFC 6298's first timeout when the SYN was sent.
             let timeout_ms = self.shared.config.rto_initial.as_millis() as u32;
-            let sent_at = self.tcb.rto_deadline.wrapping_sub(timeout_ms);
+            let sent_at = self.tcb.rto_deadline().wrapping_sub(timeout_ms);
             let elapsed_ms = crate::timer::tick_at(self.now).wrapping_sub(sent_at).cast_signed().max(1).cast_unsigned();
             if elapsed_ms <= timeout_ms {
                 self.take_round_trip(elapsed_ms * 1_000);

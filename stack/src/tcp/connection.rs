@@ -165,21 +165,21 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn arm(&mut self) {
         // An ACK that is due so soon waits in the queue of `ack`, or the wheel has an entry at or before its time.
-        let soon = self.tcb.ack_deadline.wrapping_sub(self.tick()) <= super::ack::SOON_TICKS;
-        self.arm_for(if soon { 0 } else { self.tcb.ack_deadline });
+        let soon = self.tcb.ack_deadline().wrapping_sub(self.tick()) <= super::ack::SOON_TICKS;
+        self.arm_for(if soon { 0 } else { self.tcb.ack_deadline() });
     }
 
     /// Like [`arm`](Connection::arm), after the wheel's entry has expired: that may have been the entry of an ACK that is
     /// due soon.
     pub(crate) fn arm_again(&mut self) {
-        self.arm_for(self.tcb.ack_deadline);
+        self.arm_for(self.tcb.ack_deadline());
     }
 
     #[inline]
     fn arm_for(&mut self, ack_deadline: u32) {
         let now = self.tick();
-        let mut earliest = self.tcb.rto_deadline;
-        for deadline in [ack_deadline, self.tcb.idle_deadline] {
+        let mut earliest = self.tcb.rto_deadline();
+        for deadline in [ack_deadline, self.tcb.idle_deadline()] {
             let is_earlier = earliest == 0 || deadline.wrapping_sub(now).cast_signed() < earliest.wrapping_sub(now).cast_signed();
             if deadline != 0 && is_earlier {
                 earliest = deadline;
@@ -193,9 +193,9 @@ impl Connection<'_, '_> {
     /// Like [`arm`](Connection::arm), when all other deadlines are armed.
     #[inline(always)]
     pub(crate) fn arm_by(&mut self, deadline: u32) {
-        let armed = self.tcb.timer_tick;
+        let armed = self.tcb.timer_tick();
         if armed == 0 || deadline.wrapping_sub(armed).cast_signed() < 0 {
-            self.tcb.timer_tick = deadline;
+            self.tcb.set_timer_tick(deadline);
             self.shared.timers.insert(self.index, deadline);
         }
     }
@@ -219,9 +219,7 @@ impl Connection<'_, '_> {
     /// RFC 9293: "enter the CLOSED state, delete the TCB". Received data stays readable.
     pub(crate) fn end(&mut self) {
         self.tcb.clear_send_queue(self.env.arena);
-        self.tcb.rto_deadline = 0;
-        self.tcb.ack_deadline = 0;
-        self.tcb.idle_deadline = 0;
+        self.tcb.stop_timers();
         self.tcb.clear(flag::ACK_NOW | flag::ACK_PENDING | flag::PROBE | flag::RETRANSMIT | flag::FIN_QUEUED | flag::PERSIST);
         self.tcb.set_state(State::Closed);
         self.shared.ended.push(self.index);

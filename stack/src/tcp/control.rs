@@ -53,7 +53,7 @@ impl Connection<'_, '_> {
             news
         };
         if rest > 0 {
-            let (algorithm, srtt_us, now_ms) = (self.tcb.congestion(), self.tcb.srtt_us, self.tick());
+            let (algorithm, srtt_us, now_ms) = (self.tcb.congestion(), self.tcb.srtt_us(), self.tick());
             let cubic = (algorithm == CongestionControl::Cubic).then(|| &mut self.demand_cold().cubic);
             window.on_ack(algorithm, cubic, rest, now_ms, srtt_us);
         }
@@ -151,7 +151,7 @@ impl Connection<'_, '_> {
             return;
         }
         let tcb = &mut *self.tcb;
-        let timeout_us = super::rtt::timeout_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us);
+        let timeout_us = super::rtt::timeout_us(&self.shared.timing, tcb.srtt_us(), tcb.rttvar_us());
         let initial = initial_window(tcb.mss() as u32, self.shared.config.initial_window);
         let enabled = self.shared.config.restart_after_idle;
         let is_idle =

@@ -150,7 +150,7 @@ impl Connection<'_, '_> {
         let config = &self.shared.config;
         let request = config.ecn.request();
         let tries = if request == EcnMode::Accurate { 2 } else { 1 };
-        let gives_up = config.ecn_fallback && self.tcb.backoff >= tries;
+        let gives_up = config.ecn_fallback && self.tcb.backoff() >= tries;
         let mode = match request {
             _ if gives_up => EcnMode::Off,
             EcnMode::Off if self.tcb.congestion() == CongestionControl::Dctcp => EcnMode::Classic,

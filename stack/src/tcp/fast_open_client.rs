@@ -111,7 +111,7 @@ impl Connection<'_, '_> {
             self.demand_cold().fast_open = Early::Waiting { option, room };
             self.tcb.set_early(true);
             self.tcb.clear(super::tcb::flag::ACK_NOW);
-            self.tcb.rto_deadline = 0;
+            self.tcb.stop_rto();
         } else {
             self.demand_cold().fast_open = Early::Sent { option, room: 0, failure: Failure::NoCookie };
         }
@@ -137,7 +137,7 @@ impl Connection<'_, '_> {
 
     /// Adds to the first SYN: the option goes to `options`, the returned plan has the data.
     pub(crate) fn fast_open_syn(&mut self, options: &mut Options) -> Option<Plan> {
-        if self.tcb.state() != State::SynSent || self.tcb.backoff > 0 {
+        if self.tcb.state() != State::SynSent || self.tcb.backoff() > 0 {
             return None;
         }
         let Early::Sent { option, room, failure } = self.shared.cold.get(self.tcb.cold())?.fast_open else { return None };
@@ -163,7 +163,7 @@ impl Connection<'_, '_> {
         }
         let base = self.shared.config.fast_open.black_hole_rest;
         // Linux: after the second timeout, or when all tries have failed.
-        if sent_data && base != Duration::ZERO && (given_up || self.tcb.backoff == 2) {
+        if sent_data && base != Duration::ZERO && (given_up || self.tcb.backoff() == 2) {
             let disabled = &mut self.shared.fast_open.cache.disabled;
             *disabled = (disabled.0.saturating_add(1), self.now);
             self.env.counters.count(Counter::TcpFastOpenBlackhole);
@@ -211,7 +211,7 @@ impl Connection<'_, '_> {
     fn learn_fast_open(&mut self, segment: &Segment, sent: Option<FastOpen>, data_left: bool) {
         let (_, remote) = self.tcb.template.addresses();
         let told = segment.header.options.fast_open.filter(|option| sent.is_some() && !option.cookie().is_empty());
-        let (again, now) = (self.tcb.backoff > 0, self.now);
+        let (again, now) = (self.tcb.backoff() > 0, self.now);
         let peer = self.shared.fast_open.cache.peer(remote);
         peer.mss = segment.header.options.maximum_segment_size.unwrap_or(peer.mss);
         if told.is_some() {

@@ -218,7 +218,7 @@ impl Connection<'_, '_> {
     /// The option of the SYN-ACK, and TCP_MAXSEG of the listener.
     pub(crate) fn early_answer(&self) -> Option<(Option<FastOpen>, u16)> {
         match self.shared.cold.get(self.tcb.cold())?.fast_open {
-            Early::Passive { answer, mss_limit, .. } => Some((answer.filter(|_| self.tcb.backoff == 0), mss_limit)),
+            Early::Passive { answer, mss_limit, .. } => Some((answer.filter(|_| self.tcb.backoff() == 0), mss_limit)),
             _ => None,
         }
     }
@@ -233,7 +233,7 @@ impl Connection<'_, '_> {
     /// Ends the early phase: the handshake is over, or never will be. Returns true when it was an early passive open.
     pub(crate) fn leave_early(&mut self) -> bool {
         self.tcb.set_early(false);
-        let (data, now, first_try) = (self.tcb.bytes_received > 0, self.now, self.tcb.backoff == 0);
+        let (data, now, first_try) = (self.tcb.bytes_received > 0, self.now, self.tcb.backoff() == 0);
         let Some(cold) = self.cold() else { return false };
         let Early::Passive { listener, generation, sent_at, reset, .. } = cold.fast_open else { return false };
         cold.fast_open = Early::Over { data, failure: Default::default() };

@@ -65,7 +65,7 @@ impl Connection<'_, '_> {
             self.reborrow().count_limited(limited);
         }
         self.ack_sent();
-        if self.tcb.rto_deadline == 0 {
+        if self.tcb.rto_deadline() == 0 {
             self.start_rto();
         } else {
             self.postpone_probe(flight);

@@ -235,22 +235,22 @@ impl Tcp {
                 Recovery::Fast => 3,
                 Recovery::Loss => 4,
             },
-            backoff: tcb.backoff,
+            backoff: tcb.backoff(),
             probes: tcb.probes(),
             timestamps: tcb.has(flag::TIMESTAMPS),
             sack: tcb.has(flag::SACK),
             ecn: tcb.ecn_mode() != EcnMode::Off,
             send_scale: tcb.send_scale(),
             receive_scale: tcb.receive_scale(),
-            rto_us: rtt::backed_off_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us, tcb.backoff) as u32,
+            rto_us: rtt::backed_off_us(&self.shared.timing, tcb.srtt_us(), tcb.rttvar_us(), tcb.backoff()) as u32,
             ato_us: self.shared.config.delayed_ack.as_micros() as u32,
             send_mss: tcb.mss() as u32,
             unacked_bytes: tcb.flight(),
             sacked_bytes: board.map_or(0, |board| board.sacked()),
             lost_bytes: self.lost_bytes(tcb),
             retransmitted_bytes: self.shared.cold.get(tcb.cold()).map_or(0, |cold| cold.rack.again.bytes()),
-            rtt_us: tcb.srtt_us,
-            rtt_variance_us: tcb.rttvar_us,
+            rtt_us: tcb.srtt_us(),
+            rtt_variance_us: tcb.rttvar_us(),
             min_rtt_us: if tcb.min_rtt_us() == u32::MAX { 0 } else { tcb.min_rtt_us() },
             cwnd_bytes: tcb.cwnd(),
             ssthresh_bytes: tcb.ssthresh(),
@@ -379,7 +379,7 @@ impl Tcp {
         let (local, remote) = tcb.addresses();
         let now = timer::tick_at(self.now);
         let left = |tick: u32| tick.wrapping_sub(now).cast_signed().max(0).cast_unsigned();
-        let timer = match (tcb.rto_deadline, tcb.idle_deadline) {
+        let timer = match (tcb.rto_deadline(), tcb.idle_deadline()) {
             (0, 0) => None,
             (0, idle) => Some((SocketTimer::Keepalive, left(idle))),
             (rto, _) if tcb.has(flag::PERSIST) => Some((SocketTimer::Persist, left(rto))),
@@ -391,7 +391,7 @@ impl Tcp {
             send_queue: tcb.flight() + tcb.unsent(),
             user_token: tcb.user_token,
             timer,
-            retransmits: if matches!(timer, Some((SocketTimer::Keepalive, _))) { tcb.probes() } else { tcb.backoff },
+            retransmits: if matches!(timer, Some((SocketTimer::Keepalive, _))) { tcb.probes() } else { tcb.backoff() },
             orphan: tcb.has(flag::ORPHAN),
             ..bare(tcb.state(), local, remote)
         }
@@ -402,7 +402,7 @@ impl Tcp {
 /// application.
 fn message_rate(tcb: &Tcb, stats: &ConnStats) -> u64 {
     let average = tcb.bytes_acked().checked_div(stats.data_segments_out as u64).unwrap_or(0);
-    (average * 1_000_000).checked_div(tcb.srtt_us as u64).unwrap_or(0)
+    (average * 1_000_000).checked_div(tcb.srtt_us() as u64).unwrap_or(0)
 }
 
 /// The MSS that our SYN would offer now, with TCP_MAXSEG `limit`. Without a route to the peer: the MSS that we send to it.

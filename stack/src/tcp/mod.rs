@@ -544,11 +544,11 @@ impl Tcp {
     pub(crate) fn forget_ended_delays(&mut self) {
         while let Some(&(index, tick)) = self.shared.delayed.front() {
             let tcb = &mut self.tcbs[index as usize];
-            if tcb.ack_deadline == tick {
+            if tcb.ack_deadline() == tick {
                 if tcb.has(flag::ACK_PENDING) {
                     break;
                 }
-                tcb.ack_deadline = 0;
+                tcb.stop_ack_delay();
             }
             self.shared.delayed.pop_front();
         }

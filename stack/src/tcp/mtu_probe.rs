@@ -82,7 +82,7 @@ impl Connection<'_, '_> {
             cold.mtu_probe.lose(una);
             cold.mtu_probe.failed = None;
         }
-        if self.tcb.backoff < SUSPECT_AFTER || self.shared.config.mtu_probing == MtuProbing::Off {
+        if self.tcb.backoff() < SUSPECT_AFTER || self.shared.config.mtu_probing == MtuProbing::Off {
             return;
         }
         let base = self.shared.config.mtu_base_mss;

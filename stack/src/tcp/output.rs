@@ -351,7 +351,7 @@ impl Connection<'_, '_> {
             self.probe_sent(plan);
         }
         self.ack_sent();
-        if self.tcb.rto_deadline == 0 || self.tcb.has(flag::PERSIST) {
+        if self.tcb.rto_deadline() == 0 || self.tcb.has(flag::PERSIST) {
             self.restart_rto();
         }
         Ok(())

@@ -47,7 +47,7 @@ pub(crate) fn quantum(rate: u64, mss: u32) -> u32 {
 /// The pacing rate that Linux shows for a connection with a window-based congestion control; bytes per second.
 pub(crate) fn window_rate(tcb: &Tcb) -> u64 {
     let percent = if tcb.cwnd() < tcb.ssthresh() / 2 { WINDOW_PERCENT.0 } else { WINDOW_PERCENT.1 };
-    let round_trip_us = if tcb.srtt_us == 0 { ROUND_TRIP_US } else { tcb.srtt_us as u64 };
+    let round_trip_us = if tcb.srtt_us() == 0 { ROUND_TRIP_US } else { tcb.srtt_us() as u64 };
     tcb.cwnd().max(tcb.flight()) as u64 * percent * 10_000 / round_trip_us
 }
 

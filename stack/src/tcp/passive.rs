@@ -356,7 +356,7 @@ impl Tcp {
         tcb.begin_sending(record.iss);
         tcb.begin_receiving(record.irs, syn_window);
         tcb.set_state(State::SynReceived);
-        tcb.backoff = record.retries;
+        tcb.begin_backed_off(record.retries);
         let round_trip = record.round_trip_us(connection.now);
         connection.remember_offer_limit(options.maximum_segment_size);
         connection.established(segment);

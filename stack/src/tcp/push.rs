@@ -54,7 +54,7 @@ impl Connection<'_, '_> {
         let tcb = &*self.tcb;
         let mss = tcb.mss() as u64;
         let percent = if tcb.cwnd() < tcb.ssthresh() / 2 { 200 } else { 120 };
-        let rate = tcb.cwnd().max(tcb.flight()) as u64 * percent * 10_000 / tcb.srtt_us.max(1) as u64;
+        let rate = tcb.cwnd().max(tcb.flight()) as u64 * percent * 10_000 / tcb.srtt_us().max(1) as u64;
         // Near peers get longer pushes.
         let near = PUSH_GROUP_BYTES_MAX.checked_shr(tcb.min_rtt_us() >> 9).unwrap_or(0);
         let paced = ((rate >> 10) + near).min(PUSH_GROUP_BYTES_MAX) / mss;

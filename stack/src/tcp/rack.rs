@@ -265,7 +265,7 @@ impl Connection<'_, '_> {
             return 0;
         }
         let window = self.tcb.min_rtt_us() as u64 / 4 * cold.rack.reo_wnd_mult as u64;
-        window.min(self.tcb.srtt_us as u64) as u32
+        window.min(self.tcb.srtt_us() as u64) as u32
     }
 
     /// Step 5 (RACK_detect_loss): finds losses, starts recovery, arms the reordering timer.
@@ -283,8 +283,7 @@ impl Connection<'_, '_> {
             self.mark_data();
         }
         if wait > 0 {
-            self.tcb.rto_deadline = self.deadline(wait as u64);
-            self.tcb.set_timer_kind(TimerKind::Reordering);
+            self.tcb.start_rto(self.deadline(wait as u64), TimerKind::Reordering);
             self.arm();
         }
     }
@@ -355,7 +354,7 @@ impl Connection<'_, '_> {
     /// case.
     pub(crate) fn rack_timed_out(&mut self) {
         let (now_us, una, nxt) = (self.now_us(), self.tcb.snd_una(), self.tcb.snd_nxt());
-        let (mss, srtt_us, arena) = (self.tcb.mss() as u32, self.tcb.srtt_us, self.env.arena);
+        let (mss, srtt_us, arena) = (self.tcb.mss() as u32, self.tcb.srtt_us(), self.env.arena);
         let cold = self.shared.cold.demand(self.tcb);
         let rtt_us = if cold.rack.newest.is_some() { cold.rack.rtt_us } else { srtt_us };
         let is_old = |sent_at: u32| now_us.wrapping_sub(sent_at) >= rtt_us;

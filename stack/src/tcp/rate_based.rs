@@ -38,7 +38,7 @@ impl Connection<'_, '_> {
             cwnd: self.tcb.cwnd(),
             initial_cwnd: initial_window(mss, self.shared.config.initial_window),
             in_flight: self.pipe(),
-            srtt_us: self.tcb.srtt_us,
+            srtt_us: self.tcb.srtt_us(),
             delivered: rate.delivered,
             cwnd_limited: self.tcb.has(flag::CWND_LIMITED),
             app_limited: rate.is_application_limited(),

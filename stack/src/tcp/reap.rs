@@ -111,7 +111,7 @@ impl Tcp {
         let was_accepted = connection.tcb.is_accepted();
         let tcb = &mut *connection.tcb;
         tcb.clear(u16::MAX);
-        tcb.timer_tick = 0;
+        tcb.set_timer_tick(0);
         tcb.set_state(State::Closed);
         tcb.generation = tcb.generation.wrapping_add(1);
         self.free.push(index);

@@ -25,7 +25,7 @@ impl Connection<'_, '_> {
     pub(crate) fn restart_rto(&mut self) {
         self.tcb.clear(flag::PERSIST);
         if self.tcb.flight() == 0 {
-            self.tcb.rto_deadline = 0;
+            self.tcb.stop_rto();
         } else {
             self.start_rto();
         }
@@ -35,9 +35,9 @@ impl Connection<'_, '_> {
     #[inline(always)]
     pub(crate) fn start_rto(&mut self) {
         let (timeout, kind) = self.loss_timeout_us();
-        self.tcb.rto_deadline = self.deadline(timeout);
-        self.tcb.set_timer_kind(kind);
-        self.arm_by(self.tcb.rto_deadline);
+        let deadline = self.deadline(timeout);
+        self.tcb.start_rto(deadline, kind);
+        self.arm_by(deadline);
     }
 
     /// Starts the persist timer when data waits and nothing is in flight: the window is closed (or too small).
@@ -46,15 +46,14 @@ impl Connection<'_, '_> {
         let blocked = tcb.flight() == 0 && tcb.unsent() > 0 && tcb.snd_wnd() < tcb.unsent().min(tcb.mss() as u32);
         // Linux: the same timer ends a cork, after 200 ms at least.
         let corked = tcb.has(flag::CORK) && tcb.flight() == 0 && tcb.unsent() > 0;
-        if (blocked || corked) && tcb.rto_deadline == 0 {
-            self.tcb.set(flag::PERSIST);
+        if (blocked || corked) && tcb.rto_deadline() == 0 {
             self.restart_persist();
         }
     }
 
     fn restart_persist(&mut self) {
-        let timeout = rtt::backed_off_us(&self.shared.timing, self.tcb.srtt_us, self.tcb.rttvar_us, self.tcb.backoff);
-        self.tcb.rto_deadline = self.deadline(timeout);
+        let timeout = rtt::backed_off_us(&self.shared.timing, self.tcb.srtt_us(), self.tcb.rttvar_us(), self.tcb.backoff());
+        self.tcb.start_persist(self.deadline(timeout));
         self.arm();
     }
 
@@ -63,14 +62,14 @@ impl Connection<'_, '_> {
     pub(crate) fn leave_persist(&mut self) {
         if self.tcb.snd_wnd() > 0 {
             self.tcb.clear(flag::PERSIST);
-            self.tcb.backoff = 0;
-            self.tcb.rto_deadline = 0;
+            self.tcb.end_backoff();
+            self.tcb.stop_rto();
         }
     }
 
     /// Handles the expiry of the timer that all kinds of retransmission share.
     pub(crate) fn on_rto(&mut self) {
-        self.tcb.rto_deadline = 0;
+        self.tcb.stop_rto();
         if self.tcb.has(flag::PERSIST) {
             self.on_persist();
             return;
@@ -88,7 +87,7 @@ impl Connection<'_, '_> {
     fn on_retransmission_timeout(&mut self) {
         self.env.counters.count(Counter::TcpTimeouts);
         self.note_timeout();
-        self.tcb.backoff = self.tcb.backoff.saturating_add(1);
+        self.tcb.back_off();
         self.on_timeouts();
         let given_up = self.is_given_up(self.retries_max());
         if self.tcb.state() == State::SynSent {
@@ -98,7 +97,7 @@ impl Connection<'_, '_> {
             self.give_up();
             return;
         }
-        if self.tcb.backoff >= SUSPECT_AFTER {
+        if self.tcb.backoff() >= SUSPECT_AFTER {
             let (local, remote) = self.tcb.template.addresses();
             self.env.ip.suspect(self.now, local, remote);
         }
@@ -130,19 +129,19 @@ impl Connection<'_, '_> {
     fn is_given_up(&self, retries: u8) -> bool {
         let user_timeout_ms = self.shared.cold.get(self.tcb.cold()).map_or(0, |cold| cold.timeouts.user_timeout_ms);
         if user_timeout_ms != 0 {
-            return self.waited_us(self.tcb.backoff, self.linear_timeouts()) >= u64::from(user_timeout_ms) * 1_000;
+            return self.waited_us(self.tcb.backoff(), self.linear_timeouts()) >= u64::from(user_timeout_ms) * 1_000;
         }
         match self.linear_timeouts() {
-            0 => self.tcb.backoff > retries,
+            0 => self.tcb.backoff() > retries,
             // Linux, retransmits_timed_out: SYNs at equal intervals do not last longer in total than others would.
-            linear => self.waited_us(self.tcb.backoff, linear) >= self.waited_us(retries.saturating_add(1), 0),
+            linear => self.waited_us(self.tcb.backoff(), linear) >= self.waited_us(retries.saturating_add(1), 0),
         }
     }
 
     /// Duration of this many timeouts, of which the first `linear` repeat the first; microseconds.
     fn waited_us(&self, timeouts: u8, linear: u8) -> u64 {
         let tcb = &*self.tcb;
-        let timeout = |n: u8| rtt::backed_off_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us, n.saturating_sub(linear));
+        let timeout = |n: u8| rtt::backed_off_us(&self.shared.timing, tcb.srtt_us(), tcb.rttvar_us(), n.saturating_sub(linear));
         (0..timeouts).map(timeout).sum()
     }
 
@@ -186,7 +185,7 @@ impl Connection<'_, '_> {
         if self.tcb.recovery() != Recovery::Loss {
             self.reduce_window_after_timeout();
         }
-        if self.tcb.backoff > 1 {
+        if self.tcb.backoff() > 1 {
             // The peer may have dropped SACKed data (RFC 2018 §8).
             if let Some(cold) = self.cold() {
                 cold.scoreboard.clear();
@@ -242,7 +241,7 @@ impl Connection<'_, '_> {
             self.mark_data();
             return;
         }
-        self.tcb.backoff = self.tcb.backoff.saturating_add(1);
+        self.tcb.back_off();
         // RFC 5482, Linux: a peer that keeps its window shut gets no more time than a silent one.
         let retries = if self.tcb.has(flag::ORPHAN) { ORPHAN_RETRIES } else { u8::MAX };
         // Linux, tcp_probe_timer: a peer that answers none gets as many probes as retransmissions.

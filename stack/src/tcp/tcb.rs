@@ -26,24 +26,15 @@ use receiver::Receiver;
 use recovery::Congestion;
 pub(crate) use recovery::Recovery;
 use sender::{SendWindow, Sender};
+pub(crate) use timers::TimerKind;
+use timers::Timers;
 
 mod conditions;
 pub(crate) mod flag;
 mod receiver;
 mod recovery;
 mod sender;
-
-/// Purpose of `rto_deadline`, when it is not the persist timer's ([`flag::PERSIST`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum TimerKind {
-    /// RFC 6298
-    Retransmission,
-    /// RFC 8985 §7
-    Probe,
-    /// RFC 8985 §6.2, step 5
-    Reordering,
-}
+mod timers;
 
 /// See the module's text.
 #[repr(C, align(64))]
@@ -71,14 +62,7 @@ pub(crate) struct Tcb {
     sender: Sender,
     pub(super) send_queue: SendQueue,
     congestion: Congestion,
-    pub(crate) srtt_us: u32,
-    pub(crate) rttvar_us: u32,
-    /// Retransmission or persist timer.
-    pub(crate) rto_deadline: u32,
-    /// Delayed ACK; when none is pending, that of the last one, see `ack`.
-    pub(crate) ack_deadline: u32,
-    /// Keepalive (armed: SO_KEEPALIVE is on), or the end of an orphan's FIN-WAIT-2.
-    pub(crate) idle_deadline: u32,
+    timers: Timers,
     cold: MarkCondition<u32>,
 
     // Line 2: the headers below TCP.
@@ -88,7 +72,7 @@ pub(crate) struct Tcb {
     /// RFC 6582, RFC 6675: recovery ends when this is acknowledged.
     recover: SeqNum,
     /// Tick of the live entry in the timer wheel; 0: none.
-    pub(crate) timer_tick: u32,
+    timer_tick: u32,
     /// In-order bytes that the application has not consumed, taken or not.
     pub(crate) unconsumed: u32,
     /// Largest SND.WND seen (RFC 9293 §3.8.6.2.1).
@@ -109,7 +93,7 @@ pub(crate) struct Tcb {
     /// [`NOTES_MOST`], [`OFFERED`], [`PEER_ENDED`] and [`DELAYS_ACKS`].
     marks: u8,
     /// Timeouts without progress.
-    pub(crate) backoff: u8,
+    backoff: u8,
     probes: WordCondition<u8>,
     /// Low three bits: the connection's error; then one bit for [`is_early`](Tcb::is_early), two of [`TimerKind`], two of
     /// [`EcnMode`](super::ecn::EcnMode).
@@ -125,15 +109,6 @@ const _: () = assert!(offset_of!(Tcb, sender) == 64);
 const _: () = assert!(offset_of!(Tcb, cold) == 124);
 const _: () = assert!(offset_of!(Tcb, template) == 128);
 const _: () = assert!(offset_of!(Tcb, recover) == 192);
-
-/// In [`Tcb::min_rtt`](Tcb): the microseconds.
-const ROUND_TRIP_MASK: u32 = (1 << 28) - 1;
-/// No sample yet.
-const NO_ROUND_TRIP: u32 = u32::MAX;
-/// Length of an era in milliseconds, as a shift: 131 s.
-const MIN_RTT_ERA_SHIFT: u32 = 17;
-/// Number of eras after which a minimum is old; Linux: 300 s.
-const MIN_RTT_ERAS: u32 = 3;
 
 /// In [`Tcb::marks`](Tcb): the largest flight is recorded, see `control`.
 const NOTES_MOST: u8 = 1;
@@ -163,11 +138,7 @@ impl Tcb {
             sender: Sender::default(),
             send_queue: SendQueue::default(),
             congestion: Congestion::new(),
-            srtt_us: 0,
-            rttvar_us: 0,
-            rto_deadline: 0,
-            ack_deadline: 0,
-            idle_deadline: 0,
+            timers: Timers::default(),
             cold: MarkCondition::new(cold::NONE),
             template,
             recover: SeqNum(0),
@@ -180,7 +151,7 @@ impl Tcb {
             stats: MarkCondition::new(super::conn_stats::OPENED),
             bytes_acked: 0,
             bytes_received: 0,
-            min_rtt: NO_ROUND_TRIP,
+            min_rtt: timers::NO_ROUND_TRIP,
             last_received: 0,
             has_rare_stats: false,
             marks: 0,
@@ -283,22 +254,6 @@ impl Tcb {
         self.has(flag::FIN_QUEUED) && self.snd_nxt().after(self.snd_end())
     }
 
-    /// Purpose of `rto_deadline`.
-    #[inline]
-    pub(crate) fn timer_kind(&self) -> TimerKind {
-        match (self.error_and_timer >> 4) & 3 {
-            0 => TimerKind::Retransmission,
-            1 => TimerKind::Probe,
-            _ => TimerKind::Reordering,
-        }
-    }
-
-    /// Sets the purpose of `rto_deadline`.
-    #[inline]
-    pub(crate) fn set_timer_kind(&mut self, kind: TimerKind) {
-        self.error_and_timer = (self.error_and_timer & !0x30) | ((kind as u8) << 4);
-    }
-
     /// True while the largest flight is recorded: see `control`.
     #[inline]
     pub(crate) fn notes_most(&self) -> bool {
@@ -351,30 +306,6 @@ impl Tcb {
     /// Sets or clears [`is_early`](Tcb::is_early).
     pub(crate) fn set_early(&mut self, on: bool) {
         self.error_and_timer = if on { self.error_and_timer | EARLY } else { self.error_and_timer & !EARLY };
-    }
-
-    /// Smallest round trip of the last minutes, microseconds; `u32::MAX`: no sample.
-    #[inline]
-    pub(crate) fn min_rtt_us(&self) -> u32 {
-        if self.min_rtt == NO_ROUND_TRIP { u32::MAX } else { self.min_rtt & ROUND_TRIP_MASK }
-    }
-
-    /// Takes a sample at `tick`: replaces the minimum if it is smaller (RFC 8985 §6.2, step 1), or if that is old.
-    #[inline]
-    pub(crate) fn note_round_trip(&mut self, sample_us: u32, tick: u32) {
-        let era = tick >> MIN_RTT_ERA_SHIFT << 28;
-        let is_old = era.wrapping_sub(self.min_rtt & !ROUND_TRIP_MASK) >= MIN_RTT_ERAS << 28;
-        if sample_us <= self.min_rtt & ROUND_TRIP_MASK || is_old {
-            debug_assert!((super::rtt::SAMPLE_MIN_US..=super::rtt::SAMPLE_MAX_US).contains(&sample_us));
-            self.min_rtt = sample_us | era;
-        }
-    }
-
-    /// Discards all samples.
-    pub(crate) fn forget_round_trips(&mut self) {
-        self.srtt_us = 0;
-        self.rttvar_us = 0;
-        self.min_rtt = NO_ROUND_TRIP;
     }
 
     /// The connection's error, if it failed.

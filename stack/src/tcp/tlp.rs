@@ -46,7 +46,7 @@ impl Probe {
 #[inline]
 pub(crate) fn probe_delay_us(tcb: &Tcb) -> u64 {
     let delay = if tcb.flight() <= tcb.mss() as u32 { MAX_ACK_DELAY_US } else { TIMER_SLACK_US };
-    2 * tcb.srtt_us as u64 + delay
+    2 * tcb.srtt_us() as u64 + delay
 }
 
 impl Connection<'_, '_> {
@@ -56,7 +56,7 @@ impl Connection<'_, '_> {
         self.uses_rack()
             && self.shared.config.tail_loss_probe
             && tcb.recovery() == Recovery::Open
-            && tcb.backoff == 0
+            && tcb.backoff() == 0
             && tcb.state().sends_data()
             && self.shared.cold.get(tcb.cold()).is_none_or(|cold| cold.scoreboard.is_empty() && cold.probe.is_quiet())
     }
@@ -68,7 +68,7 @@ impl Connection<'_, '_> {
             return None;
         }
         let tcb = &*self.tcb;
-        if tcb.srtt_us == 0 {
+        if tcb.srtt_us() == 0 {
             return Some(PTO_INITIAL_US);
         }
         Some(probe_delay_us(tcb))
@@ -139,7 +139,8 @@ impl Connection<'_, '_> {
     pub(crate) fn postpone_probe(&mut self, before: u32) {
         let mss = self.tcb.mss() as u32;
         let is_fresh = self.tcb.last_received == self.tick() && (before > mss || self.tcb.flight() <= mss);
-        if self.tcb.timer_kind() == TimerKind::Probe && self.tcb.rto_deadline != 0 && !is_fresh && !self.tcb.has(flag::PERSIST) {
+        if self.tcb.timer_kind() == TimerKind::Probe && self.tcb.rto_deadline() != 0 && !is_fresh && !self.tcb.has(flag::PERSIST)
+        {
             self.reborrow().restart_rto();
         }
     }
@@ -149,10 +150,10 @@ impl Connection<'_, '_> {
     pub(crate) fn loss_timeout_us(&mut self) -> (u64, TimerKind) {
         let tcb = &*self.tcb;
         // A connection with the mark is established, not in recovery, and has no cold object: it may probe.
-        if !tcb.prediction.is_marked() || tcb.backoff != 0 || tcb.srtt_us == 0 {
+        if !tcb.prediction.is_marked() || tcb.backoff() != 0 || tcb.srtt_us() == 0 {
             return self.reborrow().unusual_loss_timeout_us();
         }
-        let rto_us = rtt::timeout_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us);
+        let rto_us = rtt::timeout_us(&self.shared.timing, tcb.srtt_us(), tcb.rttvar_us());
         let timeout = match self.shared.timing.probes && tcb.has(flag::SACK) {
             true => (probe_delay_us(tcb).min(rto_us), TimerKind::Probe),
             false => (rto_us, TimerKind::Retransmission),
@@ -163,8 +164,8 @@ impl Connection<'_, '_> {
 
     #[inline(never)]
     fn unusual_loss_timeout_us(&self) -> (u64, TimerKind) {
-        let backoffs = self.tcb.backoff.saturating_sub(self.linear_timeouts());
-        let rto_us = rtt::backed_off_us(&self.shared.timing, self.tcb.srtt_us, self.tcb.rttvar_us, backoffs);
+        let backoffs = self.tcb.backoff().saturating_sub(self.linear_timeouts());
+        let rto_us = rtt::backed_off_us(&self.shared.timing, self.tcb.srtt_us(), self.tcb.rttvar_us(), backoffs);
         match self.probe_timeout_us() {
             Some(pto_us) => (pto_us.min(rto_us), TimerKind::Probe),
             None => (rto_us, TimerKind::Retransmission),
