@@ -98,14 +98,14 @@ impl Connection<'_, '_> {
     #[inline(always)]
     fn is_quick_start(&self) -> bool {
         // Bytes have come: when the configured number of segments is 0, this is false.
-        self.tcb.bytes_received <= u64::from(self.shared.config.quick_start_segments) * u64::from(self.tcb.mss())
+        self.tcb.bytes_received() <= u64::from(self.shared.config.quick_start_segments) * u64::from(self.tcb.mss())
             && !self.tcb.delays_acks()
     }
 
     /// Linux: a connection that answers what has just come is interactive; from now on its ACKs go with its answers.
     pub(crate) fn end_quick_acks(&mut self) {
         let since_ms = self.tick().wrapping_sub(self.stats().data_received_at);
-        if self.tcb.bytes_received > 0 && (since_ms as u64) < self.shared.config.delayed_ack.as_millis() {
+        if self.tcb.bytes_received() > 0 && (since_ms as u64) < self.shared.config.delayed_ack.as_millis() {
             self.tcb.clear(flag::QUICK_ACK);
         }
     }

@@ -49,11 +49,9 @@ impl Connection<'_, '_> {
 
     /// Gives the connection up for the application; queued data is still sent.
     pub(crate) fn close(&mut self) {
-        let unread = self.tcb.unread > 0;
+        let unread = self.tcb.unread() > 0;
         self.tcb.set(flag::ORPHAN);
-        self.tcb.receive_queue.clear(self.env.arena);
-        self.tcb.unread = 0;
-        self.tcb.receive_memory = 0;
+        self.tcb.clear_receive_queue(self.env.arena);
         match self.tcb.state() {
             State::Closed | State::TimeWait | State::Listen | State::SynSent => self.end(),
             // RFC 2525 §2.17: unread data is discarded.

@@ -121,7 +121,7 @@ pub(crate) struct RareStats {
 
 /// Tick at which a connection was opened, as long as nothing has arrived since; `tick` is now.
 fn opened_at(tcb: &Tcb, tick: u32) -> u32 {
-    if tcb.last_received == 0 { tick.max(1) } else { tcb.last_received }
+    if tcb.last_received() == 0 { tick.max(1) } else { tcb.last_received() }
 }
 
 /// The statistics of a stack's connections. A connection's word ([`Tcb::stats`](Tcb)) is the index of its statistics, or [`OPENED`] and counts.

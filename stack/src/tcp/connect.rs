@@ -91,8 +91,8 @@ impl Tcb {
     /// Takes over a socket's options (buffers, Nagle, header fields).
     pub(crate) fn configure(&mut self, config: &TcpConfig, options: &TcpOptions) {
         let or = |own: u32, default: u32| if own == 0 { default } else { own };
-        self.send_buffer = or(options.send_buffer_bytes, config.send_buffer_initial_bytes.min(config.send_buffer_bytes));
-        self.receive_buffer = or(options.receive_buffer_bytes, config.receive_buffer_bytes).clamp(2_048, 1 << 30);
+        self.set_send_buffer(or(options.send_buffer_bytes, config.send_buffer_initial_bytes.min(config.send_buffer_bytes)));
+        self.set_receive_buffer(or(options.receive_buffer_bytes, config.receive_buffer_bytes).clamp(2_048, 1 << 30));
         self.set_congestion(options.congestion_control);
         self.tos = options.type_of_service;
         self.ttl = options.time_to_live;
@@ -144,7 +144,7 @@ impl Connection<'_, '_> {
         let limit = if answer { early.map_or(0, |(_, limit)| limit) } else { self.mss_clamp() };
         let mss = mss_to_offer(transport_max, limit);
         let timestamp = self.timestamp();
-        let mut options = syn_options(&self.shared.config, mss, self.tcb.receive_buffer, timestamp, self.tcb.ts_recent());
+        let mut options = syn_options(&self.shared.config, mss, self.tcb.receive_buffer(), timestamp, self.tcb.ts_recent());
         if answer {
             options.sack_permitted &= self.tcb.has(flag::SACK);
             options.timestamps = options.timestamps.filter(|_| self.tcb.has(flag::TIMESTAMPS));
@@ -252,7 +252,7 @@ impl Connection<'_, '_> {
     fn take_syn(&mut self, segment: &mut Segment) {
         let agreed = Agreed {
             ecn: self.agree_on_ecn(segment),
-            ..agree(&self.shared.config, &segment.header.options, self.tcb.receive_buffer)
+            ..agree(&self.shared.config, &segment.header.options, self.tcb.receive_buffer())
         };
         let limit = self.mss_clamp();
         self.tcb.agree(self.env.ip, &agreed, limit);
@@ -295,7 +295,7 @@ impl Connection<'_, '_> {
         }
         self.begin_mtu_search();
         self.restart_rto();
-        self.tcb.last_received = self.tick().max(1);
+        self.tcb.segment_arrived(self.tick());
         self.enter(if self.tcb.has(flag::FIN_QUEUED) { State::FinWait1 } else { State::Established });
         if self.tcb.is_accepted() && !self.tcb.has(flag::ORPHAN) && !was_early {
             let (socket, user_token) = (self.id(), self.tcb.user_token);

@@ -264,7 +264,7 @@ impl Connection<'_, '_> {
     /// Frees what the connection holds before its slab index is reused.
     pub(crate) fn release(&mut self) {
         self.tcb.clear_send_queue(self.env.arena);
-        self.tcb.receive_queue.clear(self.env.arena);
+        self.tcb.clear_receive_queue(self.env.arena);
         self.shared.cold.release(self.env.arena, self.tcb);
         self.shared.conn_stats.end(self.tcb);
     }

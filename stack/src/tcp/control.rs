@@ -141,7 +141,7 @@ impl Connection<'_, '_> {
     }
 
     fn idle_ms(&self) -> u32 {
-        self.tick().wrapping_sub(self.tcb.last_received).cast_signed().max(0).cast_unsigned()
+        self.tick().wrapping_sub(self.tcb.last_received()).cast_signed().max(0).cast_unsigned()
     }
 
     #[inline(never)]
@@ -155,7 +155,7 @@ impl Connection<'_, '_> {
         let initial = initial_window(tcb.mss() as u32, self.shared.config.initial_window);
         let enabled = self.shared.config.restart_after_idle;
         let is_idle =
-            enabled && tcb.last_received != 0 && idle_ms as u64 * 1_000 > timeout_us && tcb.recovery() == Recovery::Open;
+            enabled && tcb.last_received() != 0 && idle_ms as u64 * 1_000 > timeout_us && tcb.recovery() == Recovery::Open;
         if is_idle && tcb.cwnd() > initial {
             tcb.set_ssthresh(tcb.ssthresh().max((tcb.cwnd() as u64 * 3 / 4) as u32));
             tcb.set_cwnd(initial);

@@ -129,7 +129,7 @@ impl Tcp {
         let tcb = &mut *connection.tcb;
         tcb.configure(&connection.shared.config, &options);
         let ecn = ecn::answer(&connection.shared.config, options.congestion_control, segment);
-        let agreed = Agreed { ecn, ..agree(&connection.shared.config, &segment.header.options, tcb.receive_buffer) };
+        let agreed = Agreed { ecn, ..agree(&connection.shared.config, &segment.header.options, tcb.receive_buffer()) };
         tcb.agree(connection.env.ip, &agreed, mss_limit);
         connection.remember_offer_limit(mss_limit);
         connection.note_arrival(1, segment.len);
@@ -187,11 +187,11 @@ impl Connection<'_, '_> {
         let tcb = &mut *self.tcb;
         (tcb.local_port, tcb.remote_port) = (key.local_port, key.remote_port);
         tcb.begin_sending(iss);
-        tcb.begin_receiving(segment.sequence, tcb.receive_buffer.min(u16::MAX as u32));
+        tcb.begin_receiving(segment.sequence, tcb.receive_buffer().min(u16::MAX as u32));
         tcb.take_window(segment.sequence, segment.header.window.into());
         tcb.set_cwnd(initial);
         tcb.set_state(State::SynReceived);
-        tcb.last_received = timer::tick_at(self.now).max(1);
+        tcb.segment_arrived(timer::tick_at(self.now));
         tcb.set_early(true);
     }
 
@@ -233,7 +233,7 @@ impl Connection<'_, '_> {
     /// Ends the early phase: the handshake is over, or never will be. Returns true when it was an early passive open.
     pub(crate) fn leave_early(&mut self) -> bool {
         self.tcb.set_early(false);
-        let (data, now, first_try) = (self.tcb.bytes_received > 0, self.now, self.tcb.backoff() == 0);
+        let (data, now, first_try) = (self.tcb.bytes_received() > 0, self.now, self.tcb.backoff() == 0);
         let Some(cold) = self.cold() else { return false };
         let Early::Passive { listener, generation, sent_at, reset, .. } = cold.fast_open else { return false };
         cold.fast_open = Early::Over { data, failure: Default::default() };

@@ -217,7 +217,7 @@ impl Connection<'_, '_> {
             self.received_in_order(len);
             self.deliver(len, Some(echo), pushed);
         }
-        self.tcb.last_received = self.tick().max(1);
+        self.tcb.segment_arrived(self.tick());
         self.env.counters.count(Counter::TcpHpHits);
         #[cfg(test)]
         {

@@ -223,7 +223,7 @@ impl Tcp {
         let (syn_data, failure) = match early {
             Early::Over { data, failure } => (data, failure),
             Early::Sent { failure, .. } => (false, failure),
-            Early::Passive { .. } => (tcb.bytes_received > 0, Failure::None),
+            Early::Passive { .. } => (tcb.bytes_received() > 0, Failure::None),
             Early::Off | Early::Waiting { .. } => (false, Failure::None),
         };
         Some(TcpInfo {
@@ -256,9 +256,9 @@ impl Tcp {
             ssthresh_bytes: tcb.ssthresh(),
             send_window: tcb.snd_wnd(),
             receive_window: tcb.receive_window(),
-            receive_space: tcb.receive_buffer,
+            receive_space: tcb.receive_buffer(),
             bytes_acked: tcb.bytes_acked(),
-            bytes_received: tcb.bytes_received,
+            bytes_received: tcb.bytes_received(),
             unsent_bytes: tcb.unsent(),
             syn_data,
             fast_open_failure: failure as u8,
@@ -280,7 +280,7 @@ impl Tcp {
         let (delivery_rate, application_limited) = sampled.unwrap_or_else(|| (message_rate(tcb, stats), true));
         let cold = self.shared.cold.get(tcb.cold());
         TcpInfo {
-            last_received_ms: now.wrapping_sub(tcb.last_received),
+            last_received_ms: now.wrapping_sub(tcb.last_received()),
             last_data_received_ms: now.wrapping_sub(stats.data_received_at),
             last_data_sent_ms: now.wrapping_sub(stats.data_sent_at),
             receive_mss,
@@ -387,7 +387,7 @@ impl Tcp {
         };
         SocketSummary {
             id: SocketId { index, generation: tcb.generation },
-            receive_queue: tcb.unread,
+            receive_queue: tcb.unread(),
             send_queue: tcb.flight() + tcb.unsent(),
             user_token: tcb.user_token,
             timer,

@@ -38,7 +38,7 @@ impl Connection<'_, '_> {
             Ok(()) => {}
             Err(reason) => self.env.counters.count(reason),
         }
-        self.tcb.last_received = self.tick().max(1);
+        self.tcb.segment_arrived(self.tick());
         self.arm();
     }
 
@@ -91,7 +91,7 @@ impl Connection<'_, '_> {
             return if self.shared.config.timestamps_required { Err(Drop::DropUnacceptable) } else { Ok(()) };
         };
         let old = self.tcb.is_time_old(timestamps.value);
-        let idle_ms = self.tick().wrapping_sub(self.tcb.last_received);
+        let idle_ms = self.tick().wrapping_sub(self.tcb.last_received());
         if old && idle_ms < TIMESTAMP_LIFETIME_MS && !segment.has(SYN) {
             self.answer_invalid(segment, Counter::TcpAckSkippedPaws);
             return Err(Drop::PawsEstab);
@@ -338,7 +338,7 @@ impl Connection<'_, '_> {
                 self.env.counters.count(Counter::TcpOfoQueue);
                 let rare = self.rare();
                 rare.out_of_order = rare.out_of_order.wrapping_add(segment.packets.into());
-                self.tcb.receive_memory += segment.memory;
+                self.tcb.hold_out_of_order(segment.memory);
             }
             Insertion::Held => self.env.counters.count(Counter::TcpOfoDrop),
             Insertion::Refused => return self.env.counters.count(Counter::TcpOfoDrop),
@@ -357,8 +357,8 @@ impl Connection<'_, '_> {
         loop {
             let nxt = self.tcb.rcv_nxt();
             let Some(cold) = self.cold() else { return false };
-            let Some((mut frames, len)) = cold.reassembly.take(arena, nxt) else { break };
-            self.tcb.receive_queue.append(arena, &mut frames);
+            let Some((frames, len)) = cold.reassembly.take(arena, nxt) else { break };
+            self.tcb.append_held(arena, frames);
             self.received_in_order(len);
             filled = true;
         }
@@ -367,7 +367,7 @@ impl Connection<'_, '_> {
         if filled || fin {
             self.ack_now();
             if self.cold().is_some_and(|cold| cold.reassembly.is_empty()) {
-                self.tcb.receive_memory = super::segment::memory(arena, &self.tcb.receive_queue);
+                self.tcb.recount_receive_memory(arena);
                 self.shared.cold.release_if_quiet(arena, self.tcb);
             }
             self.predict();

@@ -157,7 +157,7 @@ impl Tcp {
     pub(crate) fn give_back_frames(&mut self, arena: &Arena) {
         for tcb in &mut self.tcbs {
             tcb.clear_send_queue(arena);
-            tcb.receive_queue.clear(arena);
+            tcb.clear_receive_queue(arena);
             self.shared.cold.release(arena, tcb);
         }
     }

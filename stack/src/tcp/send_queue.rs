@@ -121,17 +121,17 @@ impl Tcb {
     /// Bytes that may be queued now.
     pub(crate) fn send_space(&self) -> usize {
         // Many small writes cost more memory than they have bytes; both are bounded.
-        if self.send_queue.memory / 2 >= self.send_buffer {
+        if self.send_queue.memory / 2 >= self.send_buffer() {
             return 0;
         }
-        self.send_buffer.saturating_sub(self.send_queued() as u32) as usize
+        self.send_buffer().saturating_sub(self.send_queued() as u32) as usize
     }
 
     /// Returns true when less than a third of the buffer is free. No frame has more bytes than memory: mostly memory alone
     /// decides.
     #[inline]
     pub(crate) fn is_nearly_full(&self) -> bool {
-        self.send_queue.memory > self.send_buffer / 2 && self.send_space() < self.send_buffer as usize / 3
+        self.send_queue.memory > self.send_buffer() / 2 && self.send_space() < self.send_buffer() as usize / 3
     }
 
     /// Maximum bytes of the next extent.

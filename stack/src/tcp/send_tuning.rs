@@ -31,7 +31,7 @@ impl Connection<'_, '_> {
         if locked || queued < TOLD_MIN {
             return false;
         }
-        self.tcb.send_buffer = self.tcb.send_buffer.min(queued);
+        self.tcb.set_send_buffer(self.tcb.send_buffer().min(queued));
         self.stats().clock.writer_waits();
         true
     }
@@ -45,6 +45,6 @@ impl Connection<'_, '_> {
         let windows = if self.tcb.congestion() == CongestionControl::Bbr { 3 } else { 2 };
         let window = self.tcb.cwnd().max(SEGMENTS_MIN * u32::from(self.tcb.mss()));
         let wanted = window.saturating_mul(windows).min(self.shared.config.send_buffer_bytes);
-        self.tcb.send_buffer = self.tcb.send_buffer.max(wanted);
+        self.tcb.set_send_buffer(self.tcb.send_buffer().max(wanted));
     }
 }

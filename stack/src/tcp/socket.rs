@@ -259,7 +259,7 @@ impl Tcp {
 
     /// Number of bytes that can be read.
     pub(crate) fn unread(&self, id: SocketId) -> usize {
-        self.resolve(id).map_or(0, |tcb| tcb.unread as usize)
+        self.resolve(id).map_or(0, |tcb| tcb.unread() as usize)
     }
 
     /// Current readiness.
@@ -294,14 +294,14 @@ impl Tcp {
             return;
         }
         let Some(mut connection) = self.named(env, id) else { return };
-        let (receive_buffer, send_buffer) = (connection.tcb.receive_buffer, connection.tcb.send_buffer);
+        let (receive_buffer, send_buffer) = (connection.tcb.receive_buffer(), connection.tcb.send_buffer());
         connection.tcb.configure(&connection.shared.config, &options);
         // RFC 9293 §3.8.6: the window does not shrink; the scale was fixed with the SYN.
         if options.receive_buffer_bytes == 0 {
-            connection.tcb.receive_buffer = receive_buffer;
+            connection.tcb.set_receive_buffer(receive_buffer);
         }
         if options.send_buffer_bytes == 0 {
-            connection.tcb.send_buffer = send_buffer;
+            connection.tcb.set_send_buffer(send_buffer);
         }
         connection.tcb.template.generation = connection.env.ip.generation().wrapping_sub(1);
         connection.apply_timeouts(&options);

@@ -3,12 +3,18 @@
 //! Line 0 is read by every received segment, line 1 by every ACK and every transmission, line 2 is the header template, line
 //! 3 is for opening, closing, losses and statistics. State that only some connections need (out-of-order data, SACK
 //! scoreboard, CUBIC, timeouts of their own) is in a pooled [`Cold`](super::cold::Cold) object. Names are those of
-//! RFC 9293 §3.3.1. Deadlines are ticks of the timer wheel (milliseconds modulo 2^32); 0 means not armed.
+//! RFC 9293 §3.3.1.
+//!
+//! Each value has one owner: its field is private, and one file changes it, with methods in the RFCs' words. The owners are
+//! `tcb/receiver.rs`, `tcb/sender.rs`, `tcb/recovery.rs`, `tcb/timers.rs`, `send_queue` and `receive_queue`;
+//! `tcb/conditions.rs` has what only the fast paths connect. An owner has a part in each line that needs it, not one part of
+//! a whole line: a received segment needs SND.UNA and not SND.NXT, and a transmission needs the congestion window together
+//! with the timers. Single values in line 3 have no part of their own, as a part of mixed sizes would have gaps.
 
 use core::mem::offset_of;
 use core::net::IpAddr;
 
-use ringway_shm::{FrameQueue, prefetch};
+use ringway_shm::prefetch;
 
 use crate::address::SocketAddress;
 use crate::config::CongestionControl;
@@ -18,6 +24,7 @@ use crate::ip::{Datagram, Flow, Template};
 use super::cold;
 use super::demux::FlowKey;
 use super::fast_path::{MarkCondition, Prediction, WordCondition};
+use super::receive_queue::{ReceiveQueue, Received};
 use super::sack::Outstanding;
 use super::send_queue::SendQueue;
 use super::sequence::SeqNum;
@@ -50,9 +57,7 @@ pub(crate) struct Tcb {
     scales: u8,
     /// [`flag`]
     flags: u16,
-    pub(crate) receive_queue: FrameQueue,
-    /// Bytes in `receive_queue`.
-    pub(crate) unread: u32,
+    pub(super) receive_queue: ReceiveQueue,
     pub(crate) local_port: u16,
     pub(crate) remote_port: u16,
     /// The application's name for the connection.
@@ -73,21 +78,17 @@ pub(crate) struct Tcb {
     recover: SeqNum,
     /// Tick of the live entry in the timer wheel; 0: none.
     timer_tick: u32,
-    /// In-order bytes that the application has not consumed, taken or not.
-    pub(crate) unconsumed: u32,
-    /// Largest SND.WND seen (RFC 9293 §3.8.6.2.1).
+    pub(super) received: Received,
+    /// Max(SND.WND)
     max_window: u32,
-    pub(crate) receive_buffer: u32,
-    pub(crate) send_buffer: u32,
-    /// Memory behind `receive_queue` and out-of-order data, bytes.
-    pub(crate) receive_memory: u32,
+    receive_buffer: u32,
+    send_buffer: u32,
     stats: MarkCondition<u32>,
     bytes_acked: u64,
-    pub(crate) bytes_received: u64,
     /// Smallest round trip of the last minutes: low 28 bits microseconds, high four its time.
     min_rtt: u32,
     /// Tick at which the last segment arrived.
-    pub(crate) last_received: u32,
+    last_received: u32,
     /// The connection has rare statistics too: a [`RareStats`](super::conn_stats::RareStats).
     pub(crate) has_rare_stats: bool,
     /// [`NOTES_MOST`], [`OFFERED`], [`PEER_ENDED`] and [`DELAYS_ACKS`].
@@ -130,8 +131,7 @@ impl Tcb {
             state: WordCondition::new(State::Closed),
             scales: 0,
             flags: 0,
-            receive_queue: FrameQueue::default(),
-            unread: 0,
+            receive_queue: ReceiveQueue::default(),
             local_port: 0,
             remote_port: 0,
             user_token: 0,
@@ -143,14 +143,12 @@ impl Tcb {
             template,
             recover: SeqNum(0),
             timer_tick: 0,
-            unconsumed: 0,
+            received: Received::default(),
             max_window: 0,
             receive_buffer: 0,
             send_buffer: 0,
-            receive_memory: 0,
             stats: MarkCondition::new(super::conn_stats::OPENED),
             bytes_acked: 0,
-            bytes_received: 0,
             min_rtt: timers::NO_ROUND_TRIP,
             last_received: 0,
             has_rare_stats: false,
@@ -185,6 +183,40 @@ impl Tcb {
     pub(crate) fn key(&self) -> FlowKey {
         let (local, remote) = self.template.addresses();
         FlowKey { local, remote, local_port: self.local_port, remote_port: self.remote_port }
+    }
+
+    /// Limit of the send queue, bytes.
+    #[inline(always)]
+    pub(crate) fn send_buffer(&self) -> u32 {
+        self.send_buffer
+    }
+
+    /// Sets the limit of the send queue.
+    pub(crate) fn set_send_buffer(&mut self, bytes: u32) {
+        self.send_buffer = bytes;
+    }
+
+    /// Limit of data received in order, bytes.
+    #[inline(always)]
+    pub(crate) fn receive_buffer(&self) -> u32 {
+        self.receive_buffer
+    }
+
+    /// Sets the limit of data received in order.
+    pub(crate) fn set_receive_buffer(&mut self, bytes: u32) {
+        self.receive_buffer = bytes;
+    }
+
+    /// Tick at which the last segment arrived; 0: none has.
+    #[inline(always)]
+    pub(crate) fn last_received(&self) -> u32 {
+        self.last_received
+    }
+
+    /// Notes that a segment arrives at `tick`.
+    #[inline(always)]
+    pub(crate) fn segment_arrived(&mut self, tick: u32) {
+        self.last_received = tick.max(1);
     }
 
     /// Returns true when a segment in `datagram` belongs to this connection.

@@ -53,7 +53,7 @@ impl Connection<'_, '_> {
             return;
         }
         let (idle_ms, interval_ms, probes_max) = self.keepalive();
-        let idle_for = self.tick().wrapping_sub(self.tcb.last_received) as u64;
+        let idle_for = self.tick().wrapping_sub(self.tcb.last_received()) as u64;
         if self.tcb.flight() > 0 || self.tcb.unsent() > 0 || idle_for < idle_ms {
             if !self.tcb.has(flag::PERSIST) {
                 self.count_probes(0);

@@ -138,7 +138,7 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn postpone_probe(&mut self, before: u32) {
         let mss = self.tcb.mss() as u32;
-        let is_fresh = self.tcb.last_received == self.tick() && (before > mss || self.tcb.flight() <= mss);
+        let is_fresh = self.tcb.last_received() == self.tick() && (before > mss || self.tcb.flight() <= mss);
         if self.tcb.timer_kind() == TimerKind::Probe && self.tcb.rto_deadline() != 0 && !is_fresh && !self.tcb.has(flag::PERSIST)
         {
             self.reborrow().restart_rto();

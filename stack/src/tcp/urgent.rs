@@ -55,7 +55,7 @@ impl Connection<'_, '_> {
             let sequence = segment.header.sequence + u32::from(segment.header.urgent).saturating_sub(1);
             let is_old = sequence.before(self.tcb.rcv_nxt());
             if !is_old && before.is_none_or(|before| sequence.after(before.sequence)) {
-                let at = (self.tcb.bytes_received as u32).wrapping_add(sequence - self.tcb.rcv_nxt());
+                let at = (self.tcb.bytes_received() as u32).wrapping_add(sequence - self.tcb.rcv_nxt());
                 mark = Some(Received { sequence, at, byte: None });
             }
         }
@@ -80,7 +80,7 @@ impl Connection<'_, '_> {
 
     /// Drops a mark that lies behind the data that the application has read.
     pub(crate) fn forget_read_mark(&mut self) {
-        let read = self.tcb.rcv_nxt() - self.tcb.unconsumed;
+        let read = self.tcb.rcv_nxt() - self.tcb.unconsumed();
         if let Some(cold) = self.shared.cold.get_mut(self.tcb.cold())
             && cold.urgent.received.take_if(|mark| mark.sequence.before(read)).is_some()
         {

@@ -40,11 +40,13 @@ impl Tcb {
         self.flags
     }
 
+    /// The connection's state.
     #[inline(always)]
     pub(crate) fn state(&self) -> State {
         self.state.get()
     }
 
+    /// Changes the state.
     #[inline]
     pub(crate) fn set_state(&mut self, state: State) {
         self.state.set(state, &mut self.prediction);
@@ -56,18 +58,19 @@ impl Tcb {
         self.probes.get()
     }
 
+    /// Sets the number of [`probes`](Tcb::probes).
     #[inline(always)]
     pub(crate) fn set_probes(&mut self, count: u8) {
         self.probes.set(count, &mut self.prediction);
     }
 
-    /// Index in the cold pool or [`cold::NONE`].
+    /// Index in the cold pool or [`NONE`](crate::tcp::cold::NONE).
     #[inline(always)]
     pub(crate) fn cold(&self) -> u32 {
         self.cold.get()
     }
 
-    /// For the pool.
+    /// Sets the index in the cold pool, for the pool.
     pub(crate) fn set_cold(&mut self, index: u32) {
         self.cold.set(index, &mut self.prediction);
     }
@@ -78,16 +81,18 @@ impl Tcb {
         self.stats.get()
     }
 
-    /// For `conn_stats`.
+    /// Sets the word of the statistics, for `conn_stats`.
     pub(crate) fn set_stats(&mut self, word: u32) {
         self.stats.set(word, &mut self.prediction);
     }
 
+    /// The congestion control.
     #[inline(always)]
     pub(crate) fn congestion(&self) -> CongestionControl {
         self.algorithm.get()
     }
 
+    /// Sets the congestion control.
     pub(crate) fn set_congestion(&mut self, algorithm: CongestionControl) {
         self.algorithm.set(algorithm, &mut self.prediction);
     }
