@@ -115,7 +115,7 @@ impl Connection<'_, '_> {
         rtt_us
     }
 
-    /// What follows a new ACK: the samples, the timer, and the data that waits.
+    /// Takes the steps after a new ACK: the samples, the timer, and the data that waits.
     #[inline(always)]
     fn go_on_sending(&mut self) {
         self.sample_acknowledged();

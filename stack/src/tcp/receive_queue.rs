@@ -131,8 +131,8 @@ impl Connection<'_, '_> {
         self.tcb.receive_queue.frames.push_back(frame, note);
     }
 
-    /// What follows `len` bytes of new data in order: their measurement by the `echo` of their timestamp, their ACK, and the
-    /// application's wake-up. `pushed`: the peer's message ends with them.
+    /// Takes the steps after `len` bytes of new data in order: their measurement by the `echo` of their timestamp, their ACK,
+    /// and the application's wake-up. `pushed`: the peer's message ends with them.
     #[inline(always)]
     pub(crate) fn deliver(&mut self, len: u32, echo: Option<u32>, pushed: bool) {
         self.measure_arrival(echo, len);

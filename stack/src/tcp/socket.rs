@@ -61,12 +61,12 @@ impl Tcp {
         self.owners.add(owner);
     }
 
-    /// What one of them may have there.
+    /// Largest number that one of them may have there.
     pub(crate) fn half_open_per_owner_max(&self) -> u32 {
         self.owners.max()
     }
 
-    /// What owners have in the SYN queue.
+    /// Use of the SYN queue by each owner.
     pub(crate) fn owners(&self) -> Vec<OwnerUse> {
         self.owners.list()
     }

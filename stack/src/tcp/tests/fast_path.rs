@@ -197,7 +197,7 @@ impl Twins {
         self.compare();
     }
 
-    /// What the application may set while the connection is open; most of the time nothing unusual.
+    /// Options that the application may set while the connection is open; most of the time nothing unusual.
     fn options(&mut self) -> TcpOptions {
         let no_delay = self.below(2) == 0;
         let usual = TcpOptions { no_delay, ..TcpOptions::default() };
