@@ -305,7 +305,7 @@ impl Stack {
         self.tcp.half_open_per_owner_max()
     }
 
-    /// What owners of listeners have in the SYN queue, in the order of their numbers.
+    /// Use of the SYN queue by each owner of listeners, in the order of their numbers.
     pub fn owners(&self) -> Vec<OwnerUse> {
         self.tcp.owners()
     }

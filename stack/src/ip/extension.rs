@@ -10,7 +10,7 @@ use crate::wire::ipv6::{
     AUTHENTICATION, DESTINATION_OPTIONS, ENCRYPTED, FRAGMENT, Fragment, HEADER_LEN, HOP_BY_HOP, NO_NEXT_HEADER, ROUTING,
 };
 
-/// What follows the extension headers. Offsets count from the start of the IPv6 header.
+/// The header behind the extension headers. Offsets count from the start of the IPv6 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// A transport protocol's header.

@@ -18,7 +18,7 @@ use crate::wire::{ipv4, ipv6};
 
 /// Number of the loopback interface, which has no entry.
 pub(crate) const LOOPBACK: u32 = u32::MAX - 1;
-/// How looped packets arrive: none is for a group.
+/// Arrival of a looped packet: none is for a group.
 const ARRIVAL: Arrival = Arrival { interface: LOOPBACK, multicast: false };
 
 /// Maximum length of an IP packet, as on Linux.

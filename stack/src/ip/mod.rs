@@ -178,7 +178,7 @@ pub(crate) struct IcmpError {
     pub(crate) icmp_code: u8,
 }
 
-/// How a packet has arrived.
+/// Interface and kind of destination of a packet that has arrived.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     interface: u32,

@@ -308,18 +308,18 @@ impl Connection<'_, '_> {
     /// Handles the marks in an ACK that has reported `delivered` bytes for the first time (§3.2.2.5.2).
     pub(crate) fn on_ace(&mut self, segment: &Segment, delivered: u32) {
         // Linux: an ACK without news is an old one, unless its timestamp is new.
-        let is_newer = |time: Timestamps| time.value.wrapping_sub(self.tcb.ts_recent).cast_signed() > 0;
+        let is_newer = |time: Timestamps| time.value.wrapping_sub(self.tcb.ts_recent()).cast_signed() > 0;
         let is_news = self.tcb.has(flag::TIMESTAMPS) && segment.header.options.timestamps.is_some_and(is_newer);
         // The ACK of a SYN-ACK has other contents in ACE.
-        let is_first = self.tcb.bytes_acked == 0 && self.tcb.flight() == 0;
+        let is_first = self.tcb.bytes_acked() == 0 && self.tcb.flight() == 0;
         // After the peer's connection has ended, a record without counts answers there: Linux's, like ours, sends ACE as 0.
         let is_last = self.tcb.is_fin_sent() && self.tcb.flight() == 0 && ace(&segment.header) == 0;
         if delivered == 0 && (is_first || !is_news) || is_last {
             return;
         }
-        let mss = self.tcb.mss as u32;
+        let mss = self.tcb.mss() as u32;
         // §3.2.2.4: no peer counts three packets before the first data is acknowledged.
-        let is_first = self.tcb.bytes_acked <= delivered as u64;
+        let is_first = self.tcb.bytes_acked() <= delivered as u64;
         let is_cleared = is_first && ace(&segment.header) == 0 && self.ecn().delivered_ce == 0;
         let known = self.ecn().delivered_ce.wrapping_add(PACKETS_INITIAL);
         let ace = ace(&segment.header).wrapping_sub(known) & ACE_MAX;
@@ -367,7 +367,7 @@ impl Connection<'_, '_> {
 
     /// §3.2.3.2.1: number of bytes that new data must leave to the option.
     pub(crate) fn option_due_bytes(&self) -> u32 {
-        let accurate = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.accurate);
+        let accurate = self.shared.cold.get(self.tcb.cold()).and_then(|cold| cold.accurate);
         let is_due = accurate.is_some_and(|accurate| accurate.option_due) && self.shared.config.accurate_option;
         if is_due { OPTION_BYTES } else { 0 }
     }
@@ -421,7 +421,7 @@ impl Connection<'_, '_> {
 
     /// After two timeouts in a row without an ACK, assumes the same of the segments that we send.
     pub(crate) fn on_timeouts(&mut self) {
-        let (backoff, in_use) = (self.tcb.backoff, self.shared.config.accurate_option);
+        let (backoff, in_use) = (self.tcb.backoff(), self.shared.config.accurate_option);
         if let Some(accurate) = self.accurate().filter(|accurate| in_use && accurate.options_seen) {
             accurate.option_blocked |= backoff >= TIMEOUTS_MAX;
         }
@@ -429,7 +429,7 @@ impl Connection<'_, '_> {
 
     /// Returns true when ACE has the bit that a link which splits packets clears in all but the first.
     pub(crate) fn is_ace_fragile(&self) -> bool {
-        let accurate = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.accurate);
+        let accurate = self.shared.cold.get(self.tcb.cold()).and_then(|cold| cold.accurate);
         accurate.is_some_and(|accurate| accurate.received_ce.wrapping_add(PACKETS_INITIAL) & 2 != 0)
     }
 }

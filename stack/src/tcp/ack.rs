@@ -29,14 +29,14 @@ impl Connection<'_, '_> {
     /// deadline.
     #[inline(always)]
     pub(crate) fn ack_soon(&mut self, pushed: bool) {
-        let unacknowledged = self.tcb.rcv_nxt - self.tcb.last_ack_sent;
-        let two_full = unacknowledged >= 2 * self.tcb.mss as u32;
+        let unacknowledged = self.tcb.unacknowledged();
+        let two_full = unacknowledged >= 2 * self.tcb.mss() as u32;
         if two_full || self.tcb.has(flag::ACK_NOW | flag::QUICK_ACK) || self.is_quick_start() {
             return self.reborrow().ack_at_once(two_full && pushed);
         }
         let is_waiting = self.tcb.has(flag::ACK_PENDING);
         self.tcb.set(flag::ACK_PENDING);
-        if !is_waiting || self.tcb.ack_deadline == 0 {
+        if !is_waiting || self.tcb.ack_deadline() == 0 {
             // Also when data before it in this pass was due: the message ends here.
             self.delay_ack();
         }
@@ -46,14 +46,14 @@ impl Connection<'_, '_> {
     #[inline(never)]
     fn ack_at_once(&mut self, ends: bool) {
         let is_due = self.tcb.has(flag::ACK_NOW | flag::QUICK_ACK) || self.is_quick_start();
-        let unacknowledged = self.tcb.rcv_nxt - self.tcb.last_ack_sent;
+        let unacknowledged = self.tcb.unacknowledged();
         let waits = ends && !is_due && self.is_answer_expected(unacknowledged);
         let is_waiting = self.tcb.has(flag::ACK_PENDING);
         self.tcb.set(flag::ACK_PENDING);
         if !waits {
-            self.tcb.ack_deadline = 0;
+            self.tcb.stop_ack_delay();
             self.mark_control();
-        } else if !is_waiting || self.tcb.ack_deadline == 0 {
+        } else if !is_waiting || self.tcb.ack_deadline() == 0 {
             self.delay_ack();
         }
     }
@@ -61,7 +61,7 @@ impl Connection<'_, '_> {
     /// Returns true when the peer, which has sent its whole message, will soon get an answer.
     fn is_answer_expected(&mut self, unacknowledged: u32) -> bool {
         let waiting_max = WAITING_BYTES_MAX.min(self.receive_limit() / WAITING_SHARE);
-        if self.tcb.bytes_acked == 0 || unacknowledged > waiting_max {
+        if self.tcb.bytes_acked() == 0 || unacknowledged > waiting_max {
             return false;
         }
         self.shared.conn_stats.rare_mut(self.tcb).is_none_or(|rare| rare.interactive.waits())
@@ -69,7 +69,7 @@ impl Connection<'_, '_> {
 
     /// Notes that an ACK's delay has expired. After a whole message, the application does not answer as fast as expected.
     pub(crate) fn waited_in_vain(&mut self) {
-        if self.tcb.rcv_nxt - self.tcb.last_ack_sent >= 2 * self.tcb.mss as u32 {
+        if self.tcb.unacknowledged() >= 2 * self.tcb.mss() as u32 {
             self.rare().interactive.was_in_vain();
         }
     }
@@ -78,13 +78,13 @@ impl Connection<'_, '_> {
     #[inline(always)]
     fn delay_ack(&mut self) {
         let timing = &self.shared.timing;
-        let quarter_us = u64::from(self.tcb.srtt_us / 4);
+        let quarter_us = u64::from(self.tcb.srtt_us() / 4);
         let is_shortest = quarter_us <= timing.ack_delay_min_us;
         let deadline = match is_shortest {
             true => self.shared.shortest_delay_ends,
             false => self.deadline(quarter_us.min(timing.ack_delay_max_us)),
         };
-        if core::mem::replace(&mut self.tcb.ack_deadline, deadline) == deadline {
+        if !self.tcb.start_ack_delay(deadline) {
             return;
         }
         if is_shortest || deadline.wrapping_sub(self.tick()) <= SOON_TICKS {
@@ -98,26 +98,26 @@ impl Connection<'_, '_> {
     #[inline(always)]
     fn is_quick_start(&self) -> bool {
         // Bytes have come: when the configured number of segments is 0, this is false.
-        self.tcb.bytes_received <= u64::from(self.shared.config.quick_start_segments) * u64::from(self.tcb.mss)
+        self.tcb.bytes_received() <= u64::from(self.shared.config.quick_start_segments) * u64::from(self.tcb.mss())
             && !self.tcb.delays_acks()
     }
 
     /// Linux: a connection that answers what has just come is interactive; from now on its ACKs go with its answers.
     pub(crate) fn end_quick_acks(&mut self) {
         let since_ms = self.tick().wrapping_sub(self.stats().data_received_at);
-        if self.tcb.bytes_received > 0 && (since_ms as u64) < self.shared.config.delayed_ack.as_millis() {
+        if self.tcb.bytes_received() > 0 && (since_ms as u64) < self.shared.config.delayed_ack.as_millis() {
             self.tcb.clear(flag::QUICK_ACK);
         }
     }
 
     /// Returns true when an ACK is owed and no delay is running for it.
     pub(crate) fn owes_ack(&self) -> bool {
-        self.tcb.has(flag::ACK_NOW) || (self.tcb.has(flag::ACK_PENDING) && self.tcb.ack_deadline == 0)
+        self.tcb.has(flag::ACK_NOW) || (self.tcb.has(flag::ACK_PENDING) && self.tcb.ack_deadline() == 0)
     }
 
     /// Ends the delay that expires at `tick`, unless an ACK has gone out since.
     pub(crate) fn end_ack_delay(&mut self, tick: u32) {
-        if self.tcb.ack_deadline == tick {
+        if self.tcb.ack_deadline() == tick {
             self.on_delayed_ack();
         }
     }
@@ -126,6 +126,6 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn ack_sent(&mut self) {
         self.tcb.clear(flag::ACK_NOW | flag::ACK_PENDING);
-        self.tcb.last_ack_sent = self.tcb.rcv_nxt;
+        self.tcb.acknowledge_received();
     }
 }

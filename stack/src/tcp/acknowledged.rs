@@ -32,10 +32,10 @@ impl Delivery {
 impl Connection<'_, '_> {
     /// SND.UNA < SEG.ACK <= SND.NXT: `ack` acknowledges something new.
     pub(crate) fn acknowledge(&mut self, ack: SeqNum, segment: &Segment) {
-        let acked = ack - self.tcb.snd_una;
-        let data_end = ack.earliest(self.tcb.snd_end);
-        let data_acked = if self.tcb.snd_una.before(data_end) { data_end - self.tcb.snd_una } else { 0 };
-        if self.tcb.cold != super::cold::NONE {
+        let acked = ack - self.tcb.snd_una();
+        let data_end = ack.earliest(self.tcb.snd_end());
+        let data_acked = if self.tcb.snd_una().before(data_end) { data_end - self.tcb.snd_una() } else { 0 };
+        if self.tcb.cold() != super::cold::NONE {
             self.acknowledge_in_cold(ack, segment);
             self.undo_if_spurious(segment, true);
             if self.is_rate_based() {
@@ -43,9 +43,9 @@ impl Connection<'_, '_> {
             }
         }
         let was_nearly_full = self.tcb.is_nearly_full();
-        let cursors = self.shared.cold.get_mut(self.tcb.cold).map(|cold| &mut cold.cursors);
+        let cursors = self.shared.cold.get_mut(self.tcb.cold()).map(|cold| &mut cold.cursors);
         let freed = self.tcb.free_until(self.env.arena, data_end, cursors);
-        let in_order = self.tcb.recovery == Recovery::Open && self.tcb.dup_acks == 0;
+        let in_order = self.tcb.recovery() == Recovery::Open && self.tcb.dup_acks() == 0;
         let sent_at = freed.sent_at.filter(|_| in_order);
         let rtt_us = self.advance(ack, data_acked, sent_at, segment.header.options.timestamps);
         let known = self.acknowledge_known(ack);
@@ -75,7 +75,7 @@ impl Connection<'_, '_> {
 
     #[inline(always)]
     fn take_next_ack(&mut self, acked: u32, time: Timestamps) {
-        let ack = self.tcb.snd_una + acked;
+        let ack = self.tcb.snd_una() + acked;
         let freed = self.tcb.free_until(self.env.arena, ack, None);
         let rtt_us = self.advance(ack, acked, freed.sent_at, Some(time));
         self.grow_window(acked, acked, rtt_us);
@@ -86,14 +86,14 @@ impl Connection<'_, '_> {
     /// reported before: they are not newly delivered.
     fn acknowledge_known(&mut self, ack: SeqNum) -> u32 {
         self.mtu_acknowledged(ack);
-        let mut known = if self.tcb.has(flag::SACK) { 0 } else { self.tcb.dup_acks as u32 * self.tcb.mss as u32 };
+        let mut known = if self.tcb.has(flag::SACK) { 0 } else { self.tcb.dup_acks() as u32 * self.tcb.mss() as u32 };
         if let Some(cold) = self.cold() {
             let held = cold.scoreboard.sacked();
             cold.scoreboard.acknowledge(ack);
             known += held - cold.scoreboard.sacked();
             cold.rack.acknowledge(ack);
             if cold.undo.take_if(|undo| undo.is_over(ack)).is_some() {
-                self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
+                self.shared.cold.release_if_quiet(self.env.arena, self.tcb);
             }
         }
         self.end_reduction(ack);
@@ -106,25 +106,24 @@ impl Connection<'_, '_> {
     #[inline(always)]
     fn advance(&mut self, ack: SeqNum, data_acked: u32, sent_at: Option<u32>, time: Option<Timestamps>) -> u32 {
         let rtt_us = self.measure_round_trip(sent_at, time);
-        self.tcb.snd_una = ack;
+        self.tcb.advance_una(ack, data_acked);
         self.confirm_neighbor();
-        self.tcb.bytes_acked += u64::from(data_acked);
-        if self.tcb.backoff != 0 {
-            self.tcb.backoff = 0;
+        if self.tcb.backoff() != 0 {
+            self.tcb.end_backoff();
             self.reborrow().note_answer();
         }
-        self.tcb.snd_sml = self.tcb.snd_sml.latest(ack);
         rtt_us
     }
 
-    /// What follows a new ACK: the samples, the timer, and the data that waits.
+    /// Takes the steps after a new ACK: the samples, the timer, and the data that waits.
     #[inline(always)]
     fn go_on_sending(&mut self) {
         self.sample_acknowledged();
-        let is_all = self.tcb.snd_una == self.tcb.snd_end && !self.tcb.has(flag::FIN_QUEUED | flag::RETRANSMIT | flag::PERSIST);
+        let is_all =
+            self.tcb.snd_una() == self.tcb.snd_end() && !self.tcb.has(flag::FIN_QUEUED | flag::RETRANSMIT | flag::PERSIST);
         if is_all {
             debug_assert!(self.tcb.flight() == 0 && !self.has_to_send(), "recovery ends with the last ACK");
-            self.tcb.rto_deadline = 0;
+            self.tcb.stop_rto();
             self.stop_clock();
             return;
         }
@@ -147,12 +146,12 @@ impl Connection<'_, '_> {
 
     /// Reports to RACK what has arrived in order while there were gaps or retransmissions.
     fn acknowledge_in_cold(&mut self, ack: SeqNum, segment: &Segment) {
-        let Some(cold) = self.shared.cold.get(self.tcb.cold) else { return };
+        let Some(cold) = self.shared.cold.get(self.tcb.cold()) else { return };
         if !self.uses_rack() || (cold.scoreboard.is_empty() && cold.rack.is_idle()) {
             return;
         }
         let mut news = Ranges::default();
-        cold.scoreboard.for_each_outside(self.tcb.snd_una, ack, &mut |start, end| news.add(start, end, ()));
+        cold.scoreboard.for_each_outside(self.tcb.snd_una(), ack, &mut |start, end| news.add(start, end, ()));
         self.all_delivered(&news, segment);
     }
 
@@ -178,9 +177,9 @@ impl Connection<'_, '_> {
 
     /// Snapshot of the data known to have arrived, and to be lost.
     pub(crate) fn delivery(&self) -> Delivery {
-        let cold = self.shared.cold.get(self.tcb.cold);
+        let cold = self.shared.cold.get(self.tcb.cold());
         let (sacked, lost) = cold.map_or((0, 0), |cold| (cold.scoreboard.sacked(), cold.rack.lost.bytes()));
-        Delivery { mark: self.tcb.snd_una.0.wrapping_add(sacked), lost }
+        Delivery { mark: self.tcb.snd_una().0.wrapping_add(sacked), lost }
     }
 
     /// Order of decisions after an ACK, with SACK: F-RTO and Eifel whether there was a loss at all, RACK which data is lost,
@@ -218,34 +217,30 @@ impl Connection<'_, '_> {
     /// Takes a sample, microseconds.
     #[inline(always)]
     pub(crate) fn take_round_trip(&mut self, sample_us: u32) {
-        let sample_us = sample_us.clamp(super::rtt::SAMPLE_MIN_US, super::rtt::SAMPLE_MAX_US);
-        let (srtt, rttvar) = super::rtt::measure(self.tcb.srtt_us, self.tcb.rttvar_us, sample_us);
-        self.tcb.srtt_us = srtt;
-        self.tcb.rttvar_us = rttvar;
-        self.tcb.note_round_trip(sample_us, self.tick());
+        self.tcb.measure_round_trip(sample_us, self.tick());
     }
 
     /// Updates recovery and congestion window after `acked` bytes, of which `news` were not known to have arrived.
     fn advance_recovery(&mut self, ack: SeqNum, acked: u32, news: u32, rtt_us: u32) {
-        let mss = self.tcb.mss as u32;
-        let full = ack.at_or_after(self.tcb.recover);
-        match self.tcb.recovery {
+        let mss = self.tcb.mss() as u32;
+        let full = ack.at_or_after(self.tcb.recover());
+        match self.tcb.recovery() {
             Recovery::Open => {
-                self.tcb.dup_acks = 0;
+                self.tcb.forget_duplicate_acks();
                 if !self.is_reducing() {
                     self.grow_window(acked, news, rtt_us);
                 }
-                if self.tcb.pred_word == 0 {
+                if self.tcb.prediction.is_closed() {
                     self.predict();
                 }
             }
             Recovery::Fast if full => {
                 // RFC 6582 §3.2 (3), full; RFC 6675 §5: the window is ssthresh.
                 if !self.is_rate_based() {
-                    self.tcb.cwnd = match self.tcb.has(flag::SACK) {
-                        true => self.tcb.ssthresh,
-                        false => self.tcb.ssthresh.min(self.tcb.flight().max(mss) + mss),
-                    };
+                    self.tcb.set_cwnd(match self.tcb.has(flag::SACK) {
+                        true => self.tcb.ssthresh(),
+                        false => self.tcb.ssthresh().min(self.tcb.flight().max(mss) + mss),
+                    });
                 }
                 self.mtu_recovered();
                 self.leave_recovery();
@@ -275,10 +270,8 @@ impl Connection<'_, '_> {
     }
 
     pub(crate) fn leave_recovery(&mut self) {
-        self.tcb.recovery = Recovery::Open;
-        self.tcb.dup_acks = 0;
-        self.tcb.clear(flag::RETRANSMIT);
-        let nxt = self.tcb.snd_nxt;
+        self.tcb.leave_recovery();
+        let nxt = self.tcb.snd_nxt();
         if let Some(cold) = self.cold() {
             cold.rack.on_recovered();
             cold.frto = Frto::Off;
@@ -287,7 +280,7 @@ impl Connection<'_, '_> {
             }
         }
         self.model_recovered();
-        self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
+        self.shared.cold.release_if_quiet(self.env.arena, self.tcb);
         self.predict();
     }
 
@@ -297,7 +290,7 @@ impl Connection<'_, '_> {
         if blocks.is_empty() || !self.tcb.has(flag::SACK) || self.tcb.flight() == 0 {
             return false;
         }
-        let (una, nxt) = (self.tcb.snd_una, self.tcb.snd_nxt);
+        let (una, nxt) = (self.tcb.snd_una(), self.tcb.snd_nxt());
         if self.uses_rack() || self.is_rate_based() {
             let news = self.demand_cold().scoreboard.news(una, nxt, blocks);
             self.model_sacked(&news);
@@ -314,27 +307,26 @@ impl Connection<'_, '_> {
         if self.tcb.has(flag::SACK) {
             return sacked;
         }
-        segment.len == 0 && segment.sequence_len() == 0 && self.tcb.flight() > 0 && window == self.tcb.snd_wnd
+        segment.len == 0 && segment.sequence_len() == 0 && self.tcb.flight() > 0 && window == self.tcb.snd_wnd()
     }
 
     /// A duplicate ACK: fast retransmit, fast recovery (RFC 5681 §3.2, RFC 6675 §5).
     pub(crate) fn duplicate_ack(&mut self) {
-        self.tcb.dup_acks = self.tcb.dup_acks.saturating_add(1);
-        self.tcb.pred_word = 0;
-        match self.tcb.recovery {
+        self.tcb.count_duplicate_ack();
+        match self.tcb.recovery() {
             // RFC 8985 §6.2: time decides.
             Recovery::Open if self.uses_rack() => {}
             Recovery::Open => {
-                let mss = self.tcb.mss as u32;
+                let mss = self.tcb.mss() as u32;
                 let sack = self.tcb.has(flag::SACK);
                 let lost = sack && self.cold().is_some_and(|cold| cold.scoreboard.is_first_lost(mss));
-                if lost || self.tcb.dup_acks as u32 >= super::sack::DUP_THRESH {
+                if lost || self.tcb.dup_acks() as u32 >= super::sack::DUP_THRESH {
                     self.enter_fast_recovery();
                 }
             }
             Recovery::Fast if !self.tcb.has(flag::SACK) => {
                 // RFC 6582 §3.2 (4): a segment has left the network.
-                let mss = self.tcb.mss as u32;
+                let mss = self.tcb.mss() as u32;
                 self.demand_cold().prr.duplicate(mss);
                 self.reduce_proportionally(mss, false);
             }
@@ -350,10 +342,9 @@ impl Connection<'_, '_> {
         self.remember_windows();
         self.mtu_lost();
         self.model_episode();
-        self.tcb.recovery = Recovery::Fast;
-        self.tcb.recover = self.tcb.snd_nxt;
+        self.tcb.enter_recovery(Recovery::Fast);
         self.reduce_window();
-        let (una, mss, duplicates) = (self.tcb.snd_una, self.tcb.mss as u32, self.tcb.dup_acks as u32);
+        let (una, mss, duplicates) = (self.tcb.snd_una(), self.tcb.mss() as u32, self.tcb.dup_acks() as u32);
         let flight = self.tcb.flight();
         let cold = self.demand_cold();
         cold.scoreboard.high_rxt = una;
@@ -373,15 +364,12 @@ impl Connection<'_, '_> {
     #[inline(always)]
     pub(crate) fn update_window(&mut self, field: u16, sequence: SeqNum, advanced: bool) {
         let window = u32::from(field) << self.tcb.send_scale();
-        let newer = sequence.after(self.tcb.snd_wl1);
-        let same = sequence == self.tcb.snd_wl1;
-        if !(advanced || newer || (same && (window > self.tcb.snd_wnd || window == 0))) {
+        let newer = sequence.after(self.tcb.snd_wl1());
+        let same = sequence == self.tcb.snd_wl1();
+        if !(advanced || newer || (same && (window > self.tcb.snd_wnd() || window == 0))) {
             return;
         }
-        self.tcb.snd_wl1 = sequence;
-        if window != self.tcb.snd_wnd {
-            self.tcb.snd_wnd = window;
-            self.tcb.max_window = self.tcb.max_window.max(window);
+        if self.tcb.take_window(sequence, window) {
             if self.tcb.has(flag::PERSIST) {
                 self.reborrow().leave_persist();
             }

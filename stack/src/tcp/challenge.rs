@@ -40,10 +40,10 @@ impl Connection<'_, '_> {
     /// RFC 9293 §3.10.7.4: <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>. In SYN-RECEIVED the connection's own transmission is a
     /// SYN-ACK, which has another sequence number.
     fn answer(&mut self) {
-        if self.tcb.state != State::SynReceived {
+        if self.tcb.state() != State::SynReceived {
             return self.ack_now();
         }
-        let header = self.header(self.tcb.snd_nxt);
+        let header = self.header(self.tcb.snd_nxt());
         let tos = self.acknowledgment_tos();
         self.shared.replies.push(self.tcb.key(), tos, header);
     }

@@ -104,12 +104,12 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn look_at_clock(&mut self) {
         let tcb = &*self.tcb;
-        let next = tcb.unsent().min(tcb.mss as u32);
+        let next = tcb.unsent().min(tcb.mss() as u32);
         let flight = tcb.flight();
         let waits = self.shared.conn_stats.of(self.tcb).is_some_and(|stats| stats.clock.looked & WRITER_WAITS != 0);
         let activity = match () {
             () if flight + next == 0 => Activity::Nothing,
-            () if next > 0 && flight + next > tcb.snd_wnd => Activity::WaitingForWindow,
+            () if next > 0 && flight + next > tcb.snd_wnd() => Activity::WaitingForWindow,
             () if next == 0 && waits => Activity::WaitingForWriter,
             () => Activity::Sending,
         };

@@ -13,7 +13,7 @@ use super::tcb::flag;
 impl Connection<'_, '_> {
     /// RFC 9293 §3.10.4: ends sending; a FIN follows the queued data.
     pub(crate) fn shutdown_write(&mut self) {
-        match self.tcb.state {
+        match self.tcb.state() {
             State::SynSent | State::SynReceived => {
                 self.tcb.set(flag::FIN_QUEUED);
                 self.open_waiting();
@@ -44,17 +44,15 @@ impl Connection<'_, '_> {
     /// Returns true when received data has no reader.
     pub(crate) fn refuses_text(&self) -> bool {
         let is_shut = || self.shared.conn_stats.rare(self.tcb).is_some_and(|rare| rare.read_shut);
-        self.tcb.has(flag::ORPHAN) || (matches!(self.tcb.state, State::FinWait1 | State::FinWait2) && is_shut())
+        self.tcb.has(flag::ORPHAN) || (matches!(self.tcb.state(), State::FinWait1 | State::FinWait2) && is_shut())
     }
 
     /// Gives the connection up for the application; queued data is still sent.
     pub(crate) fn close(&mut self) {
-        let unread = self.tcb.unread > 0;
+        let unread = self.tcb.unread() > 0;
         self.tcb.set(flag::ORPHAN);
-        self.tcb.receive_queue.clear(self.env.arena);
-        self.tcb.unread = 0;
-        self.tcb.receive_memory = 0;
-        match self.tcb.state {
+        self.tcb.clear_receive_queue(self.env.arena);
+        match self.tcb.state() {
             State::Closed | State::TimeWait | State::Listen | State::SynSent => self.end(),
             // RFC 2525 §2.17: unread data is discarded.
             _ if unread => {
@@ -71,7 +69,7 @@ impl Connection<'_, '_> {
     /// RFC 9293 §3.10.5: sends RST and forgets everything.
     pub(crate) fn abort(&mut self) {
         self.tcb.set(flag::ORPHAN);
-        match self.tcb.state {
+        match self.tcb.state() {
             State::Closed | State::Listen | State::SynSent | State::TimeWait => {}
             // Both ends have sent everything. These states begin here with the call, in the RFC with the FIN's departure.
             State::Closing | State::LastAck if self.tcb.is_fin_sent() => {}
@@ -82,12 +80,12 @@ impl Connection<'_, '_> {
 
     /// Sends a RST that the peer must accept.
     pub(crate) fn reset(&mut self) {
-        if matches!(self.tcb.state, State::Closed | State::TimeWait) {
+        if matches!(self.tcb.state(), State::Closed | State::TimeWait) {
             return;
         }
         self.env.counters.count(Counter::TcpOutRsts);
         // RFC 7323 §3.2: a RST of a connection with timestamps should carry one.
-        let header = Header { flags: RST | ACK, window: 0, ..self.header(self.tcb.snd_nxt) };
+        let header = Header { flags: RST | ACK, window: 0, ..self.header(self.tcb.snd_nxt()) };
         self.shared.replies.push(self.tcb.key(), self.tcb.tos, header);
     }
 
@@ -101,7 +99,7 @@ impl Connection<'_, '_> {
 
     /// An orphan waits for the peer's FIN, but not for ever.
     fn await_fin(&mut self) {
-        let own_ms = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.timeouts.fin_timeout_ms);
+        let own_ms = self.shared.cold.get(self.tcb.cold()).and_then(|cold| cold.timeouts.fin_timeout_ms);
         if own_ms == Some(0) {
             // Linux: a timeout of 0 means no wait; what may still come is reset.
             self.reset();
@@ -109,16 +107,14 @@ impl Connection<'_, '_> {
             return;
         }
         let wait_ms = own_ms.map_or(self.shared.config.fin_timeout.as_millis(), u64::from);
-        self.tcb.idle_deadline = self.deadline(wait_ms * 1_000);
+        self.tcb.start_idle(self.deadline(wait_ms * 1_000));
         self.arm();
     }
 
     /// Both FINs are acknowledged: a TIME-WAIT record replaces the control block.
     pub(crate) fn enter_time_wait(&mut self) {
         self.tcb.clear_send_queue(self.env.arena);
-        self.tcb.rto_deadline = 0;
-        self.tcb.idle_deadline = 0;
-        self.tcb.ack_deadline = 0;
+        self.tcb.stop_timers();
         self.enter(State::TimeWait);
         self.shared.ended.push(self.index);
         self.signal();
@@ -126,10 +122,10 @@ impl Connection<'_, '_> {
 
     /// Handles an ICMP error that says the destination is unreachable: a failure while opening, a hint later (RFC 5461).
     pub(crate) fn on_unreachable(&mut self, error: crate::event::SocketError, sequence: SeqNum) {
-        let outstanding = sequence.within(self.tcb.snd_una, self.tcb.flight());
+        let outstanding = sequence.within(self.tcb.snd_una(), self.tcb.flight());
         // Linux: an early connection (RFC 7413) that an application has accepted counts as established.
-        let accepted_early = self.tcb.state == State::SynReceived && self.tcb.is_early() && self.tcb.is_accepted();
-        if outstanding && !accepted_early && matches!(self.tcb.state, State::SynSent | State::SynReceived) {
+        let accepted_early = self.tcb.state() == State::SynReceived && self.tcb.is_early() && self.tcb.is_accepted();
+        if outstanding && !accepted_early && matches!(self.tcb.state(), State::SynSent | State::SynReceived) {
             self.fail(error);
         }
     }

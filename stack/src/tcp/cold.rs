@@ -12,7 +12,6 @@ use super::congestion::cubic::Cubic;
 use super::congestion::dctcp::Dctcp;
 use super::ecn::EcnState;
 use super::fast_open::Early;
-use super::fast_path::FAST_PATH;
 use super::frto::Frto;
 use super::mtu_probe::MtuProbe;
 use super::pacing::Pacing;
@@ -176,10 +175,8 @@ impl ColdPool {
 
     /// The object of a connection, taken now if it has none; from then on the fast paths must check it.
     pub(crate) fn demand(&mut self, tcb: &mut Tcb) -> &mut Cold {
-        let index = &mut tcb.cold;
-        if *index == NONE {
-            tcb.pred_word &= !FAST_PATH;
-            *index = match self.free {
+        if tcb.cold() == NONE {
+            let index = match self.free {
                 Some(free) => {
                     let next = self.objects[free as usize].next_free;
                     self.free = (next != NONE).then_some(next);
@@ -190,8 +187,9 @@ impl ColdPool {
                     self.objects.len() as u32 - 1
                 }
             };
+            tcb.set_cold(index);
         }
-        &mut self.objects[*index as usize]
+        &mut self.objects[tcb.cold() as usize]
     }
 
     /// Bytes of all objects, without their lists.
@@ -201,16 +199,16 @@ impl ColdPool {
     }
 
     /// Gives the object back when dropping it loses nothing.
-    pub(crate) fn release_if_quiet(&mut self, arena: &Arena, index: &mut u32) {
-        if self.get(*index).is_some_and(Cold::is_quiet) {
-            self.release(arena, index);
+    pub(crate) fn release_if_quiet(&mut self, arena: &Arena, tcb: &mut Tcb) {
+        if self.get(tcb.cold()).is_some_and(Cold::is_quiet) {
+            self.release(arena, tcb);
         }
     }
 
     /// Gives the object back with all its contents.
-    pub(crate) fn release(&mut self, arena: &Arena, index: &mut u32) {
+    pub(crate) fn release(&mut self, arena: &Arena, tcb: &mut Tcb) {
         let next_free = self.free.unwrap_or(NONE);
-        let Some(cold) = self.get_mut(*index) else { return };
+        let Some(cold) = self.get_mut(tcb.cold()) else { return };
         cold.reassembly.clear(arena);
         cold.scoreboard.clear();
         cold.cubic = Cubic::default();
@@ -232,7 +230,7 @@ impl ColdPool {
         cold.cursors = [Slot::NONE; 3];
         cold.answered_at = 0;
         cold.next_free = next_free;
-        self.free = Some(*index);
-        *index = NONE;
+        self.free = Some(tcb.cold());
+        tcb.set_cold(NONE);
     }
 }

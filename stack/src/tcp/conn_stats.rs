@@ -121,7 +121,7 @@ pub(crate) struct RareStats {
 
 /// Tick at which a connection was opened, as long as nothing has arrived since; `tick` is now.
 fn opened_at(tcb: &Tcb, tick: u32) -> u32 {
-    if tcb.last_received == 0 { tick.max(1) } else { tcb.last_received }
+    if tcb.last_received() == 0 { tick.max(1) } else { tcb.last_received() }
 }
 
 /// The statistics of a stack's connections. A connection's word ([`Tcb::stats`](Tcb)) is the index of its statistics, or [`OPENED`] and counts.
@@ -152,25 +152,26 @@ impl ConnStatsTable {
     /// The statistics of a connection that has exchanged data.
     #[inline]
     pub(crate) fn of(&self, tcb: &Tcb) -> Option<&ConnStats> {
-        self.conn_stats.get(tcb.stats as usize)
+        self.conn_stats.get(tcb.stats() as usize)
     }
 
     /// Like [`of`](ConnStatsTable::of), mutable.
     #[inline]
     pub(crate) fn of_mut(&mut self, tcb: &Tcb) -> Option<&mut ConnStats> {
-        self.conn_stats.get_mut(tcb.stats as usize)
+        self.conn_stats.get_mut(tcb.stats() as usize)
     }
 
     /// The counts of any connection at `tick`.
     pub(crate) fn read(&self, tcb: &Tcb, tick: u32) -> ConnStats {
-        self.of(tcb).copied().unwrap_or_else(|| ConnStats::new(tcb.stats, opened_at(tcb, tick)))
+        self.of(tcb).copied().unwrap_or_else(|| ConnStats::new(tcb.stats(), opened_at(tcb, tick)))
     }
 
     /// Makes the statistics of a connection.
     fn open(&mut self, tcb: &mut Tcb, tick: u32) -> &mut ConnStats {
-        let stats = ConnStats::new(tcb.stats, opened_at(tcb, tick));
-        tcb.stats = self.free.pop().unwrap_or(self.conn_stats.len() as u32);
-        let place = tcb.stats as usize;
+        let stats = ConnStats::new(tcb.stats(), opened_at(tcb, tick));
+        let place = self.free.pop().unwrap_or(self.conn_stats.len() as u32);
+        tcb.set_stats(place);
+        let place = place as usize;
         if place == self.conn_stats.len() {
             table::append(&mut self.conn_stats, stats, self.connections_max);
         } else {
@@ -198,7 +199,7 @@ impl ConnStatsTable {
         if !tcb.has_stats() {
             self.open(tcb, tick);
         }
-        let stats = &mut self.conn_stats[tcb.stats as usize];
+        let stats = &mut self.conn_stats[tcb.stats() as usize];
         if stats.rare == NONE {
             stats.rare = self.free_ledgers.pop().unwrap_or_else(|| {
                 self.rare.push(RareStats::default());
@@ -216,7 +217,8 @@ impl ConnStatsTable {
 
     /// Frees the entries of a connection that is gone.
     pub(crate) fn end(&mut self, tcb: &mut Tcb) {
-        let place = core::mem::replace(&mut tcb.stats, OPENED);
+        let place = tcb.stats();
+        tcb.set_stats(OPENED);
         let Some(stats) = self.conn_stats.get_mut(place as usize) else { return };
         let rare = core::mem::replace(&mut stats.rare, NONE);
         self.free.push(place);
@@ -230,15 +232,15 @@ impl ConnStatsTable {
 impl Tcb {
     /// Returns true when the connection has statistics.
     pub(crate) fn has_stats(&self) -> bool {
-        self.stats < OPENED
+        self.stats() < OPENED
     }
 
     /// Counts segments without payload while there are no statistics and the word has space. Returns true when it did.
     fn count_opened(&mut self, arrived: u32, departed: u32) -> bool {
-        let (before, arrivals) = (self.stats & DEPARTED, (self.stats & !OPENED) >> ARRIVED_SHIFT);
+        let (before, arrivals) = (self.stats() & DEPARTED, (self.stats() & !OPENED) >> ARRIVED_SHIFT);
         let can_tell = !self.has_stats() && before + departed <= DEPARTED && arrivals + arrived <= ARRIVALS_MAX;
         if can_tell {
-            self.stats += (arrived << ARRIVED_SHIFT) + departed;
+            self.set_stats(self.stats() + (arrived << ARRIVED_SHIFT) + departed);
         }
         can_tell
     }
@@ -257,7 +259,7 @@ impl Connection<'_, '_> {
     /// Like [`stats`](Connection::stats), for a connection that has them: the fast paths require it.
     #[inline]
     pub(crate) fn known_stats(&mut self) -> &mut ConnStats {
-        &mut self.shared.conn_stats.conn_stats[self.tcb.stats as usize]
+        &mut self.shared.conn_stats.conn_stats[self.tcb.stats() as usize]
     }
 
     /// The rare statistics, made now if there are none.

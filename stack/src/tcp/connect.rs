@@ -91,10 +91,9 @@ impl Tcb {
     /// Takes over a socket's options (buffers, Nagle, header fields).
     pub(crate) fn configure(&mut self, config: &TcpConfig, options: &TcpOptions) {
         let or = |own: u32, default: u32| if own == 0 { default } else { own };
-        self.send_buffer = or(options.send_buffer_bytes, config.send_buffer_initial_bytes.min(config.send_buffer_bytes));
-        self.receive_buffer = or(options.receive_buffer_bytes, config.receive_buffer_bytes).clamp(2_048, 1 << 30);
-        self.congestion = options.congestion_control;
-        self.pred_word &= !super::fast_path::FAST_PATH;
+        self.set_send_buffer(or(options.send_buffer_bytes, config.send_buffer_initial_bytes.min(config.send_buffer_bytes)));
+        self.set_receive_buffer(or(options.receive_buffer_bytes, config.receive_buffer_bytes).clamp(2_048, 1 << 30));
+        self.set_congestion(options.congestion_control);
         self.tos = options.type_of_service;
         self.ttl = options.time_to_live;
         self.assign(flag::NO_DELAY, options.no_delay);
@@ -107,15 +106,15 @@ impl Tcb {
     pub(crate) fn agree(&mut self, ip: &Ip, agreed: &Agreed, mss_limit: u16) {
         let (local, remote) = self.template.addresses();
         if let Some(path) = ip.route(remote, Some(local)) {
-            self.mss = mss_to_send(&ip.link(path.interface), path.transport_max(), agreed);
+            self.set_mss(mss_to_send(&ip.link(path.interface), path.transport_max(), agreed));
         }
         if mss_limit != 0 {
-            self.mss = self.mss.min(mss_limit.max(MSS_MIN));
+            self.set_mss(self.mss().min(mss_limit.max(MSS_MIN)));
         }
         self.set_scales(agreed.send_scale, agreed.receive_scale);
         self.assign(flag::TIMESTAMPS, agreed.timestamps);
         self.assign(flag::SACK, agreed.sack);
-        self.ts_recent = agreed.ts_recent;
+        self.set_ts_recent(agreed.ts_recent);
         self.set_ecn_mode(agreed.ecn);
     }
 }
@@ -123,11 +122,8 @@ impl Tcb {
 impl Connection<'_, '_> {
     /// Sends the first SYN: SND.UNA = ISS, SND.NXT = ISS + 1.
     pub(crate) fn open(&mut self, iss: SeqNum) {
-        self.tcb.snd_una = iss;
-        self.tcb.snd_nxt = iss + 1;
-        self.tcb.snd_end = iss + 1;
-        self.tcb.snd_sml = iss + 1;
-        self.tcb.state = State::SynSent;
+        self.tcb.begin_sending(iss);
+        self.tcb.set_state(State::SynSent);
         self.ack_now();
         self.restart_rto();
     }
@@ -137,7 +133,7 @@ impl Connection<'_, '_> {
         let (local, remote) = self.tcb.template.addresses();
         let path = self.env.ip.route(remote, Some(local)).ok_or(WriteError::NoRoute)?;
         let transport_max = self.env.ip.offered_max(&path);
-        let answer = self.tcb.state == State::SynReceived;
+        let answer = self.tcb.state() == State::SynReceived;
         if !answer {
             self.choose_ecn();
         }
@@ -148,7 +144,7 @@ impl Connection<'_, '_> {
         let limit = if answer { early.map_or(0, |(_, limit)| limit) } else { self.mss_clamp() };
         let mss = mss_to_offer(transport_max, limit);
         let timestamp = self.timestamp();
-        let mut options = syn_options(&self.shared.config, mss, self.tcb.receive_buffer, timestamp, self.tcb.ts_recent);
+        let mut options = syn_options(&self.shared.config, mss, self.tcb.receive_buffer(), timestamp, self.tcb.ts_recent());
         if answer {
             options.sack_permitted &= self.tcb.has(flag::SACK);
             options.timestamps = options.timestamps.filter(|_| self.tcb.has(flag::TIMESTAMPS));
@@ -160,8 +156,8 @@ impl Connection<'_, '_> {
         let mut header = Header {
             source_port: self.tcb.local_port,
             destination_port: self.tcb.remote_port,
-            sequence: self.tcb.snd_una,
-            acknowledgment: if answer { self.tcb.rcv_nxt } else { SeqNum(0) },
+            sequence: self.tcb.snd_una(),
+            acknowledgment: if answer { self.tcb.rcv_nxt() } else { SeqNum(0) },
             flags: if answer { SYN | ACK } else { SYN },
             window,
             options,
@@ -169,18 +165,17 @@ impl Connection<'_, '_> {
         };
         match answer {
             true => {
-                ecn::mark_syn_ack((self.tcb.ecn_mode(), self.syn_field()), &self.shared.config, self.tcb.backoff, &mut header)
+                ecn::mark_syn_ack((self.tcb.ecn_mode(), self.syn_field()), &self.shared.config, self.tcb.backoff(), &mut header)
             }
             false => ecn::mark_syn(self.tcb.ecn_mode(), &mut header),
         }
         self.write(&header, plan.as_ref(), out)?;
         if let Some(plan) = plan {
-            self.tcb.snd_nxt = plan.sequence + plan.len;
+            self.tcb.advance_next(plan.sequence + plan.len, None);
         }
-        let edge = self.tcb.rcv_nxt + window as u32;
         // RFC 9293 §3.8.6: with Fast Open data may have gone out before, with a window too large for a SYN.
-        self.tcb.rcv_adv = if answer { self.tcb.rcv_adv.latest(edge) } else { edge };
-        if self.tcb.backoff > 0 {
+        self.tcb.advertise(self.tcb.rcv_nxt() + window as u32);
+        if self.tcb.backoff() > 0 {
             self.env.counters.count(Counter::TcpRetransSegs);
         }
         self.ack_sent();
@@ -189,14 +184,14 @@ impl Connection<'_, '_> {
 
     /// The MSS limit; until the SYNs have been exchanged, `mss` holds TCP_MAXSEG.
     fn mss_clamp(&self) -> u16 {
-        if self.tcb.mss == MSS_DEFAULT { 0 } else { self.tcb.mss }
+        if self.tcb.mss() == MSS_DEFAULT { 0 } else { self.tcb.mss() }
     }
 
     /// RFC 9293 §3.10.7.3: a segment arrives in SYN-SENT.
     pub(crate) fn on_segment_in_syn_sent(&mut self, segment: &mut Segment) -> Result<(), Drop> {
         // First, check the ACK bit.
         let ack = segment.acknowledgment();
-        let acceptable = segment.has(ACK) && ack.after(self.tcb.snd_una) && ack.at_or_before(self.tcb.snd_nxt);
+        let acceptable = segment.has(ACK) && ack.after(self.tcb.snd_una()) && ack.at_or_before(self.tcb.snd_nxt());
         if segment.has(ACK) && !acceptable {
             self.shared.replies.reset(self.now, self.env, segment);
             return Err(Drop::DropUnacceptable);
@@ -216,7 +211,7 @@ impl Connection<'_, '_> {
         if !acceptable {
             // Simultaneous open.
             self.open_waiting();
-            self.tcb.state = State::SynReceived;
+            self.tcb.set_state(State::SynReceived);
             self.begin_accurate();
             self.remember_syn(segment);
             self.ack_now();
@@ -225,7 +220,7 @@ impl Connection<'_, '_> {
         self.established(segment);
         self.begin_accurate();
         self.remember_syn_ack(segment);
-        if segment.acknowledgment().after(self.tcb.snd_una) {
+        if segment.acknowledgment().after(self.tcb.snd_una()) {
             self.acknowledge(segment.acknowledgment(), segment);
         }
         self.ack_now();
@@ -235,17 +230,17 @@ impl Connection<'_, '_> {
     /// RFC 9293 §3.5 figure 7, lines 5 and 6: returns true for the answer to our SYN when both ends have opened. It lies
     /// before the window, since its SYN was taken already; the sequence check would answer it for ever.
     pub(crate) fn completes_simultaneous_open(&self, segment: &Segment) -> bool {
-        self.tcb.state == State::SynReceived
+        self.tcb.state() == State::SynReceived
             && segment.header.flags & (SYN | ACK | RST) == SYN | ACK
-            && segment.sequence + 1 == self.tcb.rcv_nxt
-            && segment.acknowledgment().after(self.tcb.snd_una)
-            && segment.acknowledgment().at_or_before(self.tcb.snd_nxt)
+            && segment.sequence + 1 == self.tcb.rcv_nxt()
+            && segment.acknowledgment().after(self.tcb.snd_una())
+            && segment.acknowledgment().at_or_before(self.tcb.snd_nxt())
     }
 
     /// See [`completes_simultaneous_open`](Connection::completes_simultaneous_open).
     pub(crate) fn on_syn_ack_in_syn_received(&mut self, segment: &mut Segment) -> Result<(), Drop> {
         self.established(segment);
-        if segment.acknowledgment().after(self.tcb.snd_una) {
+        if segment.acknowledgment().after(self.tcb.snd_una()) {
             self.acknowledge(segment.acknowledgment(), segment);
         }
         // RFC 9293 §3.10.7.4, first: its SYN lies before the window. Reported as a duplicate, as in Linux.
@@ -257,14 +252,12 @@ impl Connection<'_, '_> {
     fn take_syn(&mut self, segment: &mut Segment) {
         let agreed = Agreed {
             ecn: self.agree_on_ecn(segment),
-            ..agree(&self.shared.config, &segment.header.options, self.tcb.receive_buffer)
+            ..agree(&self.shared.config, &segment.header.options, self.tcb.receive_buffer())
         };
         let limit = self.mss_clamp();
         self.tcb.agree(self.env.ip, &agreed, limit);
-        self.tcb.rcv_nxt = segment.sequence + 1;
-        self.tcb.last_ack_sent = self.tcb.rcv_nxt;
-        self.tcb.rcv_adv = self.tcb.rcv_nxt + self.syn_window() as u32;
-        self.tcb.snd_wl1 = segment.sequence;
+        self.tcb.begin_receiving(segment.sequence, self.syn_window().into());
+        self.tcb.take_window(segment.sequence, segment.header.window.into());
     }
 
     /// Takes data or a FIN that came with the SYN-ACK.
@@ -279,33 +272,30 @@ impl Connection<'_, '_> {
     /// Enters ESTABLISHED from SYN-SENT or SYN-RECEIVED: our SYN is acknowledged.
     pub(crate) fn established(&mut self, segment: &Segment) {
         let scaled = if segment.has(SYN) { 0 } else { self.tcb.send_scale() };
-        let first_try = self.tcb.backoff == 0;
+        let first_try = self.tcb.backoff() == 0;
         self.fast_open_answered(segment);
         let was_early = self.leave_early();
-        self.tcb.snd_una += 1;
+        self.tcb.advance_una(self.tcb.snd_una() + 1, 0);
         self.confirm_neighbor();
-        self.tcb.snd_wnd = (segment.header.window as u32) << scaled;
-        self.tcb.snd_wl1 = segment.sequence;
-        self.tcb.max_window = self.tcb.snd_wnd;
-        self.tcb.recover = self.tcb.snd_una;
-        if self.tcb.ecn_mode() != EcnMode::Off || self.tcb.congestion == CongestionControl::Dctcp {
+        self.tcb.take_window(segment.sequence, u32::from(segment.header.window) << scaled);
+        if self.tcb.ecn_mode() != EcnMode::Off || self.tcb.congestion() == CongestionControl::Dctcp {
             // The ECN field changes from now on.
             self.tcb.template.generation = self.env.ip.generation().wrapping_sub(1);
         }
         if !first_try {
             self.note_answer();
         }
-        self.tcb.backoff = 0;
-        self.tcb.cwnd = initial_window(self.tcb.mss as u32, self.shared.config.initial_window);
+        self.tcb.end_backoff();
+        self.tcb.set_cwnd(initial_window(self.tcb.mss() as u32, self.shared.config.initial_window));
         if first_try {
             self.measure_handshake(segment);
         } else {
             // RFC 6298 (5.7): the SYN was lost; RFC 5681 §3.1: one segment then.
-            self.tcb.cwnd = self.tcb.mss as u32;
+            self.tcb.begin_loss_window();
         }
         self.begin_mtu_search();
         self.restart_rto();
-        self.tcb.last_received = self.tick().max(1);
+        self.tcb.segment_arrived(self.tick());
         self.enter(if self.tcb.has(flag::FIN_QUEUED) { State::FinWait1 } else { State::Established });
         if self.tcb.is_accepted() && !self.tcb.has(flag::ORPHAN) && !was_early {
             let (socket, user_token) = (self.id(), self.tcb.user_token);
@@ -324,10 +314,10 @@ impl Connection<'_, '_> {
             if elapsed_ms < 1 << 20 {
                 self.take_round_trip(elapsed_ms.max(1) * 1_000);
             }
-        } else if self.tcb.state == State::SynSent && self.tcb.rto_deadline != 0 {
+        } else if self.tcb.state() == State::SynSent && self.tcb.rto_deadline() != 0 {
             // The timer was set to RFC 6298's first timeout when the SYN was sent.
             let timeout_ms = self.shared.config.rto_initial.as_millis() as u32;
-            let sent_at = self.tcb.rto_deadline.wrapping_sub(timeout_ms);
+            let sent_at = self.tcb.rto_deadline().wrapping_sub(timeout_ms);
             let elapsed_ms = crate::timer::tick_at(self.now).wrapping_sub(sent_at).cast_signed().max(1).cast_unsigned();
             if elapsed_ms <= timeout_ms {
                 self.take_round_trip(elapsed_ms * 1_000);

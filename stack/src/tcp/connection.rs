@@ -83,7 +83,7 @@ impl Connection<'_, '_> {
     /// The connection's cold object, if it has one.
     #[inline]
     pub(crate) fn cold(&mut self) -> Option<&mut Cold> {
-        self.shared.cold.get_mut(self.tcb.cold)
+        self.shared.cold.get_mut(self.tcb.cold())
     }
 
     /// Like [`cold`](Connection::cold), taken now if there is none.
@@ -94,15 +94,15 @@ impl Connection<'_, '_> {
     /// Returns true when only the control block decides about the fast paths ([`Cold::is_settled`]). Drops the
     /// state that can be dropped.
     pub(crate) fn settle(&mut self) -> bool {
-        if self.tcb.cold == super::cold::NONE {
+        if self.tcb.cold() == super::cold::NONE {
             return true;
         }
         self.forget_old_answer();
-        let una = self.tcb.snd_una;
+        let una = self.tcb.snd_una();
         if let Some(cold) = self.cold() {
             cold.rack.xmit_times.acknowledge(una);
         }
-        self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
+        self.shared.cold.release_if_quiet(self.env.arena, self.tcb);
         let Some(cold) = self.cold() else { return true };
         let is_settled = cold.is_settled();
         if is_settled {
@@ -165,21 +165,21 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn arm(&mut self) {
         // An ACK that is due so soon waits in the queue of `ack`, or the wheel has an entry at or before its time.
-        let soon = self.tcb.ack_deadline.wrapping_sub(self.tick()) <= super::ack::SOON_TICKS;
-        self.arm_for(if soon { 0 } else { self.tcb.ack_deadline });
+        let soon = self.tcb.ack_deadline().wrapping_sub(self.tick()) <= super::ack::SOON_TICKS;
+        self.arm_for(if soon { 0 } else { self.tcb.ack_deadline() });
     }
 
     /// Like [`arm`](Connection::arm), after the wheel's entry has expired: that may have been the entry of an ACK that is
     /// due soon.
     pub(crate) fn arm_again(&mut self) {
-        self.arm_for(self.tcb.ack_deadline);
+        self.arm_for(self.tcb.ack_deadline());
     }
 
     #[inline]
     fn arm_for(&mut self, ack_deadline: u32) {
         let now = self.tick();
-        let mut earliest = self.tcb.rto_deadline;
-        for deadline in [ack_deadline, self.tcb.idle_deadline] {
+        let mut earliest = self.tcb.rto_deadline();
+        for deadline in [ack_deadline, self.tcb.idle_deadline()] {
             let is_earlier = earliest == 0 || deadline.wrapping_sub(now).cast_signed() < earliest.wrapping_sub(now).cast_signed();
             if deadline != 0 && is_earlier {
                 earliest = deadline;
@@ -193,9 +193,9 @@ impl Connection<'_, '_> {
     /// Like [`arm`](Connection::arm), when all other deadlines are armed.
     #[inline(always)]
     pub(crate) fn arm_by(&mut self, deadline: u32) {
-        let armed = self.tcb.timer_tick;
+        let armed = self.tcb.timer_tick();
         if armed == 0 || deadline.wrapping_sub(armed).cast_signed() < 0 {
-            self.tcb.timer_tick = deadline;
+            self.tcb.set_timer_tick(deadline);
             self.shared.timers.insert(self.index, deadline);
         }
     }
@@ -212,19 +212,16 @@ impl Connection<'_, '_> {
 
     /// Changes the state; header prediction works in ESTABLISHED only.
     pub(crate) fn enter(&mut self, state: State) {
-        self.tcb.state = state;
+        self.tcb.set_state(state);
         self.predict();
     }
 
     /// RFC 9293: "enter the CLOSED state, delete the TCB". Received data stays readable.
     pub(crate) fn end(&mut self) {
         self.tcb.clear_send_queue(self.env.arena);
-        self.tcb.rto_deadline = 0;
-        self.tcb.ack_deadline = 0;
-        self.tcb.idle_deadline = 0;
+        self.tcb.stop_timers();
         self.tcb.clear(flag::ACK_NOW | flag::ACK_PENDING | flag::PROBE | flag::RETRANSMIT | flag::FIN_QUEUED | flag::PERSIST);
-        self.tcb.pred_word = 0;
-        self.tcb.state = State::Closed;
+        self.tcb.set_state(State::Closed);
         self.shared.ended.push(self.index);
     }
 
@@ -236,7 +233,7 @@ impl Connection<'_, '_> {
 
     /// Ends the connection with `error` and reports it to the application.
     pub(crate) fn fail(&mut self, error: SocketError) {
-        let counter = match self.tcb.state {
+        let counter = match self.tcb.state() {
             State::SynSent | State::SynReceived => Some(Counter::TcpAttemptFails),
             // RFC 4022: closing connections do not count.
             State::Established | State::CloseWait => Some(Counter::TcpEstabResets),
@@ -255,20 +252,20 @@ impl Connection<'_, '_> {
 
     /// The congestion window, for the algorithms.
     pub(crate) fn window(&self) -> Window {
-        Window { cwnd: self.tcb.cwnd, ssthresh: self.tcb.ssthresh, mss: self.tcb.mss as u32 }
+        Window { cwnd: self.tcb.cwnd(), ssthresh: self.tcb.ssthresh(), mss: self.tcb.mss() as u32 }
     }
 
     /// Takes over an algorithm's decision.
     pub(crate) fn set_window(&mut self, window: Window) {
-        self.tcb.cwnd = window.cwnd;
-        self.tcb.ssthresh = window.ssthresh;
+        self.tcb.set_cwnd(window.cwnd);
+        self.tcb.set_ssthresh(window.ssthresh);
     }
 
     /// Frees what the connection holds before its slab index is reused.
     pub(crate) fn release(&mut self) {
         self.tcb.clear_send_queue(self.env.arena);
-        self.tcb.receive_queue.clear(self.env.arena);
-        self.shared.cold.release(self.env.arena, &mut self.tcb.cold);
+        self.tcb.clear_receive_queue(self.env.arena);
+        self.shared.cold.release(self.env.arena, self.tcb);
         self.shared.conn_stats.end(self.tcb);
     }
 }

@@ -20,7 +20,7 @@ impl Connection<'_, '_> {
     #[inline(always)]
     pub(crate) fn grow_window(&mut self, acked: u32, news: u32, rtt_us: u32) {
         // RFC 7661, Linux: in slow start a window that was more than half used may grow.
-        let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
+        let in_slow_start = self.tcb.cwnd() < self.tcb.ssthresh();
         if in_slow_start && self.may_be_half_used(acked) {
             return self.reborrow().grow_if_half_used(acked, news, rtt_us);
         }
@@ -41,10 +41,10 @@ impl Connection<'_, '_> {
         if self.is_rate_based() {
             return;
         }
-        let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
+        let in_slow_start = self.tcb.cwnd() < self.tcb.ssthresh();
         let mut window = self.window();
-        let rest = if self.tcb.ssthresh == SSTHRESH_INITIAL {
-            let round = Round { ack: self.tcb.snd_una, nxt: self.tcb.snd_nxt, acked: news, rtt_us };
+        let rest = if self.tcb.ssthresh() == SSTHRESH_INITIAL {
+            let round = Round { ack: self.tcb.snd_una(), nxt: self.tcb.snd_nxt(), acked: news, rtt_us };
             self.shared.slow_starts.of(self.index).on_ack(&mut window, &round);
             0
         } else if in_slow_start {
@@ -53,7 +53,7 @@ impl Connection<'_, '_> {
             news
         };
         if rest > 0 {
-            let (algorithm, srtt_us, now_ms) = (self.tcb.congestion, self.tcb.srtt_us, self.tick());
+            let (algorithm, srtt_us, now_ms) = (self.tcb.congestion(), self.tcb.srtt_us(), self.tick());
             let cubic = (algorithm == CongestionControl::Cubic).then(|| &mut self.demand_cold().cubic);
             window.on_ack(algorithm, cubic, rest, now_ms, srtt_us);
         }
@@ -63,13 +63,13 @@ impl Connection<'_, '_> {
     /// Returns true when the flight size must be recorded: it is, or lately was, half of the window.
     #[inline(always)]
     fn may_be_half_used(&self, acked: u32) -> bool {
-        self.tcb.notes_most() || is_half(self.tcb.flight() + acked, self.tcb.cwnd)
+        self.tcb.notes_most() || is_half(self.tcb.flight() + acked, self.tcb.cwnd())
     }
 
     /// Returns true when more than half of the window was in flight at some time in this window of data. Smaller flights are
     /// not recorded.
     fn note_most(&mut self, under_way: u32) -> bool {
-        let (ack, nxt, cwnd) = (self.tcb.snd_una, self.tcb.snd_nxt, self.tcb.cwnd);
+        let (ack, nxt, cwnd) = (self.tcb.snd_una(), self.tcb.snd_nxt(), self.tcb.cwnd());
         let start = self.shared.slow_starts.of(self.index);
         if !self.tcb.notes_most() {
             start.forget_most_under_way();
@@ -87,14 +87,14 @@ impl Connection<'_, '_> {
     /// Like [`reduce_window`](Connection::reduce_window), after a timeout. A window grows only by what was used of it
     /// (RFC 7661), so all of it is proven, even when its application keeps little in flight (Linux).
     pub(crate) fn reduce_window_after_timeout(&mut self) {
-        self.reduce_window_from(self.tcb.cwnd.max(self.tcb.mss as u32));
+        self.reduce_window_from(self.tcb.cwnd().max(self.tcb.mss() as u32));
     }
 
     fn reduce_window_from(&mut self, flight: u32) {
         if !self.begin_reduction() || self.is_rate_based() {
             return;
         }
-        let (algorithm, mut window) = (self.tcb.congestion, self.window());
+        let (algorithm, mut window) = (self.tcb.congestion(), self.window());
         window.on_loss(algorithm, Some(&mut self.demand_cold().cubic), flight);
         self.set_window(window);
     }
@@ -102,7 +102,7 @@ impl Connection<'_, '_> {
     /// Like [`reduce_window`](Connection::reduce_window), for a congestion mark that came with the ACK of `delivered` bytes.
     pub(crate) fn reduce_window_for_mark(&mut self, delivered: u32) {
         self.begin_reduction();
-        let (algorithm, mut window) = (self.tcb.congestion, self.window());
+        let (algorithm, mut window) = (self.tcb.congestion(), self.window());
         let flight = (self.tcb.flight() + delivered).min(window.cwnd);
         let cold = self.demand_cold();
         window.on_ecn(algorithm, &mut cold.cubic, &cold.dctcp, flight);
@@ -113,7 +113,7 @@ impl Connection<'_, '_> {
         // RFC 5681's FlightSize is what the network holds. It excludes data SACKed or lost in a recovery that fails now, and
         // what limited transmit has added (RFC 5681 §3.2 (2)): it is at most the window. When the window was the limit, it
         // is not less either: ACKs in the same burst as the report of the loss have made space that could not be used yet.
-        let window = self.tcb.cwnd.max(self.tcb.mss as u32);
+        let window = self.tcb.cwnd().max(self.tcb.mss() as u32);
         if self.tcb.has(flag::CWND_LIMITED) { window } else { self.tcb.flight().min(window) }
     }
 
@@ -121,7 +121,7 @@ impl Connection<'_, '_> {
     pub(crate) fn reduce_window_at_once(&mut self) {
         self.reduce_window();
         if !self.is_rate_based() {
-            self.tcb.cwnd = self.tcb.ssthresh;
+            self.tcb.deflate_window();
         }
     }
 
@@ -141,7 +141,7 @@ impl Connection<'_, '_> {
     }
 
     fn idle_ms(&self) -> u32 {
-        self.tick().wrapping_sub(self.tcb.last_received).cast_signed().max(0).cast_unsigned()
+        self.tick().wrapping_sub(self.tcb.last_received()).cast_signed().max(0).cast_unsigned()
     }
 
     #[inline(never)]
@@ -151,13 +151,14 @@ impl Connection<'_, '_> {
             return;
         }
         let tcb = &mut *self.tcb;
-        let timeout_us = super::rtt::timeout_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us);
-        let initial = initial_window(tcb.mss as u32, self.shared.config.initial_window);
+        let timeout_us = super::rtt::timeout_us(&self.shared.timing, tcb.srtt_us(), tcb.rttvar_us());
+        let initial = initial_window(tcb.mss() as u32, self.shared.config.initial_window);
         let enabled = self.shared.config.restart_after_idle;
-        let is_idle = enabled && tcb.last_received != 0 && idle_ms as u64 * 1_000 > timeout_us && tcb.recovery == Recovery::Open;
-        if is_idle && tcb.cwnd > initial {
-            tcb.ssthresh = tcb.ssthresh.max((tcb.cwnd as u64 * 3 / 4) as u32);
-            tcb.cwnd = initial;
+        let is_idle =
+            enabled && tcb.last_received() != 0 && idle_ms as u64 * 1_000 > timeout_us && tcb.recovery() == Recovery::Open;
+        if is_idle && tcb.cwnd() > initial {
+            tcb.set_ssthresh(tcb.ssthresh().max((tcb.cwnd() as u64 * 3 / 4) as u32));
+            tcb.set_cwnd(initial);
         }
     }
 }

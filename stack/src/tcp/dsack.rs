@@ -43,7 +43,7 @@ impl Connection<'_, '_> {
     /// Clears the report after an ACK with it has gone out.
     pub(crate) fn duplicate_reported(&mut self) {
         if self.cold().is_some_and(|cold| cold.duplicate.take().is_some()) {
-            self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
+            self.shared.cold.release_if_quiet(self.env.arena, self.tcb);
         }
     }
 
@@ -54,17 +54,17 @@ impl Connection<'_, '_> {
             return None;
         }
         let block = duplicate_block(blocks, segment.acknowledgment())?;
-        let oldest = self.tcb.snd_una - self.tcb.max_window.max(1);
-        if block.left.before(oldest) || block.right.after(self.tcb.snd_nxt) {
+        let oldest = self.tcb.snd_una() - self.tcb.max_window().max(1);
+        if block.left.before(oldest) || block.right.after(self.tcb.snd_nxt()) {
             return None;
         }
         let is_old = block.right.at_or_before(segment.acknowledgment());
         self.env.counters.count(if is_old { Counter::TcpDsackRecv } else { Counter::TcpDsackOfoRecv });
-        let segments = (block.right - block.left).div_ceil(self.tcb.mss as u32);
+        let segments = (block.right - block.left).div_ceil(self.tcb.mss() as u32);
         let rare = self.rare();
         rare.duplicates = rare.duplicates.wrapping_add(segments);
         if self.uses_rack() {
-            let nxt = self.tcb.snd_nxt;
+            let nxt = self.tcb.snd_nxt();
             self.demand_cold().rack.on_dsack(nxt);
         }
         self.undo_if_all_reported(block);

@@ -136,9 +136,9 @@ impl Tcb {
     /// The ECN field of packets that may be marked.
     pub(crate) fn ect(&self) -> u8 {
         // BBR does not react to marks, so it does not ask for them.
-        let heeds = self.congestion != CongestionControl::Bbr;
+        let heeds = self.congestion() != CongestionControl::Bbr;
         let marks = heeds && matches!(self.ecn_mode(), EcnMode::Classic | EcnMode::Accurate);
-        let may = self.state.is_synchronized() || self.congestion == CongestionControl::Dctcp;
+        let may = self.state().is_synchronized() || self.congestion() == CongestionControl::Dctcp;
         if marks && may { ECT_0 } else { 0 }
     }
 }
@@ -150,10 +150,10 @@ impl Connection<'_, '_> {
         let config = &self.shared.config;
         let request = config.ecn.request();
         let tries = if request == EcnMode::Accurate { 2 } else { 1 };
-        let gives_up = config.ecn_fallback && self.tcb.backoff >= tries;
+        let gives_up = config.ecn_fallback && self.tcb.backoff() >= tries;
         let mode = match request {
             _ if gives_up => EcnMode::Off,
-            EcnMode::Off if self.tcb.congestion == CongestionControl::Dctcp => EcnMode::Classic,
+            EcnMode::Off if self.tcb.congestion() == CongestionControl::Dctcp => EcnMode::Classic,
             mode => mode,
         };
         self.tcb.set_ecn_mode(mode);
@@ -168,7 +168,7 @@ impl Connection<'_, '_> {
         };
         if !segment.has(ACK) {
             // Both ends open: the mode that both ask for.
-            return match (asked, answer(&self.shared.config, self.tcb.congestion, segment)) {
+            return match (asked, answer(&self.shared.config, self.tcb.congestion(), segment)) {
                 (EcnMode::Off, _) => EcnMode::Off,
                 (EcnMode::Classic, EcnMode::Accurate) => EcnMode::Classic,
                 (_, answer) => answer,
@@ -203,7 +203,7 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn is_markable(&self, plan: Option<&Plan>) -> bool {
         plan.is_some_and(|plan| plan.len > 0 && !plan.again)
-            || self.tcb.congestion == CongestionControl::Dctcp
+            || self.tcb.congestion() == CongestionControl::Dctcp
             || self.tcb.ecn_mode() == EcnMode::Accurate
     }
 
@@ -215,7 +215,7 @@ impl Connection<'_, '_> {
 
     /// The ECN state.
     pub(crate) fn ecn(&self) -> EcnState {
-        self.shared.cold.get(self.tcb.cold).map_or(EcnState::default(), |cold| cold.ecn)
+        self.shared.cold.get(self.tcb.cold()).map_or(EcnState::default(), |cold| cold.ecn)
     }
 
     /// Handles the mark of data that has arrived in the window: the receiver's part (RFC 3168 §6.1.3).
@@ -223,7 +223,7 @@ impl Connection<'_, '_> {
         if self.tcb.ecn_mode() != EcnMode::Classic {
             return;
         }
-        if self.tcb.congestion == CongestionControl::Dctcp {
+        if self.tcb.congestion() == CongestionControl::Dctcp {
             return self.on_ce_accurate(segment.ecn == CE);
         }
         if segment.has(CWR)
@@ -247,7 +247,7 @@ impl Connection<'_, '_> {
             return;
         }
         if self.tcb.has(flag::ACK_PENDING) {
-            let header = self.header(self.tcb.snd_nxt);
+            let header = self.header(self.tcb.snd_nxt());
             let tos = self.tcb.flow().tos;
             self.shared.replies.push(self.tcb.key(), tos, header);
             self.ack_sent();
@@ -276,14 +276,14 @@ impl Connection<'_, '_> {
     /// Returns true when the next new data must carry CWR.
     #[inline]
     pub(crate) fn has_to_tell_reduction(&self) -> bool {
-        self.tcb.cold != cold::NONE && self.ecn().tell
+        self.tcb.cold() != cold::NONE && self.ecn().tell
     }
 
     /// Returns true when new data goes in packets of one segment: a link that splits larger ones would repeat CWR, or clear
     /// it in all but the first piece.
     #[inline]
     pub(crate) fn has_cwr_to_send(&self) -> bool {
-        self.tcb.cold != cold::NONE && (self.ecn().tell || self.is_ace_fragile())
+        self.tcb.cold() != cold::NONE && (self.ecn().tell || self.is_ace_fragile())
     }
 
     /// Notes that new data goes out with CWR.
@@ -296,18 +296,20 @@ impl Connection<'_, '_> {
     /// Returns true while cwnd is on its way to ssthresh because of a mark.
     #[inline]
     pub(crate) fn is_reducing(&self) -> bool {
-        self.tcb.cold != cold::NONE && self.ecn().reduction.is_some() && !self.is_rate_based()
+        self.tcb.cold() != cold::NONE && self.ecn().reduction.is_some() && !self.is_rate_based()
     }
 
     /// RFC 8257 §3.3: counts what each ACK acknowledges, for DCTCP.
     #[inline]
     pub(crate) fn count_marked(&mut self, segment: &Segment) {
         let ack = segment.acknowledgment();
-        if self.tcb.congestion != CongestionControl::Dctcp || self.tcb.ecn_mode() == EcnMode::Off || !ack.after(self.tcb.snd_una)
+        if self.tcb.congestion() != CongestionControl::Dctcp
+            || self.tcb.ecn_mode() == EcnMode::Off
+            || !ack.after(self.tcb.snd_una())
         {
             return;
         }
-        let (acked, nxt) = (ack - self.tcb.snd_una, self.tcb.snd_nxt);
+        let (acked, nxt) = (ack - self.tcb.snd_una(), self.tcb.snd_nxt());
         let marked = if segment.has(ECE) && self.tcb.ecn_mode() == EcnMode::Classic { acked } else { 0 };
         self.demand_cold().dctcp.on_ack(ack, nxt, acked, marked);
     }
@@ -315,11 +317,14 @@ impl Connection<'_, '_> {
     /// Handles ECE in an acceptable ACK: the sender's part (RFC 3168 §6.1.2).
     pub(crate) fn on_ece(&mut self, segment: &Segment) {
         let ack = segment.acknowledgment();
-        if self.tcb.ecn_mode() != EcnMode::Classic || !segment.has(ECE) || ack.before(self.tcb.snd_una) || self.tcb.flight() == 0
+        if self.tcb.ecn_mode() != EcnMode::Classic
+            || !segment.has(ECE)
+            || ack.before(self.tcb.snd_una())
+            || self.tcb.flight() == 0
         {
             return;
         }
-        let delivered = (ack - self.tcb.snd_una).div_ceil(self.tcb.mss as u32);
+        let delivered = (ack - self.tcb.snd_una()).div_ceil(self.tcb.mss() as u32);
         self.count_delivered_ce(delivered);
         self.react_to_mark(0);
     }
@@ -333,7 +338,7 @@ impl Connection<'_, '_> {
 
     /// Returns true when a mark reported now would reduce the window.
     pub(crate) fn may_react_to_mark(&self) -> bool {
-        self.tcb.recovery == Recovery::Open && self.ecn().reduction.is_none()
+        self.tcb.recovery() == Recovery::Open && self.ecn().reduction.is_none()
     }
 
     /// Reduces the window once per window of data, and not in a recovery, which has reduced it already. `delivered` bytes
@@ -348,7 +353,7 @@ impl Connection<'_, '_> {
         } else {
             self.reduce_window_for_mark(delivered);
         }
-        let nxt = self.tcb.snd_nxt;
+        let nxt = self.tcb.snd_nxt();
         let cold = self.demand_cold();
         cold.undo = None;
         cold.prr = Prr::default();
@@ -369,7 +374,7 @@ impl Connection<'_, '_> {
         let Some(cold) = self.cold() else { return };
         let ends = cold.ecn.reduction.take_if(|end| ack.after(*end)).is_some();
         if ends && !self.is_rate_based() {
-            self.tcb.cwnd = self.tcb.ssthresh;
+            self.tcb.deflate_window();
         }
     }
 }

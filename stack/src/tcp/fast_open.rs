@@ -100,7 +100,7 @@ impl Tcb {
     /// with it.
     #[inline]
     pub(crate) fn sends_data(&self) -> bool {
-        self.state.sends_data() || (self.is_early() && self.state == super::State::SynReceived)
+        self.state().sends_data() || (self.is_early() && self.state() == super::State::SynReceived)
     }
 }
 

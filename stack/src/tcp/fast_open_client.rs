@@ -111,7 +111,7 @@ impl Connection<'_, '_> {
             self.demand_cold().fast_open = Early::Waiting { option, room };
             self.tcb.set_early(true);
             self.tcb.clear(super::tcb::flag::ACK_NOW);
-            self.tcb.rto_deadline = 0;
+            self.tcb.stop_rto();
         } else {
             self.demand_cold().fast_open = Early::Sent { option, room: 0, failure: Failure::NoCookie };
         }
@@ -119,7 +119,7 @@ impl Connection<'_, '_> {
 
     /// Bytes that the SYN may carry, while it waits for them.
     pub(crate) fn fast_open_room(&self) -> Option<u16> {
-        match self.shared.cold.get(self.tcb.cold).map(|cold| cold.fast_open) {
+        match self.shared.cold.get(self.tcb.cold()).map(|cold| cold.fast_open) {
             Some(Early::Waiting { room, .. }) => Some(room),
             _ => None,
         }
@@ -137,10 +137,10 @@ impl Connection<'_, '_> {
 
     /// Adds to the first SYN: the option goes to `options`, the returned plan has the data.
     pub(crate) fn fast_open_syn(&mut self, options: &mut Options) -> Option<Plan> {
-        if self.tcb.state != State::SynSent || self.tcb.backoff > 0 {
+        if self.tcb.state() != State::SynSent || self.tcb.backoff() > 0 {
             return None;
         }
-        let Early::Sent { option, room, failure } = self.shared.cold.get(self.tcb.cold)?.fast_open else { return None };
+        let Early::Sent { option, room, failure } = self.shared.cold.get(self.tcb.cold())?.fast_open else { return None };
         options.fast_open = option;
         if options.len() > OPTIONS_BYTES_MAX as usize {
             // No space beside the other options.
@@ -150,20 +150,20 @@ impl Connection<'_, '_> {
         let len = self.tcb.unsent().min(room as u32);
         let good = failure == Failure::None && len > 0;
         // The peer's MSS is not known yet: a SYN is one packet, never several.
-        good.then_some(Plan { sequence: self.tcb.snd_una + 1, len, fin: false, again: false, probe: false, segment: len })
+        good.then_some(Plan { sequence: self.tcb.snd_una() + 1, len, fin: false, again: false, probe: false, segment: len })
     }
 
     /// Handles a timeout of the SYN.
     pub(crate) fn fast_open_timed_out(&mut self, given_up: bool) {
-        let sent_data = self.tcb.snd_nxt.after(self.tcb.snd_una + 1);
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        let sent_data = self.tcb.snd_nxt().after(self.tcb.snd_una() + 1);
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         let Early::Sent { failure, .. } = &mut cold.fast_open else { return };
         if sent_data {
             *failure = Failure::Retransmitted;
         }
         let base = self.shared.config.fast_open.black_hole_rest;
         // Linux: after the second timeout, or when all tries have failed.
-        if sent_data && base != Duration::ZERO && (given_up || self.tcb.backoff == 2) {
+        if sent_data && base != Duration::ZERO && (given_up || self.tcb.backoff() == 2) {
             let disabled = &mut self.shared.fast_open.cache.disabled;
             *disabled = (disabled.0.saturating_add(1), self.now);
             self.env.counters.count(Counter::TcpFastOpenBlackhole);
@@ -173,8 +173,8 @@ impl Connection<'_, '_> {
     /// Sends a SYN again that is too large for the path, at once, without data and option. That is no loss: neither backoff
     /// nor window changes, and the peer is not suspected of dropping SYNs with data.
     pub(crate) fn fast_open_too_big(&mut self) {
-        let sent_data = self.tcb.snd_nxt.after(self.tcb.snd_una + 1);
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold).filter(|_| sent_data) else { return };
+        let sent_data = self.tcb.snd_nxt().after(self.tcb.snd_una() + 1);
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()).filter(|_| sent_data) else { return };
         if let Early::Sent { room: 1.., .. } = cold.fast_open {
             cold.fast_open = Early::Sent { option: None, room: 0, failure: Failure::Retransmitted };
             self.env.counters.count(Counter::TcpRetransSegs);
@@ -186,9 +186,9 @@ impl Connection<'_, '_> {
     /// RFC 7413 §4.1.3, §4.2.2: takes the cookie and the acknowledgment of a SYN-ACK; the rest of the SYN's data counts as
     /// never sent.
     pub(crate) fn fast_open_answered(&mut self, segment: &Segment) {
-        let acknowledged = segment.acknowledgment().latest(self.tcb.snd_una + 1);
-        let (data_sent, data_left) = (self.tcb.snd_nxt - (self.tcb.snd_una + 1), self.tcb.snd_nxt.after(acknowledged));
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        let acknowledged = segment.acknowledgment().latest(self.tcb.snd_una() + 1);
+        let (data_sent, data_left) = (self.tcb.snd_nxt() - (self.tcb.snd_una() + 1), self.tcb.snd_nxt().after(acknowledged));
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         let Early::Sent { option, failure, .. } = cold.fast_open else { return };
         let failure = if data_left && failure == Failure::None { Failure::NotAcknowledged } else { failure };
         let data = data_sent > 0 && !data_left;
@@ -198,8 +198,9 @@ impl Connection<'_, '_> {
             self.env.counters.count(Counter::TcpFastOpenActiveFail);
             self.env.counters.count(Counter::TcpRetransSegs);
             self.rare().retransmitted_segments += 1;
-            self.tcb.snd_nxt = acknowledged;
-            self.tcb.next_unsent = self.tcb.extent_at(self.env.arena, acknowledged, ringway_shm::Slot::NONE);
+            self.tcb.retract_next(acknowledged);
+            let next_unsent = self.tcb.extent_at(self.env.arena, acknowledged, ringway_shm::Slot::NONE);
+            self.tcb.set_next_unsent(next_unsent);
         } else if data {
             self.env.counters.count(Counter::TcpFastOpenActive);
             // Data that has passed shows that there is no black hole.
@@ -210,7 +211,7 @@ impl Connection<'_, '_> {
     fn learn_fast_open(&mut self, segment: &Segment, sent: Option<FastOpen>, data_left: bool) {
         let (_, remote) = self.tcb.template.addresses();
         let told = segment.header.options.fast_open.filter(|option| sent.is_some() && !option.cookie().is_empty());
-        let (again, now) = (self.tcb.backoff > 0, self.now);
+        let (again, now) = (self.tcb.backoff() > 0, self.now);
         let peer = self.shared.fast_open.cache.peer(remote);
         peer.mss = segment.header.options.maximum_segment_size.unwrap_or(peer.mss);
         if told.is_some() {

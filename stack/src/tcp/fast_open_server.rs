@@ -129,7 +129,7 @@ impl Tcp {
         let tcb = &mut *connection.tcb;
         tcb.configure(&connection.shared.config, &options);
         let ecn = ecn::answer(&connection.shared.config, options.congestion_control, segment);
-        let agreed = Agreed { ecn, ..agree(&connection.shared.config, &segment.header.options, tcb.receive_buffer) };
+        let agreed = Agreed { ecn, ..agree(&connection.shared.config, &segment.header.options, tcb.receive_buffer()) };
         tcb.agree(connection.env.ip, &agreed, mss_limit);
         connection.remember_offer_limit(mss_limit);
         connection.note_arrival(1, segment.len);
@@ -183,23 +183,15 @@ impl Tcp {
 impl Connection<'_, '_> {
     /// RFC 9293 §3.10.7.2: enters SYN-RECEIVED; the window of a SYN is not scaled.
     fn begin_early(&mut self, key: FlowKey, iss: SeqNum, segment: &Segment) {
-        let initial = super::congestion::initial_window(self.tcb.mss as u32, self.shared.config.initial_window);
+        let initial = super::congestion::initial_window(self.tcb.mss() as u32, self.shared.config.initial_window);
         let tcb = &mut *self.tcb;
         (tcb.local_port, tcb.remote_port) = (key.local_port, key.remote_port);
-        tcb.snd_una = iss;
-        tcb.snd_nxt = iss + 1;
-        tcb.snd_end = iss + 1;
-        // For Nagle the SYN is no small segment.
-        tcb.snd_sml = iss;
-        tcb.recover = iss;
-        tcb.rcv_nxt = segment.sequence + 1;
-        tcb.rcv_adv = tcb.rcv_nxt + tcb.receive_buffer.min(u16::MAX as u32);
-        tcb.snd_wl1 = segment.sequence;
-        tcb.snd_wnd = segment.header.window as u32;
-        tcb.max_window = tcb.snd_wnd;
-        tcb.cwnd = initial;
-        tcb.state = State::SynReceived;
-        tcb.last_received = timer::tick_at(self.now).max(1);
+        tcb.begin_sending(iss);
+        tcb.begin_receiving(segment.sequence, tcb.receive_buffer().min(u16::MAX as u32));
+        tcb.take_window(segment.sequence, segment.header.window.into());
+        tcb.set_cwnd(initial);
+        tcb.set_state(State::SynReceived);
+        tcb.segment_arrived(timer::tick_at(self.now));
         tcb.set_early(true);
     }
 
@@ -220,13 +212,13 @@ impl Connection<'_, '_> {
     /// Returns true when the peer has sent its SYN again, with or without data: the SYN-ACK was lost.
     pub(crate) fn is_early_syn_again(&self, segment: &Segment) -> bool {
         use crate::wire::tcp::{ACK, RST, SYN};
-        self.tcb.is_early() && self.tcb.state == State::SynReceived && segment.header.flags & (SYN | ACK | RST) == SYN
+        self.tcb.is_early() && self.tcb.state() == State::SynReceived && segment.header.flags & (SYN | ACK | RST) == SYN
     }
 
     /// The option of the SYN-ACK, and TCP_MAXSEG of the listener.
     pub(crate) fn early_answer(&self) -> Option<(Option<FastOpen>, u16)> {
-        match self.shared.cold.get(self.tcb.cold)?.fast_open {
-            Early::Passive { answer, mss_limit, .. } => Some((answer.filter(|_| self.tcb.backoff == 0), mss_limit)),
+        match self.shared.cold.get(self.tcb.cold())?.fast_open {
+            Early::Passive { answer, mss_limit, .. } => Some((answer.filter(|_| self.tcb.backoff() == 0), mss_limit)),
             _ => None,
         }
     }
@@ -241,12 +233,12 @@ impl Connection<'_, '_> {
     /// Ends the early phase: the handshake is over, or never will be. Returns true when it was an early passive open.
     pub(crate) fn leave_early(&mut self) -> bool {
         self.tcb.set_early(false);
-        let (data, now, first_try) = (self.tcb.bytes_received > 0, self.now, self.tcb.backoff == 0);
+        let (data, now, first_try) = (self.tcb.bytes_received() > 0, self.now, self.tcb.backoff() == 0);
         let Some(cold) = self.cold() else { return false };
         let Early::Passive { listener, generation, sent_at, reset, .. } = cold.fast_open else { return false };
         cold.fast_open = Early::Over { data, failure: Default::default() };
         self.shared.fast_open.finished.push(Finished { listener, generation, reset });
-        if first_try && self.tcb.state == State::SynReceived && !reset {
+        if first_try && self.tcb.state() == State::SynReceived && !reset {
             self.take_round_trip((now.as_micros() as u32).wrapping_sub(sent_at));
         }
         true

@@ -8,6 +8,10 @@
 //! check, and calls the same functions as the slow path in `input`, in the same order. It leaves other segments untouched.
 //!
 //! This fast path and the one out, `fast_send`, check one more mark in the same word, [`FAST_PATH`], for the rest of the state.
+//!
+//! The compiler keeps the promise. Only this file opens a [`Prediction`]. The control block keeps what a prediction relies on in
+//! [`WordCondition`] and [`MarkCondition`], which change only together with the prediction. The flags and the bits that count
+//! (`tcb`) have setters that close it. What a cold object holds is looked at for each segment, as there is no mark then.
 
 use ringway_shm::{Frame, Note};
 
@@ -25,12 +29,99 @@ use super::tcb::{Recovery, flag};
 /// Size of the options, bytes.
 const FAST_OPTIONS: u32 = TIMESTAMPS_BYTES as u32;
 
-/// Bit of the predicted word, in the place of the window: timestamps are on, ECN is off, nothing paces, and there is no cold
-/// object. Code that changes one of these clears the mark; [`Connection::may_become_fast`] sets it again.
-pub(crate) const FAST_PATH: u32 = 1;
+/// Bit of the predicted word, in the place of the window: timestamps are on, ECN is off, nothing paces, there is no cold
+/// object, and there are statistics. A change of one of these clears the mark; [`Connection::may_become_fast`] sets it again.
+const FAST_PATH: u32 = 1;
 
 /// PSH in the word.
 const PUSHED: u32 = (PSH as u32) << 16;
+
+/// The word at byte 12 of the next header, with [`FAST_PATH`] in the place of the window; 0: the slow path takes every
+/// segment.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(super) struct Prediction(u32);
+
+impl Prediction {
+    /// No segment has this word.
+    pub(super) const CLOSED: Prediction = Prediction(0);
+
+    /// Sends the next segments to the slow path, until [`Connection::predict`] opens the word again.
+    #[inline(always)]
+    pub(super) fn close(&mut self) {
+        self.0 = 0;
+    }
+
+    /// Clears the mark.
+    #[inline(always)]
+    pub(super) fn unmark(&mut self) {
+        self.0 &= !FAST_PATH;
+    }
+
+    /// Returns true when no segment has the word.
+    #[inline(always)]
+    pub(super) fn is_closed(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Returns true with the mark.
+    #[inline(always)]
+    pub(super) fn is_marked(self) -> bool {
+        self.0 & FAST_PATH != 0
+    }
+
+    /// Returns true when the word is that of a header with timestamps and no other option.
+    #[inline(always)]
+    pub(super) fn is_timestamped(self) -> bool {
+        self.0 >> 28 == timestamped::WORDS
+    }
+}
+
+/// A value that the predicted word relies on: a change closes it.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(super) struct WordCondition<T>(T);
+
+impl<T: Copy + PartialEq> WordCondition<T> {
+    pub(super) const fn new(value: T) -> WordCondition<T> {
+        WordCondition(value)
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self) -> T {
+        self.0
+    }
+
+    #[inline(always)]
+    pub(super) fn set(&mut self, value: T, prediction: &mut Prediction) {
+        if self.0 != value {
+            self.0 = value;
+            prediction.close();
+        }
+    }
+}
+
+/// A value that the mark relies on and the rest of the word does not: a change clears the mark.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(super) struct MarkCondition<T>(T);
+
+impl<T: Copy> MarkCondition<T> {
+    pub(super) const fn new(value: T) -> MarkCondition<T> {
+        MarkCondition(value)
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self) -> T {
+        self.0
+    }
+
+    #[inline(always)]
+    pub(super) fn set(&mut self, value: T, prediction: &mut Prediction) {
+        self.0 = value;
+        prediction.unmark();
+    }
+}
 
 #[inline(always)]
 fn is_pushed(header: &Received) -> bool {
@@ -46,25 +137,25 @@ fn expected_word(header: &Received) -> u32 {
 impl Connection<'_, '_> {
     /// Computes the header-prediction word; 0 when anything is unusual.
     pub(crate) fn predict(&mut self) {
-        let quiet = self.tcb.state == State::Established
-            && self.tcb.recovery == Recovery::Open
-            && self.tcb.dup_acks == 0
-            && self.tcb.probes == 0
+        let quiet = self.tcb.state() == State::Established
+            && self.tcb.recovery() == Recovery::Open
+            && self.tcb.dup_acks() == 0
+            && self.tcb.probes() == 0
             && !self.tcb.has(flag::ORPHAN)
-            && self.shared.cold.get(self.tcb.cold).is_none_or(Cold::is_undisturbed);
+            && self.shared.cold.get(self.tcb.cold()).is_none_or(Cold::is_undisturbed);
         if !quiet {
-            self.tcb.pred_word = 0;
+            self.tcb.prediction.close();
             return;
         }
         let header_words = if self.tcb.has(flag::TIMESTAMPS) { timestamped::WORDS } else { 5 };
-        self.tcb.pred_word = (header_words << 28) | ((ACK as u32) << 16);
+        self.tcb.prediction = Prediction((header_words << 28) | ((ACK as u32) << 16));
         self.mark_fast();
     }
 
     /// Sets the mark in the predicted word if nothing else needs a check.
     fn mark_fast(&mut self) {
-        if self.tcb.pred_word >> 28 == timestamped::WORDS && self.is_fast() {
-            self.tcb.pred_word |= FAST_PATH;
+        if self.tcb.prediction.is_timestamped() && self.is_fast() {
+            self.tcb.prediction.0 |= FAST_PATH;
         }
     }
 
@@ -73,7 +164,7 @@ impl Connection<'_, '_> {
         let tcb = &*self.tcb;
         tcb.has(flag::TIMESTAMPS)
             && tcb.ecn_mode() == EcnMode::Off
-            && tcb.cold == cold::NONE
+            && tcb.cold() == cold::NONE
             && self.pacing_rate().is_none()
             && tcb.has_stats()
     }
@@ -99,16 +190,13 @@ impl Connection<'_, '_> {
             return Err(frame);
         }
         let Some(header) = Received::parse(frame.bytes()) else { return Err(frame) };
-        let (word, expected) = (expected_word(&header), self.tcb.pred_word);
+        let (word, expected) = (expected_word(&header), self.tcb.prediction.0);
         if word != expected && (word != expected | FAST_PATH || !self.reborrow().may_become_fast()) {
             return Err(frame);
         }
-        debug_assert!(
-            self.tcb.pred_word & FAST_PATH == 0 || self.is_fast(),
-            "code that changes a condition of the mark clears it"
-        );
+        debug_assert!(!self.tcb.prediction.is_marked() || self.is_fast(), "a change of a condition of the mark clears it");
         let (len, memory) = ((frame.len() - timestamped::BYTES) as u32, frame_memory(&frame));
-        let acked = header.acknowledgment() - self.tcb.snd_una;
+        let acked = header.acknowledgment() - self.tcb.snd_una();
         if !self.is_expected(&header, acked, len, memory) {
             return Err(frame);
         }
@@ -129,7 +217,7 @@ impl Connection<'_, '_> {
             self.received_in_order(len);
             self.deliver(len, Some(echo), pushed);
         }
-        self.tcb.last_received = self.tick().max(1);
+        self.tcb.segment_arrived(self.tick());
         self.env.counters.count(Counter::TcpHpHits);
         #[cfg(test)]
         {
@@ -144,7 +232,7 @@ impl Connection<'_, '_> {
     #[inline(always)]
     fn is_expected(&self, header: &Received, acked: u32, len: u32, memory: u32) -> bool {
         let tcb = &*self.tcb;
-        header.sequence() == tcb.rcv_nxt
+        header.sequence() == tcb.rcv_nxt()
             && acked <= tcb.flight()
             && len <= tcb.receive_window()
             && !tcb.is_time_old(header.time().value)

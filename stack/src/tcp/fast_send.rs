@@ -16,7 +16,6 @@ use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, PSH, Timestamps};
 
 use super::connection::Connection;
 use super::ecn::EcnMode;
-use super::fast_path::FAST_PATH;
 use super::output::checksum_field;
 use super::send_queue::{PUSHED, SMALL_PAYLOAD, SUM_VALID};
 use super::tcb::flag;
@@ -30,7 +29,7 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn transmit_small(&mut self, out: &mut [Burst]) -> Option<u32> {
         let len = self.small_message()?;
-        let (start, flight, now_us) = (self.tcb.snd_nxt, self.tcb.flight(), self.now_us());
+        let (start, flight, now_us) = (self.tcb.snd_nxt(), self.tcb.flight(), self.now_us());
         let below = self.tcb.template.len();
         let sums = !self.tcb.template.link_sums();
         // One extent holds all of it, and its packet has no other part.
@@ -38,7 +37,7 @@ impl Connection<'_, '_> {
             let is_whole = queued == len as usize && note.sequence == start.0;
             is_whole.then_some(Note { sent_at: now_us, flags: note.flags | PUSHED, ..note })
         };
-        let (arena, slot) = (self.env.arena, self.tcb.next_unsent);
+        let (arena, slot) = (self.env.arena, self.tcb.next_unsent());
         let sum = if sums { Some(arena.note(slot)) } else { None };
         let mut frame = arena.packet_of(slot, below + timestamped::BYTES, judge, |headers, payload| {
             let (network, transport) = headers.split_at_mut(below);
@@ -55,7 +54,7 @@ impl Connection<'_, '_> {
         }
         out[self.tcb.template.interface as usize].push(frame);
         // All that was queued is sent: nothing is behind it.
-        self.tcb.next_unsent = Slot::NONE;
+        self.tcb.set_next_unsent(Slot::NONE);
         self.tcb.clear(flag::CWND_LIMITED);
         self.tcb.advance_next(start + len, Some(start + len));
         self.env.counters.count(Counter::TcpOutSegs);
@@ -66,7 +65,7 @@ impl Connection<'_, '_> {
             self.reborrow().count_limited(limited);
         }
         self.ack_sent();
-        if self.tcb.rto_deadline == 0 {
+        if self.tcb.rto_deadline() == 0 {
             self.start_rto();
         } else {
             self.postpone_probe(flight);
@@ -87,10 +86,10 @@ impl Connection<'_, '_> {
     #[inline(always)]
     pub(crate) fn queue_small(&mut self, count: usize, source: &mut dyn Source) -> bool {
         let tcb = &*self.tcb;
-        let is_open = tcb.pred_word & FAST_PATH != 0
+        let is_open = tcb.prediction.is_marked()
             && !tcb.has(flag::FIN_QUEUED)
             && count.wrapping_sub(1) < SMALL_PAYLOAD
-            && count < usize::from(tcb.mss)
+            && count < usize::from(tcb.mss())
             && tcb.unsent() == 0
             && count <= tcb.send_space();
         if !is_open {
@@ -112,16 +111,16 @@ impl Connection<'_, '_> {
             return None;
         }
         let tcb = &*self.tcb;
-        if tcb.has(UNUSUAL) || !(tcb.pred_word & FAST_PATH != 0 || self.may_send_fast()) {
+        if tcb.has(UNUSUAL) || !(tcb.prediction.is_marked() || self.may_send_fast()) {
             return None;
         }
-        debug_assert!(tcb.pred_word & FAST_PATH == 0 || self.is_fast(), "code that changes a condition of the mark clears it");
+        debug_assert!(!tcb.prediction.is_marked() || self.is_fast(), "a change of a condition of the mark clears it");
         if tcb.template.generation != self.env.ip.generation() || tcb.template.is_tagged_ipv6() {
             return None;
         }
-        let (len, flight) = (tcb.snd_end - tcb.snd_nxt, tcb.flight());
-        let small = len.wrapping_sub(1) < u32::from(tcb.mss) - 1;
-        if !small || flight + len > tcb.snd_wnd.min(tcb.cwnd) {
+        let (len, flight) = (tcb.snd_end() - tcb.snd_nxt(), tcb.flight());
+        let small = len.wrapping_sub(1) < u32::from(tcb.mss()) - 1;
+        if !small || flight + len > tcb.snd_wnd().min(tcb.cwnd()) {
             return None;
         }
         if flight == 0 {
@@ -136,9 +135,9 @@ impl Connection<'_, '_> {
     fn may_send_fast(&self) -> bool {
         let tcb = &*self.tcb;
         tcb.has_stats()
-            && tcb.pred_word >> 28 == timestamped::WORDS
+            && tcb.prediction.is_timestamped()
             && tcb.ecn_mode() == EcnMode::Off
-            && self.shared.cold.is_settled(tcb.cold)
+            && self.shared.cold.is_settled(tcb.cold())
             && self.pacing_rate().is_none()
     }
 
@@ -146,8 +145,8 @@ impl Connection<'_, '_> {
     #[inline]
     fn write_fast(&self, bytes: &mut [u8], window: u16, transport_len: u16, payload_sum: Option<u16>) {
         let tcb = &*self.tcb;
-        let time = Timestamps { value: self.timestamp(), echo: tcb.ts_recent };
-        let header = Sent::new((tcb.local_port, tcb.remote_port), (tcb.snd_nxt, tcb.rcv_nxt), ACK | PSH, window, time);
+        let time = Timestamps { value: self.timestamp(), echo: tcb.ts_recent() };
+        let header = Sent::new((tcb.local_port, tcb.remote_port), (tcb.snd_nxt(), tcb.rcv_nxt()), ACK | PSH, window, time);
         let pseudo = checksum::add(tcb.template.pseudo_sum, transport_len);
         header.emit(checksum_field(pseudo, payload_sum.map(|payload| (header.sum(), payload))), bytes);
     }

@@ -28,16 +28,16 @@ impl Connection<'_, '_> {
     /// Returns true while lost segments wait for F-RTO's result.
     #[inline]
     pub(crate) fn is_frto_waiting(&self) -> bool {
-        self.shared.cold.get(self.tcb.cold).is_some_and(|cold| cold.frto == Frto::NewData)
+        self.shared.cold.get(self.tcb.cold()).is_some_and(|cold| cold.frto == Frto::NewData)
     }
 
     /// Steps 2 and 3, for an ACK after a timeout that has not shown the timeout to be spurious.
     pub(crate) fn frto_acknowledged(&mut self, advanced: bool, sacked: bool) {
-        let Some(step) = self.shared.cold.get(self.tcb.cold).map(|cold| cold.frto) else { return };
+        let Some(step) = self.shared.cold.get(self.tcb.cold()).map(|cold| cold.frto) else { return };
         if step == Frto::Off {
             return;
         }
-        let room = self.tcb.snd_wnd > self.tcb.flight();
+        let room = self.tcb.snd_wnd() > self.tcb.flight();
         let next = match step {
             // Step 2b: forward progress, and there is new data to send.
             Frto::Retransmitted if advanced && self.tcb.unsent() > 0 && room => Frto::NewData,

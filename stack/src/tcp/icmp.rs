@@ -19,7 +19,7 @@ impl Tcp {
         self.set_now(now);
         for index in 0..self.tcbs.len() {
             // Before the peer's SYN nothing is negotiated; a freed block is closed.
-            if !matches!(self.tcbs[index].state, State::Closed | State::Listen | State::SynSent) {
+            if !matches!(self.tcbs[index].state(), State::Closed | State::Listen | State::SynSent) {
                 self.connection(env, index as u32).fit_to_path();
             }
         }

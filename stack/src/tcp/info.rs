@@ -212,53 +212,53 @@ impl Tcp {
     /// `TCP_INFO` of a connection.
     pub(crate) fn info(&self, ip: &Ip, id: SocketId) -> Option<TcpInfo> {
         let tcb = self.resolve(id)?;
-        let board = self.shared.cold.get(tcb.cold).map(|cold| &cold.scoreboard);
-        let ecn = self.shared.cold.get(tcb.cold).map_or(EcnState::default(), |cold| cold.ecn);
-        let cold = self.shared.cold.get(tcb.cold);
+        let board = self.shared.cold.get(tcb.cold()).map(|cold| &cold.scoreboard);
+        let ecn = self.shared.cold.get(tcb.cold()).map_or(EcnState::default(), |cold| cold.ecn);
+        let cold = self.shared.cold.get(tcb.cold());
         let rate_based = cold.and_then(|cold| cold.rate_based.as_ref());
         let sampled = rate_based.map(|rate_based| rate_based.rate.latest);
         let pacing_rate = rate_based.map_or_else(|| super::pacing::window_rate(tcb), |rate_based| rate_based.bbr.pacing_rate());
         let pacing_rate_max = cold.map_or(0, |cold| cold.pacing.rate_max);
-        let early = self.shared.cold.get(tcb.cold).map(|cold| cold.fast_open).unwrap_or_default();
+        let early = self.shared.cold.get(tcb.cold()).map(|cold| cold.fast_open).unwrap_or_default();
         let (syn_data, failure) = match early {
             Early::Over { data, failure } => (data, failure),
             Early::Sent { failure, .. } => (false, failure),
-            Early::Passive { .. } => (tcb.bytes_received > 0, Failure::None),
+            Early::Passive { .. } => (tcb.bytes_received() > 0, Failure::None),
             Early::Off | Early::Waiting { .. } => (false, Failure::None),
         };
         Some(TcpInfo {
-            state: tcb.state,
-            congestion_state: match tcb.recovery {
+            state: tcb.state(),
+            congestion_state: match tcb.recovery() {
                 Recovery::Open if ecn.reduction.is_some() => 2,
-                Recovery::Open if tcb.dup_acks > 0 => 1,
+                Recovery::Open if tcb.dup_acks() > 0 => 1,
                 Recovery::Open => 0,
                 Recovery::Fast => 3,
                 Recovery::Loss => 4,
             },
-            backoff: tcb.backoff,
-            probes: tcb.probes,
+            backoff: tcb.backoff(),
+            probes: tcb.probes(),
             timestamps: tcb.has(flag::TIMESTAMPS),
             sack: tcb.has(flag::SACK),
             ecn: tcb.ecn_mode() != EcnMode::Off,
             send_scale: tcb.send_scale(),
             receive_scale: tcb.receive_scale(),
-            rto_us: rtt::backed_off_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us, tcb.backoff) as u32,
+            rto_us: rtt::backed_off_us(&self.shared.timing, tcb.srtt_us(), tcb.rttvar_us(), tcb.backoff()) as u32,
             ato_us: self.shared.config.delayed_ack.as_micros() as u32,
-            send_mss: tcb.mss as u32,
+            send_mss: tcb.mss() as u32,
             unacked_bytes: tcb.flight(),
             sacked_bytes: board.map_or(0, |board| board.sacked()),
             lost_bytes: self.lost_bytes(tcb),
-            retransmitted_bytes: self.shared.cold.get(tcb.cold).map_or(0, |cold| cold.rack.again.bytes()),
-            rtt_us: tcb.srtt_us,
-            rtt_variance_us: tcb.rttvar_us,
+            retransmitted_bytes: self.shared.cold.get(tcb.cold()).map_or(0, |cold| cold.rack.again.bytes()),
+            rtt_us: tcb.srtt_us(),
+            rtt_variance_us: tcb.rttvar_us(),
             min_rtt_us: if tcb.min_rtt_us() == u32::MAX { 0 } else { tcb.min_rtt_us() },
-            cwnd_bytes: tcb.cwnd,
-            ssthresh_bytes: tcb.ssthresh,
-            send_window: tcb.snd_wnd,
+            cwnd_bytes: tcb.cwnd(),
+            ssthresh_bytes: tcb.ssthresh(),
+            send_window: tcb.snd_wnd(),
             receive_window: tcb.receive_window(),
-            receive_space: tcb.receive_buffer,
-            bytes_acked: tcb.bytes_acked,
-            bytes_received: tcb.bytes_received,
+            receive_space: tcb.receive_buffer(),
+            bytes_acked: tcb.bytes_acked(),
+            bytes_received: tcb.bytes_received(),
             unsent_bytes: tcb.unsent(),
             syn_data,
             fast_open_failure: failure as u8,
@@ -278,9 +278,9 @@ impl Tcp {
         let (receive_rtt_us, receive_rate_bytes) = rare.receive.figures();
         let sampled = sampled.filter(|latest| latest.0 != 0).or_else(|| rare.rate.latest());
         let (delivery_rate, application_limited) = sampled.unwrap_or_else(|| (message_rate(tcb, stats), true));
-        let cold = self.shared.cold.get(tcb.cold);
+        let cold = self.shared.cold.get(tcb.cold());
         TcpInfo {
-            last_received_ms: now.wrapping_sub(tcb.last_received),
+            last_received_ms: now.wrapping_sub(tcb.last_received()),
             last_data_received_ms: now.wrapping_sub(stats.data_received_at),
             last_data_sent_ms: now.wrapping_sub(stats.data_sent_at),
             receive_mss,
@@ -293,7 +293,7 @@ impl Tcp {
             segments_out: stats.segments_out,
             data_segments_in: stats.data_segments_in,
             data_segments_out: stats.data_segments_out,
-            bytes_sent: tcb.bytes_acked + tcb.data_flight() as u64 + rare.retransmitted_bytes,
+            bytes_sent: tcb.bytes_acked() + tcb.data_flight() as u64 + rare.retransmitted_bytes,
             bytes_retransmitted: rare.retransmitted_bytes,
             total_retransmits: rare.retransmitted_segments,
             busy_ms: times.busy_ms,
@@ -313,7 +313,7 @@ impl Tcp {
     }
 
     fn marks(&self, tcb: &Tcb, ecn: EcnState) -> MarkInfo {
-        let accurate = self.shared.cold.get(tcb.cold).and_then(|cold| cold.accurate);
+        let accurate = self.shared.cold.get(tcb.cold()).and_then(|cold| cold.accurate);
         let unmarked = tcb.ecn_mode() == EcnMode::AccurateUnmarked;
         let plain = MarkInfo { delivered_ce: ecn.delivered_ce, unmarked, ..MarkInfo::default() };
         accurate.map_or(plain, |accurate| MarkInfo {
@@ -327,11 +327,11 @@ impl Tcp {
 
     /// Bytes that are neither acknowledged nor in flight nor held by the peer.
     fn lost_bytes(&self, tcb: &Tcb) -> u32 {
-        let board = self.shared.cold.get(tcb.cold);
+        let board = self.shared.cold.get(tcb.cold());
         if let Some(cold) = board.filter(|_| self.shared.config.rack && tcb.has(flag::SACK)) {
             return cold.rack.lost.bytes();
         }
-        let Some(cold) = self.shared.cold.get(tcb.cold).filter(|_| tcb.recovery != Recovery::Open) else { return 0 };
+        let Some(cold) = self.shared.cold.get(tcb.cold()).filter(|_| tcb.recovery() != Recovery::Open) else { return 0 };
         let pipe = cold.scoreboard.pipe(&tcb.outstanding());
         tcb.flight().saturating_sub(cold.scoreboard.sacked()).saturating_sub(pipe)
     }
@@ -350,7 +350,7 @@ impl Tcp {
         }
         for (index, tcb) in self.tcbs.iter().enumerate() {
             // A freed block is closed and has no flags.
-            if tcb.state != State::Closed {
+            if tcb.state() != State::Closed {
                 visit(&self.summary(index as u32, tcb));
             }
         }
@@ -379,7 +379,7 @@ impl Tcp {
         let (local, remote) = tcb.addresses();
         let now = timer::tick_at(self.now);
         let left = |tick: u32| tick.wrapping_sub(now).cast_signed().max(0).cast_unsigned();
-        let timer = match (tcb.rto_deadline, tcb.idle_deadline) {
+        let timer = match (tcb.rto_deadline(), tcb.idle_deadline()) {
             (0, 0) => None,
             (0, idle) => Some((SocketTimer::Keepalive, left(idle))),
             (rto, _) if tcb.has(flag::PERSIST) => Some((SocketTimer::Persist, left(rto))),
@@ -387,13 +387,13 @@ impl Tcp {
         };
         SocketSummary {
             id: SocketId { index, generation: tcb.generation },
-            receive_queue: tcb.unread,
+            receive_queue: tcb.unread(),
             send_queue: tcb.flight() + tcb.unsent(),
             user_token: tcb.user_token,
             timer,
-            retransmits: if matches!(timer, Some((SocketTimer::Keepalive, _))) { tcb.probes } else { tcb.backoff },
+            retransmits: if matches!(timer, Some((SocketTimer::Keepalive, _))) { tcb.probes() } else { tcb.backoff() },
             orphan: tcb.has(flag::ORPHAN),
-            ..bare(tcb.state, local, remote)
+            ..bare(tcb.state(), local, remote)
         }
     }
 }
@@ -401,21 +401,21 @@ impl Tcp {
 /// Rate of a connection that never has more than a segment in flight: one of average size per round trip, limited by the
 /// application.
 fn message_rate(tcb: &Tcb, stats: &ConnStats) -> u64 {
-    let average = tcb.bytes_acked.checked_div(stats.data_segments_out as u64).unwrap_or(0);
-    (average * 1_000_000).checked_div(tcb.srtt_us as u64).unwrap_or(0)
+    let average = tcb.bytes_acked().checked_div(stats.data_segments_out as u64).unwrap_or(0);
+    (average * 1_000_000).checked_div(tcb.srtt_us() as u64).unwrap_or(0)
 }
 
 /// The MSS that our SYN would offer now, with TCP_MAXSEG `limit`. Without a route to the peer: the MSS that we send to it.
 fn offered(ip: &Ip, tcb: &Tcb, limit: u16) -> u16 {
     let (local, remote) = tcb.template.addresses();
-    ip.route(remote, Some(local)).map_or(tcb.mss, |path| mss_to_offer(ip.offered_max(&path), limit))
+    ip.route(remote, Some(local)).map_or(tcb.mss(), |path| mss_to_offer(ip.offered_max(&path), limit))
 }
 
 /// Number of segments that have arrived at the peer: those sent for the first time that are not in flight.
 fn delivered(tcb: &Tcb, stats: &ConnStats, again: u32, sacked: u32) -> u32 {
     let first = stats.data_segments_out.saturating_sub(again);
-    let under_way = tcb.data_flight().saturating_sub(sacked).div_ceil((tcb.mss as u32).max(1));
-    let syn = !matches!(tcb.state, State::SynSent | State::SynReceived) as u32;
+    let under_way = tcb.data_flight().saturating_sub(sacked).div_ceil((tcb.mss() as u32).max(1));
+    let syn = !matches!(tcb.state(), State::SynSent | State::SynReceived) as u32;
     first.saturating_sub(under_way) + syn
 }
 

@@ -29,7 +29,7 @@ impl Connection<'_, '_> {
         if segment.len > 0 {
             self.measure_receive_mss(&segment.header, segment.packet_len.into());
         }
-        let result = match self.tcb.state {
+        let result = match self.tcb.state() {
             State::SynSent => self.on_segment_in_syn_sent(segment),
             State::Closed | State::Listen | State::TimeWait => Err(Drop::DropNoSocket),
             _ => self.on_segment(segment),
@@ -38,7 +38,7 @@ impl Connection<'_, '_> {
             Ok(()) => {}
             Err(reason) => self.env.counters.count(reason),
         }
-        self.tcb.last_received = self.tick().max(1);
+        self.tcb.segment_arrived(self.tick());
         self.arm();
     }
 
@@ -54,7 +54,7 @@ impl Connection<'_, '_> {
         }
         self.check_timestamps(segment)?;
         let payload = segment.len;
-        let is_last_again = payload > 0 && segment.end() == self.tcb.rcv_nxt;
+        let is_last_again = payload > 0 && segment.end() == self.tcb.rcv_nxt();
         if let Err(reason) = self.first_check_sequence(segment) {
             if is_last_again {
                 // RFC 9768 §3.2.1 counts all marks, also those of duplicates.
@@ -91,7 +91,7 @@ impl Connection<'_, '_> {
             return if self.shared.config.timestamps_required { Err(Drop::DropUnacceptable) } else { Ok(()) };
         };
         let old = self.tcb.is_time_old(timestamps.value);
-        let idle_ms = self.tick().wrapping_sub(self.tcb.last_received);
+        let idle_ms = self.tick().wrapping_sub(self.tcb.last_received());
         if old && idle_ms < TIMESTAMP_LIFETIME_MS && !segment.has(SYN) {
             self.answer_invalid(segment, Counter::TcpAckSkippedPaws);
             return Err(Drop::PawsEstab);
@@ -111,7 +111,7 @@ impl Connection<'_, '_> {
 
     /// First, check sequence number: trims the segment to the window, or ACKs and drops it.
     fn first_check_sequence(&mut self, segment: &mut Segment) -> Result<(), Drop> {
-        let (nxt, window) = (self.tcb.rcv_nxt, self.tcb.receive_window());
+        let (nxt, window) = (self.tcb.rcv_nxt(), self.tcb.receive_window());
         let len = segment.sequence_len();
         let acceptable = match (len, window) {
             (0, 0) => segment.sequence == nxt,
@@ -153,11 +153,11 @@ impl Connection<'_, '_> {
         if !segment.has(RST) {
             return Ok(());
         }
-        if segment.sequence != self.tcb.rcv_nxt {
+        if segment.sequence != self.tcb.rcv_nxt() {
             self.challenge_ack();
             return Err(Drop::DropUnacceptable);
         }
-        match self.tcb.state {
+        match self.tcb.state() {
             State::SynReceived if self.tcb.is_early() => {
                 self.early_reset();
                 self.fail(SocketError::Reset);
@@ -184,19 +184,19 @@ impl Connection<'_, '_> {
             return Err(Drop::DropUnacceptable);
         }
         let ack = segment.acknowledgment();
-        if self.tcb.state == State::SynReceived {
+        if self.tcb.state() == State::SynReceived {
             self.ack_in_syn_received(segment)?;
         }
-        if ack.after(self.tcb.snd_nxt) {
+        if ack.after(self.tcb.snd_nxt()) {
             // RFC 5961 §5.2 with RFC 9293: an ACK of something not yet sent.
             self.challenge_ack();
             return Err(Drop::DropUnacceptable);
         }
-        if ack.before(self.tcb.snd_una - self.tcb.max_window.max(1)) {
+        if ack.before(self.tcb.snd_una() - self.tcb.max_window().max(1)) {
             self.challenge_ack();
             return Err(Drop::DropUnacceptable);
         }
-        let advanced = ack.after(self.tcb.snd_una);
+        let advanced = ack.after(self.tcb.snd_una());
         let window = (segment.header.window as u32) << self.tcb.send_scale();
         let before = self.delivery();
         self.count_marked(segment);
@@ -207,10 +207,10 @@ impl Connection<'_, '_> {
         let dsack = self.take_dsack(segment);
         self.probe_acknowledged(segment, advanced, dsack);
         let sacked = self.take_sack(segment);
-        if !advanced && ack == self.tcb.snd_una && self.is_duplicate_ack(segment, window, sacked) {
+        if !advanced && ack == self.tcb.snd_una() && self.is_duplicate_ack(segment, window, sacked) {
             self.duplicate_ack();
         }
-        let unusual = sacked || self.tcb.pred_word == 0;
+        let unusual = sacked || self.tcb.prediction.is_closed();
         if unusual && (self.tcb.has(flag::SACK) || self.is_reducing()) {
             self.recover(segment, before, advanced, sacked);
         }
@@ -218,11 +218,11 @@ impl Connection<'_, '_> {
             let delivered = self.delivery().since(&before);
             self.on_ace(segment, delivered);
         }
-        if sacked && self.tcb.recovery == Recovery::Open {
+        if sacked && self.tcb.recovery() == Recovery::Open {
             self.predict();
         }
         self.model_acknowledged();
-        if ack.at_or_after(self.tcb.snd_una) {
+        if ack.at_or_after(self.tcb.snd_una()) {
             self.update_window(segment.header.window, segment.sequence, advanced);
         }
         if segment.len == 0 && !segment.has(FIN) {
@@ -235,7 +235,7 @@ impl Connection<'_, '_> {
     /// RFC 9293, fifth, SYN-RECEIVED STATE: our SYN is acknowledged, or the segment is invalid.
     fn ack_in_syn_received(&mut self, segment: &Segment) -> Result<(), Drop> {
         let ack = segment.acknowledgment();
-        if !ack.after(self.tcb.snd_una) || ack.after(self.tcb.snd_nxt) {
+        if !ack.after(self.tcb.snd_una()) || ack.after(self.tcb.snd_nxt()) {
             self.shared.replies.reset(self.now, self.env, segment);
             return Err(Drop::DropUnacceptable);
         }
@@ -254,10 +254,10 @@ impl Connection<'_, '_> {
 
     /// Handles an ACK that may cover our FIN.
     fn check_fin_acknowledged(&mut self) -> Result<(), Drop> {
-        if !(self.tcb.is_fin_sent() && self.tcb.snd_una == self.tcb.snd_nxt) {
+        if !(self.tcb.is_fin_sent() && self.tcb.snd_una() == self.tcb.snd_nxt()) {
             return Ok(());
         }
-        match self.tcb.state {
+        match self.tcb.state() {
             State::FinWait1 => self.enter_fin_wait_2(),
             State::Closing => self.enter_time_wait(),
             State::LastAck => self.end_in_order(),
@@ -269,11 +269,11 @@ impl Connection<'_, '_> {
     /// Seventh, process the segment text. Returns true when a FIN comes next in order.
     fn seventh_process_text(&mut self, segment: &mut Segment) -> Result<bool, Drop> {
         let fin = segment.has(FIN);
-        if !self.tcb.state.receives_data() {
+        if !self.tcb.state().receives_data() {
             return Ok(false);
         }
         if segment.len == 0 {
-            if fin && segment.sequence != self.tcb.rcv_nxt {
+            if fin && segment.sequence != self.tcb.rcv_nxt() {
                 self.demand_cold().reassembly.fin = Some(segment.sequence);
                 self.ack_now();
                 self.predict();
@@ -285,7 +285,7 @@ impl Connection<'_, '_> {
             return Err(self.refuse_text(segment));
         }
         self.on_ce(segment);
-        let in_order = segment.sequence == self.tcb.rcv_nxt;
+        let in_order = segment.sequence == self.tcb.rcv_nxt();
         if !self.has_receive_room(segment.memory, in_order) {
             return Err(Drop::TcpOfoDrop);
         }
@@ -332,13 +332,13 @@ impl Connection<'_, '_> {
     fn queue_out_of_order(&mut self, segment: &Segment, len: u32, frames: FrameQueue) {
         let arena = self.env.arena;
         let sequence = segment.sequence;
-        let rcv_nxt = self.tcb.rcv_nxt;
+        let rcv_nxt = self.tcb.rcv_nxt();
         match self.demand_cold().reassembly.insert(arena, rcv_nxt, sequence, len, frames) {
             Insertion::Taken => {
                 self.env.counters.count(Counter::TcpOfoQueue);
                 let rare = self.rare();
                 rare.out_of_order = rare.out_of_order.wrapping_add(segment.packets.into());
-                self.tcb.receive_memory += segment.memory;
+                self.tcb.hold_out_of_order(segment.memory);
             }
             Insertion::Held => self.env.counters.count(Counter::TcpOfoDrop),
             Insertion::Refused => return self.env.counters.count(Counter::TcpOfoDrop),
@@ -355,20 +355,20 @@ impl Connection<'_, '_> {
         let arena = self.env.arena;
         let mut filled = false;
         loop {
-            let nxt = self.tcb.rcv_nxt;
+            let nxt = self.tcb.rcv_nxt();
             let Some(cold) = self.cold() else { return false };
-            let Some((mut frames, len)) = cold.reassembly.take(arena, nxt) else { break };
-            self.tcb.receive_queue.append(arena, &mut frames);
+            let Some((frames, len)) = cold.reassembly.take(arena, nxt) else { break };
+            self.tcb.append_held(arena, frames);
             self.received_in_order(len);
             filled = true;
         }
-        let nxt = self.tcb.rcv_nxt;
+        let nxt = self.tcb.rcv_nxt();
         let fin = self.cold().is_some_and(|cold| cold.reassembly.fin.take_if(|&mut fin| fin == nxt).is_some());
         if filled || fin {
             self.ack_now();
             if self.cold().is_some_and(|cold| cold.reassembly.is_empty()) {
-                self.tcb.receive_memory = super::segment::memory(arena, &self.tcb.receive_queue);
-                self.shared.cold.release_if_quiet(arena, &mut self.tcb.cold);
+                self.tcb.recount_receive_memory(arena);
+                self.shared.cold.release_if_quiet(arena, self.tcb);
             }
             self.predict();
         }
@@ -380,10 +380,10 @@ impl Connection<'_, '_> {
         if !fin {
             return;
         }
-        self.tcb.rcv_nxt += 1;
+        self.tcb.receive_next(1);
         self.tcb.set_peer_ended();
         self.ack_now();
-        match self.tcb.state {
+        match self.tcb.state() {
             State::Established | State::SynReceived => self.enter(State::CloseWait),
             State::FinWait1 => self.enter(State::Closing),
             State::FinWait2 => self.enter_time_wait(),

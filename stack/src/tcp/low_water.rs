@@ -15,19 +15,19 @@ impl Shared {
             0 => room,
             low if tcb.unsent() >= low => 0,
             // Linux, which counts in segments.
-            low => room.min((low - tcb.unsent()).max(tcb.mss as u32) as usize),
+            low => room.min((low - tcb.unsent()).max(tcb.mss() as u32) as usize),
         }
     }
 
     /// Returns true when a `send` would not block.
     pub(crate) fn is_writable(&self, tcb: &Tcb) -> bool {
         let low = self.low_water(tcb);
-        tcb.is_writable() && (low == 0 || tcb.unsent().saturating_mul(2) < low || !tcb.state.accepts_data())
+        tcb.is_writable() && (low == 0 || tcb.unsent().saturating_mul(2) < low || !tcb.state().accepts_data())
     }
 
     #[inline]
     fn low_water(&self, tcb: &Tcb) -> u32 {
-        self.cold.get(tcb.cold).map_or(0, |cold| cold.timeouts.not_sent_low_water)
+        self.cold.get(tcb.cold()).map_or(0, |cold| cold.timeouts.not_sent_low_water)
     }
 }
 
@@ -35,7 +35,7 @@ impl Connection<'_, '_> {
     /// Data has been sent: signals an application that waits for that.
     #[inline]
     pub(crate) fn tell_of_sending(&mut self) {
-        if self.tcb.cold != super::cold::NONE && self.shared.low_water(self.tcb) != 0 {
+        if self.tcb.cold() != super::cold::NONE && self.shared.low_water(self.tcb) != 0 {
             self.tell_if_low();
         }
     }

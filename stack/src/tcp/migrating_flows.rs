@@ -59,10 +59,10 @@ impl Tcp {
     /// Calls `visit` for every connection with its state, half-open ones and those in TIME-WAIT too.
     pub(crate) fn for_each_flow(&self, visit: &mut dyn FnMut(&Flow, State)) {
         // A freed block is closed.
-        let open = self.tcbs.iter().filter(|tcb| tcb.state != State::Closed);
+        let open = self.tcbs.iter().filter(|tcb| tcb.state() != State::Closed);
         for tcb in open {
             let (local, remote) = tcb.addresses();
-            visit(&Flow { local: (local.ip, local.port), remote: (remote.ip, remote.port) }, tcb.state);
+            visit(&Flow { local: (local.ip, local.port), remote: (remote.ip, remote.port) }, tcb.state());
         }
         self.syn_queue.iter().for_each(|record| visit(&flow(&record.key), State::SynReceived));
         self.time_wait.iter().for_each(|(record, _)| visit(&flow(&record.key), State::TimeWait));

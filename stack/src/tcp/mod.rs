@@ -156,8 +156,8 @@ impl Tcp {
     pub(crate) fn give_back_frames(&mut self, arena: &Arena) {
         for tcb in &mut self.tcbs {
             tcb.clear_send_queue(arena);
-            tcb.receive_queue.clear(arena);
-            self.shared.cold.release(arena, &mut tcb.cold);
+            tcb.clear_receive_queue(arena);
+            self.shared.cold.release(arena, tcb);
         }
     }
 
@@ -209,6 +209,8 @@ impl Tcp {
     pub(crate) fn set_config(&mut self, config: TcpConfig) {
         self.shared.timing = Timing::of(&config);
         self.shared.config = config;
+        // The settings decide about pacing.
+        self.tcbs.iter_mut().for_each(|tcb| tcb.prediction.unmark());
     }
 
     /// One connection with everything it needs.
@@ -296,7 +298,7 @@ impl Tcp {
         let Some(mut segment) = Segment::take(datagram, first, packets) else {
             return env.counters.count(Counter::TcpInErrs);
         };
-        let is_open = |tcb: &Tcb| tcb.state != State::Closed && tcb.is_of(datagram);
+        let is_open = |tcb: &Tcb| tcb.state() != State::Closed && tcb.is_of(datagram);
         match arrival.likely.filter(|&index| is_open(&self.tcbs[index as usize])) {
             Some(index) => {
                 // An open connection is in the flow table under its key.
@@ -540,11 +542,11 @@ impl Tcp {
     pub(crate) fn forget_ended_delays(&mut self) {
         while let Some(&(index, tick)) = self.shared.delayed.front() {
             let tcb = &mut self.tcbs[index as usize];
-            if tcb.ack_deadline == tick {
+            if tcb.ack_deadline() == tick {
                 if tcb.has(flag::ACK_PENDING) {
                     break;
                 }
-                tcb.ack_deadline = 0;
+                tcb.stop_ack_delay();
             }
             self.shared.delayed.pop_front();
         }

@@ -77,27 +77,27 @@ impl Connection<'_, '_> {
 
     /// Handles a retransmission timeout, one of `backoff` in a row (RFC 4821 §7.7).
     pub(crate) fn mtu_timed_out(&mut self) {
-        let una = self.tcb.snd_una;
+        let una = self.tcb.snd_una();
         if let Some(cold) = self.cold() {
             cold.mtu_probe.lose(una);
             cold.mtu_probe.failed = None;
         }
-        if self.tcb.backoff < SUSPECT_AFTER || self.shared.config.mtu_probing == MtuProbing::Off {
+        if self.tcb.backoff() < SUSPECT_AFTER || self.shared.config.mtu_probing == MtuProbing::Off {
             return;
         }
         let base = self.shared.config.mtu_base_mss;
-        let known = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.mtu_probe.search);
+        let known = self.shared.cold.get(self.tcb.cold()).and_then(|cold| cold.mtu_probe.search);
         self.search_from(known.map_or(base, |(low, _)| (low / 2).min(base)));
     }
 
     /// Limits segments to `size` from now on and searches above it.
     fn search_from(&mut self, size: u16) {
-        let low = size.max(FLOOR).min(self.tcb.mss);
-        let mss = self.tcb.mss;
+        let low = size.max(FLOOR).min(self.tcb.mss());
+        let mss = self.tcb.mss();
         let probe = &mut self.demand_cold().mtu_probe;
         let high = probe.search.map_or(mss, |(_, high)| high).max(low);
         *probe = MtuProbe { search: Some((low, high)), ..MtuProbe::default() };
-        self.tcb.mss = low;
+        self.tcb.set_mss(low);
     }
 
     /// Limits the search to the size that a router has reported.
@@ -110,18 +110,18 @@ impl Connection<'_, '_> {
 
     /// Plans a probe instead of the next segments, when one is due and its loss would be noticed soon (RFC 4821 §7.2-7.4).
     pub(crate) fn plan_mtu_probe(&mut self, pipe: u32) -> Option<Plan> {
-        let cold = self.shared.cold.get(self.tcb.cold)?;
+        let cold = self.shared.cold.get(self.tcb.cold())?;
         let size = u32::from(cold.mtu_probe.next_size()?);
         let tcb = &*self.tcb;
-        let mss = u32::from(tcb.mss);
-        let quiet = tcb.recovery == Recovery::Open && tcb.dup_acks == 0 && cold.is_undisturbed();
-        let room = tcb.cwnd.saturating_sub(pipe).min(tcb.snd_wnd.saturating_sub(tcb.flight()));
+        let mss = u32::from(tcb.mss());
+        let quiet = tcb.recovery() == Recovery::Open && tcb.dup_acks() == 0 && cold.is_undisturbed();
+        let room = tcb.cwnd().saturating_sub(pipe).min(tcb.snd_wnd().saturating_sub(tcb.flight()));
         // Three segments behind it show at once whether it has arrived.
-        let noticed = tcb.unsent() >= size + 3 * mss && room >= size && tcb.cwnd >= WINDOW_SEGMENTS_MIN * mss;
+        let noticed = tcb.unsent() >= size + 3 * mss && room >= size && tcb.cwnd() >= WINDOW_SEGMENTS_MIN * mss;
         if !(quiet && noticed) {
             return None;
         }
-        let sequence = tcb.snd_nxt;
+        let sequence = tcb.snd_nxt();
         self.demand_cold().mtu_probe.under_way = Some((sequence, size as u16));
         Some(Plan { sequence, len: size, fin: false, again: false, probe: false, segment: size })
     }
@@ -129,20 +129,21 @@ impl Connection<'_, '_> {
     /// Handles progress of SND.UNA.
     #[inline]
     pub(crate) fn mtu_acknowledged(&mut self, una: SeqNum) {
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         if let Some(size) = cold.mtu_probe.acknowledge(una) {
-            self.tcb.mss = size;
+            self.tcb.set_mss(size);
             // A loss may have left less than a segment of this size, which would never be sent (RFC 5681 §3.1: two at
             // least).
             let least = 2 * u32::from(size);
-            (self.tcb.cwnd, self.tcb.ssthresh) = (self.tcb.cwnd.max(least), self.tcb.ssthresh.max(least));
+            self.tcb.set_cwnd(self.tcb.cwnd().max(least));
+            self.tcb.set_ssthresh(self.tcb.ssthresh().max(least));
             self.env.counters.count(Counter::TcpMtupSuccess);
         }
     }
 
     /// Handles the start of fast recovery: the probe may be what is lost.
     pub(crate) fn mtu_lost(&mut self) {
-        let una = self.tcb.snd_una;
+        let una = self.tcb.snd_una();
         if self.cold().is_some_and(|cold| cold.mtu_probe.lose(una)) {
             self.env.counters.count(Counter::TcpMtupFail);
         }

@@ -132,7 +132,7 @@ impl Connection<'_, '_> {
     pub(crate) fn has_to_send(&self) -> bool {
         let tcb = &*self.tcb;
         let is_asked = |tcb: &Tcb| tcb.has(flag::RETRANSMIT) || !tcb.is_fin_sent();
-        tcb.unsent() > 0 || tcb.recovery != Recovery::Open || tcb.has(flag::RETRANSMIT | flag::FIN_QUEUED) && is_asked(tcb)
+        tcb.unsent() > 0 || tcb.recovery() != Recovery::Open || tcb.has(flag::RETRANSMIT | flag::FIN_QUEUED) && is_asked(tcb)
     }
 
     /// Makes the header template current if possible. Returns the present sizes of a segment and a packet.
@@ -157,7 +157,7 @@ impl Connection<'_, '_> {
 
     /// The best layout for data that is queued now.
     pub(crate) fn extent_shape(&self) -> Shape {
-        let mss = self.tcb.mss as usize;
+        let mss = self.tcb.mss() as usize;
         if self.tcb.template.generation != self.env.ip.generation() {
             return Shape { bytes_max: mss, sum: true };
         }
@@ -173,19 +173,19 @@ impl Connection<'_, '_> {
             return Some(plan);
         }
         let pipe = self.pipe();
-        if self.tcb.recovery != Recovery::Open
+        if self.tcb.recovery() != Recovery::Open
             && !self.is_frto_waiting()
             && let Some(plan) = self.plan_again(pipe, sizes.segment, false)
         {
             return Some(plan);
         }
-        if self.tcb.cold != super::cold::NONE
+        if self.tcb.cold() != super::cold::NONE
             && let Some(plan) = self.plan_mtu_probe(pipe)
         {
             return Some(plan);
         }
         let new = self.plan_new(pipe, sizes);
-        if new.is_none() && self.tcb.recovery == Recovery::Fast {
+        if new.is_none() && self.tcb.recovery() == Recovery::Fast {
             return self.plan_again(pipe, sizes.segment, true);
         }
         new
@@ -198,24 +198,24 @@ impl Connection<'_, '_> {
         if self.tcb.flight() == 0 {
             return None;
         }
-        let cold = self.shared.cold.get(self.tcb.cold);
+        let cold = self.shared.cold.get(self.tcb.cold());
         if cold.is_some_and(|cold| cold.probe.due) {
             return Some(self.plan_probe(segment));
         }
         let lost = cold.and_then(|cold| cold.rack.lost.first());
-        let (start, end) = lost.map_or((self.tcb.snd_una, self.tcb.snd_una + segment), |lost| (lost.start, lost.end));
+        let (start, end) = lost.map_or((self.tcb.snd_una(), self.tcb.snd_una() + segment), |lost| (lost.start, lost.end));
         Some(self.plan_range(start, end.earliest(start + segment), segment))
     }
 
     /// RFC 6675 NextSeg: plans one segment of a lost range (or, to rescue, of one that may be lost).
     fn plan_again(&mut self, pipe: u32, segment: u32, rescue: bool) -> Option<Plan> {
-        let mss = self.tcb.mss as u32;
-        if pipe.saturating_add(mss) > self.tcb.cwnd.max(mss) {
+        let mss = self.tcb.mss() as u32;
+        if pipe.saturating_add(mss) > self.tcb.cwnd().max(mss) {
             self.tcb.set(flag::CWND_LIMITED);
             return None;
         }
         let outstanding = self.tcb.outstanding();
-        let cold = self.shared.cold.get(self.tcb.cold)?;
+        let cold = self.shared.cold.get(self.tcb.cold())?;
         let (start, end) = if self.uses_rack() {
             cold.rack.lost.first().map(|lost| (lost.start, lost.end))?
         } else {
@@ -226,8 +226,8 @@ impl Connection<'_, '_> {
 
     /// Plans a retransmission of `start..end`, which may reach beyond the data to the FIN.
     pub(crate) fn plan_range(&self, start: SeqNum, end: SeqNum, segment: u32) -> Plan {
-        let data_end = end.earliest(self.tcb.snd_end).earliest(self.tcb.snd_nxt).latest(start);
-        let fin = self.tcb.is_fin_sent() && data_end == self.tcb.snd_end;
+        let data_end = end.earliest(self.tcb.snd_end()).earliest(self.tcb.snd_nxt()).latest(start);
+        let fin = self.tcb.is_fin_sent() && data_end == self.tcb.snd_end();
         Plan { sequence: start, len: data_end - start, fin, again: true, probe: false, segment }
     }
 
@@ -240,12 +240,12 @@ impl Connection<'_, '_> {
         let fin = tcb.has(flag::FIN_QUEUED) && !tcb.is_fin_sent();
         if unsent == 0 {
             tcb.clear(flag::CWND_LIMITED);
-            return fin.then_some(Plan { sequence: tcb.snd_nxt, len: 0, fin, again: false, probe: false, segment });
+            return fin.then_some(Plan { sequence: tcb.snd_nxt(), len: 0, fin, again: false, probe: false, segment });
         }
-        let offered = tcb.snd_wnd.saturating_sub(tcb.snd_nxt - tcb.snd_una);
+        let offered = tcb.snd_wnd().saturating_sub(tcb.snd_nxt() - tcb.snd_una());
         // One segment may always be in flight (RFC 5681 §3.1: loss window), even when the segment size has grown beyond the
         // window since that was set: otherwise the window would never open.
-        let room = if pipe == 0 { tcb.cwnd.max(segment) } else { tcb.cwnd.saturating_sub(pipe) };
+        let room = if pipe == 0 { tcb.cwnd().max(segment) } else { tcb.cwnd().saturating_sub(pipe) };
         let usable = offered.min(room);
         tcb.assign(flag::CWND_LIMITED, room < offered && room < unsent);
         let mut len = unsent.min(usable).min(packet);
@@ -264,7 +264,7 @@ impl Connection<'_, '_> {
             return None;
         }
         let fin = fin && len == unsent;
-        Some(Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: false, segment })
+        Some(Plan { sequence: tcb.snd_nxt(), len, fin, again: false, probe: false, segment })
     }
 
     /// Returns true when a packet with a last segment that is not full may be sent (RFC 9293 §3.8.6.2.1, §3.7.4).
@@ -274,7 +274,7 @@ impl Connection<'_, '_> {
         }
         if len < unsent {
             // The window ends here: send if it is at least half of the largest one seen.
-            return len >= tcb.max_window / 2 || tcb.has(flag::PROBE);
+            return len >= tcb.max_window() / 2 || tcb.has(flag::PROBE);
         }
         if fin {
             return true;
@@ -289,25 +289,25 @@ impl Connection<'_, '_> {
     /// Estimate of the bytes in flight.
     pub(crate) fn pipe(&self) -> u32 {
         // A SYN that data follows does not count.
-        let flight = self.tcb.flight().saturating_sub((self.tcb.state == State::SynReceived) as u32);
-        let board = self.shared.cold.get(self.tcb.cold).map(|cold| &cold.scoreboard);
-        if let Some(cold) = self.shared.cold.get(self.tcb.cold)
+        let flight = self.tcb.flight().saturating_sub((self.tcb.state() == State::SynReceived) as u32);
+        let board = self.shared.cold.get(self.tcb.cold()).map(|cold| &cold.scoreboard);
+        if let Some(cold) = self.shared.cold.get(self.tcb.cold())
             && self.uses_rack()
         {
             return flight.saturating_sub(cold.scoreboard.sacked() + cold.rack.lost.bytes());
         }
-        match (self.tcb.recovery, board) {
+        match (self.tcb.recovery(), board) {
             (Recovery::Loss, Some(board)) => board.pipe(&self.tcb.outstanding()),
             (Recovery::Fast, Some(board)) if self.tcb.has(flag::SACK) => board.pipe(&self.tcb.outstanding()),
             (Recovery::Fast, _) => {
                 // The first segment is lost, unless it was retransmitted.
-                let lost = if self.tcb.has(flag::RETRANSMIT) { self.tcb.mss as u32 } else { 0 };
-                let duplicates = self.shared.cold.get(self.tcb.cold).map_or(0, |cold| cold.prr.duplicates);
+                let lost = if self.tcb.has(flag::RETRANSMIT) { self.tcb.mss() as u32 } else { 0 };
+                let duplicates = self.shared.cold.get(self.tcb.cold()).map_or(0, |cold| cold.prr.duplicates);
                 flight.saturating_sub(lost).saturating_sub(duplicates)
             }
             // RFC 3042: each of the first two duplicate ACKs lets a new segment out.
-            (Recovery::Open, board) if self.tcb.dup_acks > 0 => {
-                let left = self.tcb.dup_acks.min(2) as u32 * self.tcb.mss as u32;
+            (Recovery::Open, board) if self.tcb.dup_acks() > 0 => {
+                let left = self.tcb.dup_acks().min(2) as u32 * self.tcb.mss() as u32;
                 flight.saturating_sub(left.max(board.map_or(0, |b| b.sacked())))
             }
             _ => flight,
@@ -317,7 +317,7 @@ impl Connection<'_, '_> {
     /// Writes a planned segment and moves SND.NXT or the retransmission state.
     fn send_planned(&mut self, plan: &Plan, push: bool, out: &mut [Burst]) -> Result<(), WriteError> {
         let mut header = self.header(plan.sequence);
-        if plan.segment < u32::from(self.tcb.mss) {
+        if plan.segment < u32::from(self.tcb.mss()) {
             // The rest of the space is for SACK blocks.
             self.tell_gaps_beside_data(&mut header);
         }
@@ -351,7 +351,7 @@ impl Connection<'_, '_> {
             self.probe_sent(plan);
         }
         self.ack_sent();
-        if self.tcb.rto_deadline == 0 || self.tcb.has(flag::PERSIST) {
+        if self.tcb.rto_deadline() == 0 || self.tcb.has(flag::PERSIST) {
             self.restart_rto();
         }
         Ok(())
@@ -364,16 +364,16 @@ impl Connection<'_, '_> {
             source_port: self.tcb.local_port,
             destination_port: self.tcb.remote_port,
             sequence,
-            acknowledgment: self.tcb.rcv_nxt,
+            acknowledgment: self.tcb.rcv_nxt(),
             flags: ACK,
             window,
             ..Header::default()
         };
         if self.tcb.has(flag::TIMESTAMPS) {
-            header.options.timestamps = Some(Timestamps { value: self.timestamp(), echo: self.tcb.ts_recent });
+            header.options.timestamps = Some(Timestamps { value: self.timestamp(), echo: self.tcb.ts_recent() });
         }
         self.mark_header(&mut header);
-        if self.tcb.cold != super::cold::NONE {
+        if self.tcb.cold() != super::cold::NONE {
             self.point_at_urgent(&mut header);
         }
         header
@@ -383,8 +383,8 @@ impl Connection<'_, '_> {
     pub(crate) fn write_ack(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
         self.refresh_template();
         self.write_earlier_gaps(out)?;
-        let mut header = self.header(self.tcb.snd_nxt);
-        if let Some(duplicate) = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.duplicate) {
+        let mut header = self.header(self.tcb.snd_nxt());
+        if let Some(duplicate) = self.shared.cold.get(self.tcb.cold()).and_then(|cold| cold.duplicate) {
             header.options.push_sack(duplicate);
         }
         self.write_sack(&mut header, SACK_BLOCKS_MAX);
@@ -447,7 +447,7 @@ impl Connection<'_, '_> {
         let mut first = arena.alloc(class).ok_or(WriteError::NoFrame)?;
         first.reserve(HEADROOM);
         let start = self.find(plan);
-        let pushed = header.flags & PSH != 0 && plan.is_some_and(|plan| plan.sequence + plan.len == self.tcb.snd_end);
+        let pushed = header.flags & PSH != 0 && plan.is_some_and(|plan| plan.sequence + plan.len == self.tcb.snd_end());
         let mut sum = 0;
         let mut written = 0;
         let now_us = self.now_us();
@@ -487,10 +487,10 @@ impl Connection<'_, '_> {
     pub(crate) fn find(&self, plan: Option<&Plan>) -> Slot {
         match plan {
             Some(plan) if plan.again => {
-                let hint = self.shared.cold.get(self.tcb.cold).map_or(Slot::NONE, |cold| cold.cursors[0]);
+                let hint = self.shared.cold.get(self.tcb.cold()).map_or(Slot::NONE, |cold| cold.cursors[0]);
                 self.tcb.extent_at(self.env.arena, plan.sequence, hint)
             }
-            _ => self.tcb.next_unsent,
+            _ => self.tcb.next_unsent(),
         }
     }
 
@@ -501,7 +501,7 @@ impl Connection<'_, '_> {
                     cold.cursors[0] = start;
                 }
             }
-            Some(plan) if plan.len > 0 => self.tcb.next_unsent = next,
+            Some(plan) if plan.len > 0 => self.tcb.set_next_unsent(next),
             _ => {}
         }
     }
@@ -530,14 +530,14 @@ impl Connection<'_, '_> {
     /// Returns true when the ACK can wait for data that is sent in this pass anyway.
     pub(crate) fn is_ack_carried_by_data(&mut self) -> bool {
         self.tcb.has(flag::ON_DATA)
-            && self.tcb.state != State::SynSent
+            && self.tcb.state() != State::SynSent
             && self.tcb.sends_data()
             && !self.has_report_of_its_own()
             && self.next_transmission_exists()
     }
 
     fn next_transmission_exists(&mut self) -> bool {
-        let retransmit = self.tcb.flags & flag::RETRANSMIT;
+        let retransmit = self.tcb.flags() & flag::RETRANSMIT;
         let segment = self.segment_bytes();
         let exists = self.next_transmission(Sizes { segment, packet: segment }).is_some();
         self.tcb.set(retransmit);
@@ -560,17 +560,7 @@ impl Tcb {
     /// flight.
     #[inline(always)]
     pub(crate) fn nagle_allows(&self) -> bool {
-        self.has(flag::NO_DELAY) || self.flight() == 0 || self.snd_sml.at_or_before(self.snd_una)
-    }
-
-    /// Moves SND.NXT to `end`, behind new data that was sent. `partial`: the end of a last segment that is not full.
-    #[inline(always)]
-    pub(crate) fn advance_next(&mut self, end: SeqNum, partial: Option<SeqNum>) {
-        self.snd_nxt = end;
-        self.clear(flag::PROBE);
-        if let Some(partial) = partial {
-            self.snd_sml = partial;
-        }
+        self.has(flag::NO_DELAY) || self.flight() == 0 || self.snd_sml().at_or_before(self.snd_una())
     }
 }
 

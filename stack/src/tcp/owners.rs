@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 /// Owners at most; the listeners of further ones are bounded by the queue alone.
 const OWNERS_MAX: usize = 65_536;
 
-/// What an owner of listeners has in the SYN queue.
+/// Use of the SYN queue by an owner of listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerUse {
     /// As [`Stack::set_owner`](crate::Stack::set_owner) named it.
@@ -44,7 +44,7 @@ impl Owners {
         }
     }
 
-    /// Whether the owner has as many as it may have.
+    /// Returns true when the owner has as many as it may have.
     pub(crate) fn is_full(&self, owner: Option<u32>) -> bool {
         owner.and_then(|owner| self.counts.get(&owner)).is_some_and(|count| count.half_open >= self.max)
     }

@@ -46,20 +46,20 @@ pub(crate) fn quantum(rate: u64, mss: u32) -> u32 {
 
 /// The pacing rate that Linux shows for a connection with a window-based congestion control; bytes per second.
 pub(crate) fn window_rate(tcb: &Tcb) -> u64 {
-    let percent = if tcb.cwnd < tcb.ssthresh / 2 { WINDOW_PERCENT.0 } else { WINDOW_PERCENT.1 };
-    let round_trip_us = if tcb.srtt_us == 0 { ROUND_TRIP_US } else { tcb.srtt_us as u64 };
-    tcb.cwnd.max(tcb.flight()) as u64 * percent * 10_000 / round_trip_us
+    let percent = if tcb.cwnd() < tcb.ssthresh() / 2 { WINDOW_PERCENT.0 } else { WINDOW_PERCENT.1 };
+    let round_trip_us = if tcb.srtt_us() == 0 { ROUND_TRIP_US } else { tcb.srtt_us() as u64 };
+    tcb.cwnd().max(tcb.flight()) as u64 * percent * 10_000 / round_trip_us
 }
 
 impl Shared {
     /// Like [`pacing_rate`](Connection::pacing_rate), for a connection that may be paced.
     #[inline(never)]
     fn choose_pacing_rate(&self, tcb: &Tcb) -> Option<u64> {
-        let cold = self.cold.get(tcb.cold);
+        let cold = self.cold.get(tcb.cold());
         let rate_max = cold.map_or(0, |cold| cold.pacing.rate_max);
         let rate = match cold.and_then(|cold| cold.rate_based.as_ref()) {
             Some(rate_based) => rate_based.bbr.pacing_rate(),
-            None if tcb.congestion == CongestionControl::Bbr || self.config.pacing || rate_max != 0 => window_rate(tcb),
+            None if tcb.congestion() == CongestionControl::Bbr || self.config.pacing || rate_max != 0 => window_rate(tcb),
             None => return None,
         };
         Some(if rate_max == 0 { rate } else { rate.min(rate_max) }.max(1))
@@ -70,7 +70,7 @@ impl Connection<'_, '_> {
     /// Pacing rate in bytes per second; `None`: the connection is not paced.
     #[inline]
     pub(crate) fn pacing_rate(&self) -> Option<u64> {
-        let is_plain = self.tcb.cold == super::cold::NONE && !self.is_rate_based() && !self.shared.config.pacing;
+        let is_plain = self.tcb.cold() == super::cold::NONE && !self.is_rate_based() && !self.shared.config.pacing;
         if is_plain { None } else { self.shared.choose_pacing_rate(self.tcb) }
     }
 

@@ -33,7 +33,7 @@ impl PathMtuDiscovery {
 
 impl Connection<'_, '_> {
     fn path_mtu_discovery(&self) -> PathMtuDiscovery {
-        self.shared.cold.get(self.tcb.cold).map_or(PathMtuDiscovery::Want, |cold| cold.timeouts.path_mtu_discovery)
+        self.shared.cold.get(self.tcb.cold()).map_or(PathMtuDiscovery::Want, |cold| cold.timeouts.path_mtu_discovery)
     }
 
     /// Returns true when routers may fragment segments.
@@ -62,12 +62,12 @@ impl Connection<'_, '_> {
     /// RFC 1191 §6.4, RFC 8201 §5.4: the path to the peer takes packets of at most `mtu` bytes.
     pub(crate) fn on_packet_too_big(&mut self, mtu: u16, sequence: SeqNum) {
         let heeded = self.path_mtu_discovery().heeds_routers(self.tcb.template.is_ipv6());
-        if !heeded || !sequence.within(self.tcb.snd_una, self.tcb.flight()) {
+        if !heeded || !sequence.within(self.tcb.snd_una(), self.tcb.flight()) {
             return;
         }
         let (_, remote) = self.tcb.template.addresses();
         self.env.ip.learn_path_mtu(self.now, remote, mtu);
-        if self.tcb.state == State::SynSent {
+        if self.tcb.state() == State::SynSent {
             self.fast_open_too_big();
         }
         self.fit_to_path();
@@ -81,10 +81,10 @@ impl Connection<'_, '_> {
         let mss = mtu - (self.tcb.template.network_header_len() + HEADER_BYTES) as u16 - options;
         self.mtu_search_ends_at(mss);
         // Until the SYNs have been exchanged, `mss` holds the limit of the socket's options.
-        if mss < self.tcb.mss && self.tcb.state != State::SynSent {
-            self.tcb.mss = mss;
+        if mss < self.tcb.mss() && self.tcb.state() != State::SynSent {
+            self.tcb.set_mss(mss);
             // Before its SYN is acknowledged an early connection retransmits no data here (RFC 7413 §4.2.2): its timer does.
-            if self.tcb.state != State::SynReceived {
+            if self.tcb.state() != State::SynReceived {
                 self.resend_all();
             }
         }

@@ -88,7 +88,7 @@ impl Connection<'_, '_> {
     /// Returns true while PRR controls cwnd.
     #[inline]
     pub(crate) fn uses_prr(&self) -> bool {
-        (self.tcb.recovery == Recovery::Fast && !self.is_rate_based()) || self.is_reducing()
+        (self.tcb.recovery() == Recovery::Fast && !self.is_rate_based()) || self.is_reducing()
     }
 
     /// Handles an ACK in fast recovery (or the event that began it) that has reported `delivered` bytes.
@@ -96,7 +96,7 @@ impl Connection<'_, '_> {
         if !self.uses_prr() {
             return;
         }
-        let (flight, pipe, ssthresh, mss) = (self.tcb.flight(), self.pipe(), self.tcb.ssthresh, self.tcb.mss as u32);
+        let (flight, pipe, ssthresh, mss) = (self.tcb.flight(), self.pipe(), self.tcb.ssthresh(), self.tcb.mss() as u32);
         if self.demand_cold().prr.recover_fs == 0 {
             // The bytes in flight before this ACK.
             let sacked = self.demand_cold().scoreboard.sacked();
@@ -107,16 +107,16 @@ impl Connection<'_, '_> {
         let count = cold.prr.send_count(delivered, safe, pipe, ssthresh, mss);
         // With nothing in flight no ACK would open the window again.
         let count = if pipe == 0 { count.max(mss) } else { count };
-        self.tcb.cwnd = pipe.saturating_add(count);
+        self.tcb.set_cwnd(pipe.saturating_add(count));
     }
 
     /// Starts the reduction with `under_way` bytes in the network; the window, not reduced yet, may have allowed more.
     pub(crate) fn begin_reduction_from(&mut self, under_way: u32) {
         let tcb = &*self.tcb;
-        let (offered, mss) = (tcb.snd_wnd.saturating_sub(tcb.flight()), tcb.mss as u32);
+        let (offered, mss) = (tcb.snd_wnd().saturating_sub(tcb.flight()), tcb.mss() as u32);
         // Data that did not wait for the window waits for something else.
         let waiting = if tcb.has(flag::CWND_LIMITED) { tcb.unsent().min(offered) } else { 0 };
-        let room = tcb.cwnd.saturating_sub(under_way).min(waiting);
+        let room = tcb.cwnd().saturating_sub(under_way).min(waiting);
         let prr = &mut self.demand_cold().prr;
         prr.recover_fs = under_way.max(mss);
         prr.withhold(room - room % mss);

@@ -24,7 +24,7 @@ impl Connection<'_, '_> {
     /// Returns true when the data ends with this segment, or did when it was first sent.
     pub(crate) fn ends_data(&self, plan: &Plan) -> bool {
         let end = plan.sequence + plan.len;
-        plan.len > 0 && (end == self.tcb.snd_end || plan.again && is_pushed(self.env.arena, self.find(Some(plan)), end))
+        plan.len > 0 && (end == self.tcb.snd_end() || plan.again && is_pushed(self.env.arena, self.find(Some(plan)), end))
     }
 
     /// Counts a planned segment. Returns true when it ends a push of several.
@@ -44,21 +44,21 @@ impl Connection<'_, '_> {
     /// Number of full segments that the windows allow from this one on.
     fn sendable_segments(&self, plan: &Plan) -> u32 {
         let tcb = &*self.tcb;
-        let offered = tcb.snd_wnd.saturating_sub(plan.sequence - tcb.snd_una);
-        let room = tcb.cwnd.saturating_sub(self.pipe());
-        tcb.unsent().min(offered).min(room) / tcb.mss as u32
+        let offered = tcb.snd_wnd().saturating_sub(plan.sequence - tcb.snd_una());
+        let room = tcb.cwnd().saturating_sub(self.pipe());
+        tcb.unsent().min(offered).min(room) / tcb.mss() as u32
     }
 
     /// Linux's tcp_tso_autosize and tcp_cwnd_test.
     fn push_group_segments(&self, least: u32) -> u32 {
         let tcb = &*self.tcb;
-        let mss = tcb.mss as u64;
-        let percent = if tcb.cwnd < tcb.ssthresh / 2 { 200 } else { 120 };
-        let rate = tcb.cwnd.max(tcb.flight()) as u64 * percent * 10_000 / tcb.srtt_us.max(1) as u64;
+        let mss = tcb.mss() as u64;
+        let percent = if tcb.cwnd() < tcb.ssthresh() / 2 { 200 } else { 120 };
+        let rate = tcb.cwnd().max(tcb.flight()) as u64 * percent * 10_000 / tcb.srtt_us().max(1) as u64;
         // Near peers get longer pushes.
         let near = PUSH_GROUP_BYTES_MAX.checked_shr(tcb.min_rtt_us() >> 9).unwrap_or(0);
         let paced = ((rate >> 10) + near).min(PUSH_GROUP_BYTES_MAX) / mss;
-        let half = (tcb.cwnd as u64 / mss / 2).max(1);
+        let half = (tcb.cwnd() as u64 / mss / 2).max(1);
         paced.max(least as u64).min(half) as u32
     }
 }

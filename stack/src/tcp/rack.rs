@@ -210,10 +210,10 @@ impl Connection<'_, '_> {
     /// Steps 1-3 (RACK_update, RACK_detect_reordering) for bytes that are acknowledged or SACKed for the first time.
     /// `echo_age_us`: upper bound of the time since the segment that caused this ACK was sent.
     pub(crate) fn rack_delivered(&mut self, start: SeqNum, end: SeqNum, echo_age_us: Option<u32>) {
-        let (now_us, una) = (self.now_us(), self.tcb.snd_una);
+        let (now_us, una) = (self.now_us(), self.tcb.snd_una());
         let min_rtt_us = if self.tcb.min_rtt_us() == u32::MAX { 0 } else { self.tcb.min_rtt_us() };
-        let (arena, recover) = (self.env.arena, self.tcb.recover);
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        let (arena, recover) = (self.env.arena, self.tcb.recover());
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         let marks = Marks { recover, fack: cold.scoreboard.highest().map_or(una, |highest| highest.latest(una)) };
         let mut slot = self.tcb.extent_at(arena, start, cold.cursors[1]);
         let mut reordered = None;
@@ -248,7 +248,7 @@ impl Connection<'_, '_> {
         rack.again.remove(start, end);
         if let Some(first) = reordered {
             rack.reordering_seen = true;
-            let distance = (marks.fack - first).div_ceil(self.tcb.mss as u32).min(REORDERING_MAX);
+            let distance = (marks.fack - first).div_ceil(self.tcb.mss() as u32).min(REORDERING_MAX);
             let tick = self.shared.moment.tick;
             let rare = self.shared.conn_stats.demand(self.tcb, tick);
             rare.reordered = rare.reordered.wrapping_add(1);
@@ -259,39 +259,38 @@ impl Connection<'_, '_> {
 
     /// Step 4: RACK.reo_wnd, microseconds.
     fn reordering_window_us(&self) -> u32 {
-        let Some(cold) = self.shared.cold.get(self.tcb.cold) else { return 0 };
-        let certain = self.tcb.recovery != Recovery::Open || cold.scoreboard.is_first_lost(self.tcb.mss as u32);
+        let Some(cold) = self.shared.cold.get(self.tcb.cold()) else { return 0 };
+        let certain = self.tcb.recovery() != Recovery::Open || cold.scoreboard.is_first_lost(self.tcb.mss() as u32);
         if certain && !cold.rack.reordering_seen {
             return 0;
         }
         let window = self.tcb.min_rtt_us() as u64 / 4 * cold.rack.reo_wnd_mult as u64;
-        window.min(self.tcb.srtt_us as u64) as u32
+        window.min(self.tcb.srtt_us() as u64) as u32
     }
 
     /// Step 5 (RACK_detect_loss): finds losses, starts recovery, arms the reordering timer.
     pub(crate) fn rack_detect_losses(&mut self) {
-        let Some(cold) = self.shared.cold.get(self.tcb.cold) else { return };
+        let Some(cold) = self.shared.cold.get(self.tcb.cold()) else { return };
         if cold.scoreboard.is_empty() && cold.rack.is_idle() {
             return;
         }
         let (now_us, reo_wnd_us) = (self.now_us(), self.reordering_window_us());
         let wait = self.judge_retransmissions(now_us, reo_wnd_us).max(self.judge_first_transmissions(now_us, reo_wnd_us));
-        if self.shared.cold.get(self.tcb.cold).is_some_and(|cold| !cold.rack.lost.is_empty()) {
-            if self.tcb.recovery == Recovery::Open {
+        if self.shared.cold.get(self.tcb.cold()).is_some_and(|cold| !cold.rack.lost.is_empty()) {
+            if self.tcb.recovery() == Recovery::Open {
                 self.enter_fast_recovery();
             }
             self.mark_data();
         }
         if wait > 0 {
-            self.tcb.rto_deadline = self.deadline(wait as u64);
-            self.tcb.set_timer_kind(TimerKind::Reordering);
+            self.tcb.start_rto(self.deadline(wait as u64), TimerKind::Reordering);
             self.arm();
         }
     }
 
     /// Returns the wait until the next retransmission may be lost, microseconds; 0: nothing to wait for.
     fn judge_retransmissions(&mut self, now_us: u32, reo_wnd_us: u32) -> u32 {
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return 0 };
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return 0 };
         let rack = &mut cold.rack;
         let mut again = core::mem::take(&mut rack.again);
         let mut wait = 0;
@@ -314,8 +313,8 @@ impl Connection<'_, '_> {
     /// Same as `judge_retransmissions`, for first transmissions. They were sent in order: the first that is not lost ends
     /// the search.
     fn judge_first_transmissions(&mut self, now_us: u32, reo_wnd_us: u32) -> u32 {
-        let (una, nxt, arena) = (self.tcb.snd_una, self.tcb.snd_nxt, self.env.arena);
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return 0 };
+        let (una, nxt, arena) = (self.tcb.snd_una(), self.tcb.snd_nxt(), self.env.arena);
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return 0 };
         let rack = &mut cold.rack;
         let mut judged = rack.judged.unwrap_or(una);
         let mut slot = self.tcb.extent_at(arena, judged, cold.cursors[2]);
@@ -354,8 +353,8 @@ impl Connection<'_, '_> {
     /// RACK_mark_losses_on_RTO (§6.3): marks all that was not sent within the last round trip, and the first segment in any
     /// case.
     pub(crate) fn rack_timed_out(&mut self) {
-        let (now_us, una, nxt) = (self.now_us(), self.tcb.snd_una, self.tcb.snd_nxt);
-        let (mss, srtt_us, arena) = (self.tcb.mss as u32, self.tcb.srtt_us, self.env.arena);
+        let (now_us, una, nxt) = (self.now_us(), self.tcb.snd_una(), self.tcb.snd_nxt());
+        let (mss, srtt_us, arena) = (self.tcb.mss() as u32, self.tcb.srtt_us(), self.env.arena);
         let cold = self.shared.cold.demand(self.tcb);
         let rtt_us = if cold.rack.newest.is_some() { cold.rack.rtt_us } else { srtt_us };
         let is_old = |sent_at: u32| now_us.wrapping_sub(sent_at) >= rtt_us;
@@ -371,7 +370,7 @@ impl Connection<'_, '_> {
             end = part_end;
             slot = if end == last { arena.next(slot) } else { slot };
         }
-        if end == self.tcb.snd_end {
+        if end == self.tcb.snd_end() {
             // A FIN was sent with the last data or later; its time is not known.
             end = nxt;
         }

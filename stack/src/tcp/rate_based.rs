@@ -26,24 +26,24 @@ impl Connection<'_, '_> {
     /// Returns true when the congestion control is rate-based.
     #[inline]
     pub(crate) fn is_rate_based(&self) -> bool {
-        self.tcb.congestion == CongestionControl::Bbr
+        self.tcb.congestion() == CongestionControl::Bbr
     }
 
     /// State of the connection for the model.
     fn model_view(&self, rate: &Rate) -> Flow {
-        let mss = self.tcb.mss as u32;
+        let mss = self.tcb.mss() as u32;
         Flow {
             now_us: self.shared.moment.micros,
             mss,
-            cwnd: self.tcb.cwnd,
+            cwnd: self.tcb.cwnd(),
             initial_cwnd: initial_window(mss, self.shared.config.initial_window),
             in_flight: self.pipe(),
-            srtt_us: self.tcb.srtt_us,
+            srtt_us: self.tcb.srtt_us(),
             delivered: rate.delivered,
             cwnd_limited: self.tcb.has(flag::CWND_LIMITED),
             app_limited: rate.is_application_limited(),
             sack: self.tcb.has(flag::SACK),
-            in_recovery: self.tcb.recovery != Recovery::Open,
+            in_recovery: self.tcb.recovery() != Recovery::Open,
         }
     }
 
@@ -55,7 +55,7 @@ impl Connection<'_, '_> {
         let Some(mut rate_based) = self.cold().and_then(|cold| cold.rate_based.take()) else { return };
         let mut view = self.model_view(&rate_based.rate);
         act(&mut rate_based, &mut view);
-        self.tcb.cwnd = view.cwnd;
+        self.tcb.set_cwnd(view.cwnd);
         self.demand_cold().rate_based = Some(rate_based);
     }
 
@@ -89,10 +89,10 @@ impl Connection<'_, '_> {
 
     #[inline(never)]
     fn mark_application_limited(&mut self) {
-        if self.pipe() >= self.tcb.cwnd {
+        if self.pipe() >= self.tcb.cwnd() {
             return;
         }
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold).filter(|cold| cold.rack.lost.is_empty()) else { return };
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()).filter(|cold| cold.rack.lost.is_empty()) else { return };
         let in_flight = self.tcb.flight().saturating_sub(cold.scoreboard.sacked());
         if let Some(rate_based) = cold.rate_based.as_mut() {
             rate_based.rate.mark_application_limited(in_flight);
@@ -102,7 +102,7 @@ impl Connection<'_, '_> {
     /// Reports that everything before `una` has arrived.
     #[inline(never)]
     pub(crate) fn model_delivered(&mut self, una: SeqNum) {
-        let data_end = una.earliest(self.tcb.snd_end);
+        let data_end = una.earliest(self.tcb.snd_end());
         self.check_application_limited();
         self.with_rate_based(|rate_based, view| rate_based.rate.acknowledged(view.now_us, data_end));
     }

@@ -31,7 +31,7 @@ impl Tcp {
             self.connection(env, index).leave_early();
             let key = self.tcbs[index as usize].key();
             let hash = self.hasher.hash(&key);
-            let waits = self.tcbs[index as usize].state == State::TimeWait;
+            let waits = self.tcbs[index as usize].state() == State::TimeWait;
             if waits {
                 self.enter_time_wait(env, index, hash);
             } else {
@@ -55,11 +55,11 @@ impl Tcp {
         let window = connection.advertise_window();
         let tos = connection.acknowledgment_tos();
         let tcb = &mut *connection.tcb;
-        let ts_recent = tcb.has(flag::TIMESTAMPS).then_some(tcb.ts_recent);
-        let record = Record::new(tcb.key(), tcb.snd_nxt, tcb.rcv_nxt, window, ts_recent);
+        let ts_recent = tcb.has(flag::TIMESTAMPS).then_some(tcb.ts_recent());
+        let record = Record::new(tcb.key(), tcb.snd_nxt(), tcb.rcv_nxt(), window, ts_recent);
         let owes_ack = tcb.has(flag::ACK_NOW | flag::ACK_PENDING);
         tcb.clear(flag::ACK_NOW | flag::ACK_PENDING);
-        tcb.state = State::Closed;
+        tcb.set_state(State::Closed);
         if owes_ack {
             let header = record.acknowledgment(self.shared.secrets.timestamp(self.now));
             self.shared.replies.push(record.key, tos, header);
@@ -110,10 +110,9 @@ impl Tcp {
         let named = (connection.id(), connection.tcb.user_token);
         let was_accepted = connection.tcb.is_accepted();
         let tcb = &mut *connection.tcb;
-        tcb.flags = 0;
-        tcb.timer_tick = 0;
-        tcb.pred_word = 0;
-        tcb.state = State::Closed;
+        tcb.clear(u16::MAX);
+        tcb.set_timer_tick(0);
+        tcb.set_state(State::Closed);
         tcb.generation = tcb.generation.wrapping_add(1);
         self.free.push(index);
         was_accepted.then_some(named)

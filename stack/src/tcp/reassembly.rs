@@ -26,7 +26,7 @@ struct Interval {
     rcv_nxt: SeqNum,
 }
 
-/// What became of data that is out of order.
+/// Result of the insertion of data that is out of order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Insertion {
     /// At least a part of it was new.

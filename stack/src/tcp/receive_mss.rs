@@ -73,7 +73,7 @@ impl Connection<'_, '_> {
 /// known.
 pub(crate) fn figures(offered: u16, stats: &ConnStats, tcb: &Tcb) -> (u32, u32) {
     let advertised = u32::from(offered).saturating_sub(fixed_options(tcb));
-    let first = if stats.data_segments_in == 0 { u32::from(tcb.mss) } else { u32::MAX };
+    let first = if stats.data_segments_in == 0 { u32::from(tcb.mss()) } else { u32::MAX };
     (advertised, u32::from(stats.receive_mss).min(advertised).min(first).max(SIZE_MIN))
 }
 

@@ -5,14 +5,13 @@
 //! never moves left.
 
 use ringway_shm::arena::LARGE_BYTES;
-use ringway_shm::{Class, Frame, FrameQueue, Note};
+use ringway_shm::{Arena, Class, Frame, FrameQueue, Note};
 
 use crate::admission::FrameUse;
 use crate::error::ReceiveError;
 use crate::stats::Counter;
 
 use super::connection::Connection;
-use super::fast_path::FAST_PATH;
 use super::segment::frame_memory;
 use super::state::State;
 use super::tcb::{Tcb, flag};
@@ -23,6 +22,27 @@ const COPY_BREAK: usize = 256;
 const MEMORY_FACTOR: u64 = 4;
 /// A connection may hold one in this many of the free frames.
 const MEMORY_SHARE: u64 = 8;
+
+/// Data in order that the application has not taken.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct ReceiveQueue {
+    frames: FrameQueue,
+    /// Bytes in `frames`.
+    unread: u32,
+}
+
+/// Counts of received data.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct Received {
+    /// In-order bytes that the application has not consumed, taken or not.
+    unconsumed: u32,
+    /// Memory behind the queue and out-of-order data, bytes.
+    memory: u32,
+    /// In-order bytes since the handshake.
+    bytes: u64,
+}
 
 impl Connection<'_, '_> {
     /// Returns true when `needed` bytes of memory may be kept; otherwise counts a drop.
@@ -38,15 +58,15 @@ impl Connection<'_, '_> {
     /// Returns true when `needed` bytes of memory may be kept without dropping other data.
     #[inline(always)]
     pub(crate) fn fits(&self, needed: u32, in_order: bool) -> bool {
-        let limit = u64::from(self.tcb.receive_buffer) * MEMORY_FACTOR;
+        let limit = u64::from(self.tcb.receive_buffer()) * MEMORY_FACTOR;
         let is_plenty = in_order && self.env.arena.is_plenty();
-        u64::from(self.tcb.receive_memory) + u64::from(needed) <= limit && (is_plenty || self.may_take_last(in_order))
+        u64::from(self.tcb.received.memory) + u64::from(needed) <= limit && (is_plenty || self.may_take_last(in_order))
     }
 
     /// Returns true when one of the last frames may be taken: connections that are read continue beside those that are not.
     #[cold]
     fn may_take_last(&self, in_order: bool) -> bool {
-        match (in_order, self.tcb.receive_memory) {
+        match (in_order, self.tcb.received.memory) {
             (false, _) => FrameUse::Gaps.may_take_any(self.env.arena),
             (true, 0) => FrameUse::Next.may_take_any(self.env.arena),
             (true, _) => false,
@@ -60,7 +80,7 @@ impl Connection<'_, '_> {
         let arena = self.env.arena;
         while let Some(freed) = self.cold().and_then(|cold| cold.reassembly.drop_last(arena)) {
             self.env.counters.count(Counter::OfoPruned);
-            self.tcb.receive_memory = self.tcb.receive_memory.saturating_sub(freed);
+            self.tcb.received.memory = self.tcb.received.memory.saturating_sub(freed);
             if self.fits(needed, true) {
                 return true;
             }
@@ -73,8 +93,8 @@ impl Connection<'_, '_> {
     pub(crate) fn append_frames(&mut self, mut frames: FrameQueue, len: u32, memory: u32) {
         let arena = self.env.arena;
         if u64::from(memory) <= u64::from(len) * MEMORY_FACTOR {
-            self.tcb.receive_memory += memory;
-            return self.tcb.receive_queue.append(arena, &mut frames);
+            self.tcb.received.memory += memory;
+            return self.tcb.receive_queue.frames.append(arena, &mut frames);
         }
         while let Some((frame, note)) = frames.pop_front(arena) {
             let memory = frame_memory(&frame);
@@ -85,15 +105,15 @@ impl Connection<'_, '_> {
     /// Appends a frame of this much memory to the readable data.
     #[inline(always)]
     pub(crate) fn append_frame(&mut self, frame: Frame, memory: u32, note: Note) {
-        if !self.tcb.receive_queue.is_empty() && frame.len() <= COPY_BREAK && self.reborrow().copy_behind(&frame) {
+        if !self.tcb.receive_queue.frames.is_empty() && frame.len() <= COPY_BREAK && self.reborrow().copy_behind(&frame) {
             return;
         }
-        self.tcb.receive_memory += memory;
-        self.tcb.receive_queue.push_back(frame, note);
+        self.tcb.received.memory += memory;
+        self.tcb.receive_queue.frames.push_back(frame, note);
     }
 
-    /// What follows `len` bytes of new data in order: their measurement by the `echo` of their timestamp, their ACK, and the
-    /// application's wake-up. `pushed`: the peer's message ends with them.
+    /// Takes the steps after `len` bytes of new data in order: their measurement by the `echo` of their timestamp, their ACK,
+    /// and the application's wake-up. `pushed`: the peer's message ends with them.
     #[inline(always)]
     pub(crate) fn deliver(&mut self, len: u32, echo: Option<u32>, pushed: bool) {
         self.measure_arrival(echo, len);
@@ -104,29 +124,29 @@ impl Connection<'_, '_> {
     /// Accounts for `len` bytes appended at RCV.NXT.
     #[inline]
     pub(crate) fn received_in_order(&mut self, len: u32) {
-        self.tcb.rcv_nxt += len;
-        self.tcb.unread += len;
-        self.tcb.unconsumed += len;
-        self.tcb.bytes_received += len as u64;
+        self.tcb.receive_next(len);
+        self.tcb.receive_queue.unread += len;
+        self.tcb.received.unconsumed += len;
+        self.tcb.received.bytes += len as u64;
     }
 
     #[inline(never)]
     fn copy_behind(&mut self, frame: &Frame) -> bool {
         let arena = self.env.arena;
-        let back = self.tcb.receive_queue.back();
+        let back = self.tcb.receive_queue.frames.back();
         if !back.is_some() || arena.share(back, 0, arena.queued_len(back)).tailroom() < frame.len() {
             return false;
         }
-        let copied = self.tcb.receive_queue.append_bytes(arena, frame.payload());
+        let copied = self.tcb.receive_queue.frames.append_bytes(arena, frame.payload());
         debug_assert!(copied == 0 || copied == frame.len());
         copied > 0
     }
 
     /// Takes the next frame; the window opens only when its bytes are consumed.
     pub(crate) fn take_frame(&mut self) -> Result<Frame, ReceiveError> {
-        if let Some((frame, _)) = self.tcb.receive_queue.pop_front(self.env.arena) {
-            self.tcb.receive_memory -= frame_memory(&frame).min(self.tcb.receive_memory);
-            self.tcb.unread -= frame.len() as u32;
+        if let Some((frame, _)) = self.tcb.receive_queue.frames.pop_front(self.env.arena) {
+            self.tcb.received.memory -= frame_memory(&frame).min(self.tcb.received.memory);
+            self.tcb.receive_queue.unread -= frame.len() as u32;
             return Ok(frame);
         }
         Err(self.why_nothing())
@@ -144,14 +164,14 @@ impl Connection<'_, '_> {
 
     /// Calls `visit` with up to `max` bytes in place; the window may open by what was read.
     pub(crate) fn read_with(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, ReceiveError> {
-        if self.tcb.unread == 0 {
+        if self.tcb.receive_queue.unread == 0 {
             return Err(self.why_nothing());
         }
         let mut read = self.read_front(max, visit);
-        if !self.tcb.receive_queue.is_empty() {
+        if !self.tcb.receive_queue.frames.is_empty() {
             read += self.reborrow().read_rest(max - read, visit);
         }
-        self.tcb.unread -= read as u32;
+        self.tcb.receive_queue.unread -= read as u32;
         self.consumed(read as u32);
         Ok(read)
     }
@@ -159,9 +179,9 @@ impl Connection<'_, '_> {
     /// Reads up to `max` bytes of the first frame.
     #[inline(always)]
     fn read_front(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> usize {
-        let taken = self.tcb.receive_queue.take_bytes(self.env.arena, max, visit);
+        let taken = self.tcb.receive_queue.frames.take_bytes(self.env.arena, max, visit);
         let (bytes, memory) = taken.expect("what is unread lies in the queue");
-        self.tcb.receive_memory -= (memory as u32).min(self.tcb.receive_memory);
+        self.tcb.received.memory -= (memory as u32).min(self.tcb.received.memory);
         bytes
     }
 
@@ -169,7 +189,7 @@ impl Connection<'_, '_> {
     #[inline(never)]
     fn read_rest(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> usize {
         let mut read = 0;
-        while read < max && !self.tcb.receive_queue.is_empty() {
+        while read < max && !self.tcb.receive_queue.frames.is_empty() {
             read += self.read_front(max - read, visit);
         }
         read
@@ -177,13 +197,13 @@ impl Connection<'_, '_> {
 
     /// Notes that the application has read `bytes`; sends a window update when that is worthwhile.
     pub(crate) fn consumed(&mut self, bytes: u32) {
-        self.tcb.unconsumed = self.tcb.unconsumed.saturating_sub(bytes);
+        self.tcb.received.unconsumed = self.tcb.received.unconsumed.saturating_sub(bytes);
         self.tune_receive_buffer();
-        if self.tcb.pred_word & FAST_PATH == 0 && !self.reborrow().may_open_window() {
+        if !self.tcb.prediction.is_marked() && !self.reborrow().may_open_window() {
             return;
         }
         let advertised = self.tcb.receive_window();
-        let mss = self.tcb.mss as u32;
+        let mss = self.tcb.mss() as u32;
         // Less than two segments more could be offered: not worth an ACK.
         if advertised >= mss && self.receive_limit().saturating_sub(advertised) < 2 * mss {
             return;
@@ -191,8 +211,8 @@ impl Connection<'_, '_> {
         // Space that the field cannot express opens nothing.
         let largest = (u16::MAX as u32) << self.tcb.receive_scale();
         let opened = self.open_window().min(largest).saturating_sub(advertised);
-        let worthwhile = (2 * self.tcb.mss as u32).max(self.receive_limit() / 4);
-        if opened >= worthwhile || (advertised < self.tcb.mss as u32 && opened >= self.silly_window()) {
+        let worthwhile = (2 * self.tcb.mss() as u32).max(self.receive_limit() / 4);
+        if opened >= worthwhile || (advertised < self.tcb.mss() as u32 && opened >= self.silly_window()) {
             if advertised == 0 {
                 self.env.counters.count(Counter::TcpFromZeroWindowAdv);
             }
@@ -203,16 +223,16 @@ impl Connection<'_, '_> {
     /// Drops an urgent mark that lay before the data read. Returns true when the peer may still send.
     #[inline(never)]
     fn may_open_window(&mut self) -> bool {
-        if self.tcb.cold != super::cold::NONE {
+        if self.tcb.cold() != super::cold::NONE {
             self.forget_read_mark();
         }
-        self.tcb.state.receives_data()
+        self.tcb.state().receives_data()
     }
 
     /// RFC 9293 §3.8.6.2.2: openings smaller than this are not advertised.
     #[inline]
     fn silly_window(&self) -> u32 {
-        (self.tcb.mss as u32).min(self.tcb.receive_buffer / 2)
+        (self.tcb.mss() as u32).min(self.tcb.receive_buffer() / 2)
     }
 
     /// Number of bytes from RCV.NXT on that could be received now.
@@ -223,7 +243,7 @@ impl Connection<'_, '_> {
     /// Number of bytes from RCV.NXT on that the receive buffer has space for.
     #[inline]
     fn receive_room(&self) -> u32 {
-        self.receive_limit().saturating_sub(self.tcb.unconsumed)
+        self.receive_limit().saturating_sub(self.tcb.received.unconsumed)
     }
 
     /// The part of `room` that the arena has memory for.
@@ -232,7 +252,7 @@ impl Connection<'_, '_> {
         // A promise that the arena cannot keep would only cause retransmissions. Each connection may have a share of the
         // free memory, so that unread connections leave some to the others.
         let share = self.env.arena.free(Class::Large) as u64 * LARGE_BYTES as u64 / MEMORY_SHARE;
-        let spare = share.saturating_sub(self.tcb.receive_memory.into());
+        let spare = share.saturating_sub(self.tcb.received.memory.into());
         room.min(u32::try_from(spare).unwrap_or(u32::MAX))
     }
 
@@ -250,7 +270,7 @@ impl Connection<'_, '_> {
         };
         // Rounded up, so that the edge which the peer computes never moves left; that edge is the promise.
         let field = ((window + (1 << scale) - 1) >> scale).min(u16::MAX as u32);
-        self.tcb.rcv_adv = self.tcb.rcv_adv.latest(self.tcb.rcv_nxt + (field << scale));
+        self.tcb.advertise(self.tcb.rcv_nxt() + (field << scale));
         if field == 0 && advertised == 0 {
             self.env.counters.count(Counter::TcpToZeroWindowAdv);
         }
@@ -259,9 +279,55 @@ impl Connection<'_, '_> {
 }
 
 impl Tcb {
+    /// Bytes that can be read.
+    #[inline(always)]
+    pub(crate) fn unread(&self) -> u32 {
+        self.receive_queue.unread
+    }
+
+    /// In-order bytes that the application has not consumed, taken or not.
+    #[inline(always)]
+    pub(crate) fn unconsumed(&self) -> u32 {
+        self.received.unconsumed
+    }
+
+    /// In-order bytes since the handshake.
+    #[inline(always)]
+    pub(crate) fn bytes_received(&self) -> u64 {
+        self.received.bytes
+    }
+
+    /// Counts `memory` bytes behind out-of-order data.
+    pub(crate) fn hold_out_of_order(&mut self, memory: u32) {
+        self.received.memory += memory;
+    }
+
+    /// Appends data that was out of order until now; its memory is counted.
+    pub(crate) fn append_held(&mut self, arena: &Arena, mut frames: FrameQueue) {
+        self.receive_queue.frames.append(arena, &mut frames);
+    }
+
+    /// Counts the memory anew, when nothing is out of order.
+    pub(crate) fn recount_receive_memory(&mut self, arena: &Arena) {
+        self.received.memory = super::segment::memory(arena, &self.receive_queue.frames);
+    }
+
+    /// The memory counted, and the queue.
+    #[cfg(test)]
+    pub(crate) fn receive_charge(&self) -> (u32, &FrameQueue) {
+        (self.received.memory, &self.receive_queue.frames)
+    }
+
+    /// Frees everything.
+    pub(crate) fn clear_receive_queue(&mut self, arena: &Arena) {
+        self.receive_queue.frames.clear(arena);
+        self.receive_queue.unread = 0;
+        self.received.memory = 0;
+    }
+
     /// Returns true when the peer will send nothing more and all that it sent can be read.
     pub(crate) fn is_peer_closed(&self) -> bool {
-        match self.state {
+        match self.state() {
             State::CloseWait | State::Closing | State::LastAck | State::TimeWait | State::Closed => true,
             State::Listen | State::SynSent | State::SynReceived => false,
             State::Established | State::FinWait1 | State::FinWait2 => false,
@@ -270,16 +336,16 @@ impl Tcb {
 
     /// Returns true when a `receive` would not block.
     pub(crate) fn is_readable(&self) -> bool {
-        self.unread > 0 || self.is_peer_closed()
+        self.receive_queue.unread > 0 || self.is_peer_closed()
     }
 
     /// Returns true when a `send` would not block.
     pub(crate) fn is_writable(&self) -> bool {
-        let open = matches!(self.state, State::Established | State::CloseWait) || self.is_early();
+        let open = matches!(self.state(), State::Established | State::CloseWait) || self.is_early();
         if open && !self.has(flag::FIN_QUEUED) {
             // Linux: writable when a third of the buffer is free.
-            return self.send_space() as u32 >= self.send_buffer / 3;
+            return self.send_space() as u32 >= self.send_buffer() / 3;
         }
-        !matches!(self.state, State::SynSent | State::SynReceived | State::Listen)
+        !matches!(self.state(), State::SynSent | State::SynReceived | State::Listen)
     }
 }

@@ -83,7 +83,7 @@ impl Connection<'_, '_> {
     /// Maximum number of unread bytes.
     #[inline]
     pub(crate) fn receive_limit(&self) -> u32 {
-        if self.tcb.has_rare_stats { self.shared.tuned_receive_limit(self.tcb) } else { self.tcb.receive_buffer.min(TRUST) }
+        if self.tcb.has_rare_stats { self.shared.tuned_receive_limit(self.tcb) } else { self.tcb.receive_buffer().min(TRUST) }
     }
 
     /// Ends the tuning: SO_RCVBUF was set.
@@ -113,15 +113,15 @@ impl Connection<'_, '_> {
     /// Returns true when `len` bytes in order are the first that allow a measurement.
     #[inline(always)]
     fn begins_to_measure(&self, has_echo: bool, len: u32) -> bool {
-        let is_measurable = len >= u32::from(self.tcb.mss) || !(has_echo || self.tcb.has(flag::TIMESTAMPS));
-        is_measurable && self.tcb.bytes_received >= MEASURED_FROM
+        let is_measurable = len >= u32::from(self.tcb.mss()) || !(has_echo || self.tcb.has(flag::TIMESTAMPS));
+        is_measurable && self.tcb.bytes_received() >= MEASURED_FROM
     }
 
     #[inline(never)]
     fn measure_receive_rtt(&mut self, echo: Option<u32>, len: u32) {
         let now_us = self.now_us();
-        let (nxt, edge) = (self.tcb.rcv_nxt, self.tcb.rcv_adv);
-        let is_full = len >= self.tcb.mss as u32;
+        let (nxt, edge) = (self.tcb.rcv_nxt(), self.tcb.rcv_adv());
+        let is_full = len >= self.tcb.mss() as u32;
         let time = self.timestamp();
         let tuning = &mut self.rare().receive;
         match (echo, tuning.edge) {
@@ -145,15 +145,15 @@ impl Connection<'_, '_> {
     /// Measures reading after the application has read.
     #[inline]
     pub(crate) fn tune_receive_buffer(&mut self) {
-        if self.tcb.has_rare_stats && self.tcb.bytes_received >= MEASURED_FROM {
+        if self.tcb.has_rare_stats && self.tcb.bytes_received() >= MEASURED_FROM {
             self.reborrow().measure_reading();
         }
     }
 
     #[inline(never)]
     fn measure_reading(&mut self) {
-        let (now_us, read) = (self.now_us(), self.tcb.rcv_nxt - self.tcb.unconsumed);
-        let mss = self.tcb.mss as u32;
+        let (now_us, read) = (self.now_us(), self.tcb.rcv_nxt() - self.tcb.unconsumed());
+        let mss = self.tcb.mss() as u32;
         self.rare().receive.consumed(now_us, read, mss);
     }
 }
@@ -164,7 +164,7 @@ impl Shared {
     fn tuned_receive_limit(&self, tcb: &Tcb) -> u32 {
         let receive = self.conn_stats.rare(tcb).map(|rare| (rare.receive.limit, rare.receive.clamp));
         let (tuned, clamp) = receive.unwrap_or_default();
-        let limit = tcb.receive_buffer.min(tuned.max(TRUST));
+        let limit = tcb.receive_buffer().min(tuned.max(TRUST));
         if clamp == 0 { limit } else { limit.min(clamp) }
     }
 }

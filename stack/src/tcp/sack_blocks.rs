@@ -46,14 +46,14 @@ impl Connection<'_, '_> {
     /// Payload bytes of a full segment beside its SACK blocks.
     #[inline]
     pub(crate) fn segment_bytes(&self) -> u32 {
-        let mss = u32::from(self.tcb.mss);
-        if self.tcb.cold == super::cold::NONE { mss } else { mss - Options::sack_bytes_of(self.blocks_beside_data()) as u32 }
+        let mss = u32::from(self.tcb.mss());
+        if self.tcb.cold() == super::cold::NONE { mss } else { mss - Options::sack_bytes_of(self.blocks_beside_data()) as u32 }
     }
 
     /// Number of SACK blocks in a data segment.
     fn blocks_beside_data(&self) -> usize {
-        let Some(cold) = self.shared.cold.get(self.tcb.cold).filter(|cold| !cold.reassembly.is_empty()) else { return 0 };
-        let affordable = Options::sack_blocks_in(usize::from(self.tcb.mss) / SHARE);
+        let Some(cold) = self.shared.cold.get(self.tcb.cold()).filter(|cold| !cold.reassembly.is_empty()) else { return 0 };
+        let affordable = Options::sack_blocks_in(usize::from(self.tcb.mss()) / SHARE);
         if self.tcb.has(flag::SACK) { cold.reassembly.intervals().min(self.blocks_in_ack()).min(affordable) } else { 0 }
     }
 
@@ -85,8 +85,8 @@ impl Connection<'_, '_> {
             return Ok(());
         }
         for earlier in cold.reassembly.untold_before(last).chunks(room) {
-            let mut header = self.header(self.tcb.snd_nxt);
-            let then = earlier.iter().fold(self.tcb.last_ack_sent, |latest, untold| latest.latest(untold.rcv_nxt));
+            let mut header = self.header(self.tcb.snd_nxt());
+            let then = earlier.iter().fold(self.tcb.last_ack_sent(), |latest, untold| latest.latest(untold.rcv_nxt));
             self.acknowledge_only(&mut header, then);
             earlier.iter().rev().for_each(|untold| header.options.push_sack(untold.block));
             self.write(&header, None, out)?;
@@ -98,10 +98,10 @@ impl Connection<'_, '_> {
     /// for that, as far as the field can express it.
     fn acknowledge_only(&mut self, header: &mut Header, then: SeqNum) {
         let scale = self.tcb.receive_scale();
-        let filled = (self.tcb.rcv_nxt - then).div_ceil(1 << scale);
+        let filled = (self.tcb.rcv_nxt() - then).div_ceil(1 << scale);
         let window = (u32::from(header.window) + filled).min(u32::from(u16::MAX));
         (header.acknowledgment, header.window) = (then, window as u16);
-        self.tcb.rcv_adv = self.tcb.rcv_adv.latest(then + (window << scale));
+        self.tcb.advertise(then + (window << scale));
     }
 
     /// Number of blocks that a pure ACK has space for.
@@ -112,7 +112,7 @@ impl Connection<'_, '_> {
     /// Returns true when only a pure ACK can carry the report: duplicates, more blocks than a data segment can have, or (RFC
     /// 5681 §2) a gap to a peer that counts duplicate ACKs.
     pub(crate) fn has_report_of_its_own(&self) -> bool {
-        let cold = self.shared.cold.get(self.tcb.cold);
+        let cold = self.shared.cold.get(self.tcb.cold());
         cold.is_some_and(|cold| match self.tcb.has(flag::SACK) {
             true => cold.duplicate.is_some() || cold.reassembly.untold_count() > self.blocks_beside_data(),
             false => !cold.reassembly.is_empty(),

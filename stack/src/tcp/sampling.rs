@@ -78,18 +78,18 @@ impl Connection<'_, '_> {
     /// than a segment in flight is not sampled: its rate is a message per round trip.
     #[inline]
     pub(crate) fn sample_sent(&mut self, flight: u32) {
-        if self.tcb.flight() > self.tcb.mss as u32 && !self.is_rate_based() {
+        if self.tcb.flight() > self.tcb.mss() as u32 && !self.is_rate_based() {
             self.reborrow().begin_sample(flight == 0);
         }
     }
 
     #[inline(never)]
     fn begin_sample(&mut self, alone: bool) {
-        if self.tcb.recovery != Recovery::Open {
+        if self.tcb.recovery() != Recovery::Open {
             // It would not be known which of the transmissions arrives.
             return;
         }
-        let (una, end, now_us) = (self.tcb.snd_una, self.tcb.snd_nxt, self.now_us());
+        let (una, end, now_us) = (self.tcb.snd_una(), self.tcb.snd_nxt(), self.now_us());
         let app_limited = self.tcb.unsent() == 0 && !self.tcb.has(flag::CWND_LIMITED);
         self.rare().rate.sent(now_us, una, end, alone, app_limited);
     }
@@ -104,8 +104,8 @@ impl Connection<'_, '_> {
 
     #[inline(never)]
     fn end_sample(&mut self) {
-        let (now_us, una, min_rtt_us) = (self.now_us(), self.tcb.snd_una, self.tcb.min_rtt_us());
-        let recovery = self.tcb.recovery;
+        let (now_us, una, min_rtt_us) = (self.now_us(), self.tcb.snd_una(), self.tcb.min_rtt_us());
+        let recovery = self.tcb.recovery();
         let Some(rare) = self.shared.conn_stats.rare_mut(self.tcb) else { return };
         if recovery != Recovery::Open {
             rare.rate.packet = None;

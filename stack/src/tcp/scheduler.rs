@@ -71,6 +71,6 @@ impl Tcp {
 impl Connection<'_, '_> {
     /// Returns true when the `sent` bytes are less than a segment, and all that is in flight.
     fn is_small(&self, sent: usize) -> bool {
-        sent.wrapping_sub(1) < usize::from(self.tcb.mss) - 1 && self.tcb.flight() as usize == sent
+        sent.wrapping_sub(1) < usize::from(self.tcb.mss()) - 1 && self.tcb.flight() as usize == sent
     }
 }

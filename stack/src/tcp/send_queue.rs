@@ -6,7 +6,7 @@
 //! `retransmit` decide what is sent.
 
 use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES, SMALL_HEADROOM};
-use ringway_shm::{Arena, Class, Frame, Note, Slot};
+use ringway_shm::{Arena, Class, Frame, FrameQueue, Note, Slot};
 
 use crate::admission::FrameUse;
 use crate::source::Source;
@@ -35,6 +35,27 @@ pub(crate) fn sendable_frames(arena: &Arena, class: Class) -> u32 {
 pub(crate) struct Freed {
     /// Xmit time of the youngest freed extent that was sent only once, microseconds modulo 2^32.
     pub(crate) sent_at: Option<u32>,
+}
+
+/// Data from SND.UNA on.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct SendQueue {
+    extents: FrameQueue,
+    /// The extent that holds SND.NXT.
+    next_unsent: Slot,
+    /// One past the last queued byte.
+    end: SeqNum,
+    /// Memory behind `extents`, bytes.
+    memory: u32,
+}
+
+impl SendQueue {
+    /// Sets the sequence number of the first byte, while the queue is empty.
+    pub(super) fn begin(&mut self, start: SeqNum) {
+        debug_assert!(self.extents.is_empty());
+        self.end = start;
+    }
 }
 
 /// Layout of new extents, chosen for the link.
@@ -73,20 +94,43 @@ pub(crate) struct Piece {
 }
 
 impl Tcb {
+    /// One past the last queued byte.
+    #[inline(always)]
+    pub(crate) fn snd_end(&self) -> SeqNum {
+        self.send_queue.end
+    }
+
+    /// The extent that holds SND.NXT.
+    #[inline(always)]
+    pub(crate) fn next_unsent(&self) -> Slot {
+        self.send_queue.next_unsent
+    }
+
+    /// Notes the extent that holds SND.NXT, or that all is sent.
+    #[inline(always)]
+    pub(crate) fn set_next_unsent(&mut self, slot: Slot) {
+        self.send_queue.next_unsent = slot;
+    }
+
+    /// Memory behind the queue, bytes.
+    pub(crate) fn send_memory(&self) -> u32 {
+        self.send_queue.memory
+    }
+
     /// Bytes that may be queued now.
     pub(crate) fn send_space(&self) -> usize {
         // Many small writes cost more memory than they have bytes; both are bounded.
-        if self.send_memory / 2 >= self.send_buffer {
+        if self.send_queue.memory / 2 >= self.send_buffer() {
             return 0;
         }
-        self.send_buffer.saturating_sub(self.send_queued() as u32) as usize
+        self.send_buffer().saturating_sub(self.send_queued() as u32) as usize
     }
 
     /// Returns true when less than a third of the buffer is free. No frame has more bytes than memory: mostly memory alone
     /// decides.
     #[inline]
     pub(crate) fn is_nearly_full(&self) -> bool {
-        self.send_memory > self.send_buffer / 2 && self.send_space() < self.send_buffer as usize / 3
+        self.send_queue.memory > self.send_buffer() / 2 && self.send_space() < self.send_buffer() as usize / 3
     }
 
     /// Maximum bytes of the next extent.
@@ -96,7 +140,7 @@ impl Tcb {
 
     /// Number of bytes queued and not acknowledged.
     pub(crate) fn send_queued(&self) -> usize {
-        (self.snd_end - self.snd_una.earliest(self.snd_end)) as usize
+        (self.send_queue.end - self.snd_una().earliest(self.send_queue.end)) as usize
     }
 
     /// Queues a frame of payload with its sum, if known.
@@ -111,14 +155,14 @@ impl Tcb {
     fn enqueue_measured(&mut self, frame: Frame, memory: u32, sum: Option<u16>) {
         let flags = if sum.is_some() { SUM_VALID } else { 0 };
         let len = frame.len() as u32;
-        self.send_memory += memory;
+        self.send_queue.memory += memory;
         let was_all_sent = self.unsent() == 0;
-        let note = Note { sequence: self.snd_end.0, sum: sum.unwrap_or(0), flags, ..Note::default() };
-        let slot = self.send_queue.push_back(frame, note);
+        let note = Note { sequence: self.send_queue.end.0, sum: sum.unwrap_or(0), flags, ..Note::default() };
+        let slot = self.send_queue.extents.push_back(frame, note);
         if was_all_sent {
-            self.next_unsent = slot;
+            self.send_queue.next_unsent = slot;
         }
-        self.snd_end += len;
+        self.send_queue.end += len;
     }
 
     /// Queues up to `count` bytes of `source`, piece by piece; first behind the last extent while that is unsent. Returns
@@ -173,13 +217,13 @@ impl Tcb {
     }
 
     fn grow_back(&mut self, arena: &Arena, shape: Shape, count: usize, source: &mut dyn Source) -> usize {
-        let back = self.send_queue.back();
+        let back = self.send_queue.extents.back();
         let note = arena.note(back);
         let old_len = arena.queued_len(back);
         let room = self.room_before_boundary(shape);
         let count = if room == shape.bytes_max { 0 } else { count.min(room) };
         let mut sum = note.sum;
-        let grown = self.send_queue.extend_back(arena, count, &mut |bytes| {
+        let grown = self.send_queue.extents.extend_back(arena, count, &mut |bytes| {
             if let Some(part) = shape.take(source, bytes) {
                 sum = checksum::add_at(sum, old_len, part);
             }
@@ -188,7 +232,7 @@ impl Tcb {
             let flags = if shape.sum { note.flags } else { note.flags & !SUM_VALID };
             arena.set_note(back, Note { sum, flags, ..note });
         }
-        self.snd_end += grown as u32;
+        self.send_queue.end += grown as u32;
         grown
     }
 
@@ -212,8 +256,8 @@ impl Tcb {
         let mut freed = Freed::default();
         let mut popped = [false; 3];
         let watched = cursors.as_deref().copied().unwrap_or_default();
-        while self.send_queue.front().is_some() {
-            let front = self.send_queue.front();
+        while self.send_queue.extents.front().is_some() {
+            let front = self.send_queue.extents.front();
             let note = arena.note(front);
             let len = arena.queued_len(front) as u32;
             let start = SeqNum(note.sequence);
@@ -235,7 +279,7 @@ impl Tcb {
             self.free_front(arena, |_, _| true);
         }
         for (cursor, _) in cursors.into_iter().flatten().zip(popped).filter(|(_, popped)| *popped) {
-            *cursor = self.send_queue.front();
+            *cursor = self.send_queue.extents.front();
         }
         freed
     }
@@ -243,21 +287,21 @@ impl Tcb {
     /// Frees the first extent if `wanted` returns true for its length and note; returns that note.
     #[inline(always)]
     fn free_front(&mut self, arena: &Arena, wanted: impl FnOnce(usize, Note) -> bool) -> Option<Note> {
-        let (note, memory) = self.send_queue.free_front_if(arena, wanted)?;
-        self.send_memory -= memory as u32;
+        let (note, memory) = self.send_queue.extents.free_front_if(arena, wanted)?;
+        self.send_queue.memory -= memory as u32;
         Some(note)
     }
 
     /// Frees everything.
     pub(crate) fn clear_send_queue(&mut self, arena: &Arena) {
-        self.send_queue.clear(arena);
-        self.send_memory = 0;
-        self.next_unsent = Slot::NONE;
+        self.send_queue.extents.clear(arena);
+        self.send_queue.memory = 0;
+        self.send_queue.next_unsent = Slot::NONE;
     }
 
     /// The extent that contains `sequence`, searched from `hint` when that is not beyond it.
     pub(crate) fn extent_at(&self, arena: &Arena, sequence: SeqNum, hint: Slot) -> Slot {
-        let mut slot = self.send_queue.front();
+        let mut slot = self.send_queue.extents.front();
         if hint.is_some() && SeqNum(arena.note(hint).sequence).at_or_before(sequence) {
             slot = hint;
         }

@@ -31,7 +31,7 @@ impl Connection<'_, '_> {
         if locked || queued < TOLD_MIN {
             return false;
         }
-        self.tcb.send_buffer = self.tcb.send_buffer.min(queued);
+        self.tcb.set_send_buffer(self.tcb.send_buffer().min(queued));
         self.stats().clock.writer_waits();
         true
     }
@@ -39,12 +39,12 @@ impl Connection<'_, '_> {
     /// Grows the buffer when an ACK has come while it was nearly full.
     pub(crate) fn tune_send_buffer(&mut self) {
         let locked = self.shared.conn_stats.rare(self.tcb).is_some_and(|rare| rare.send_buffer_locked);
-        if locked || self.tcb.flight() >= self.tcb.cwnd || !self.shared.starved.is_empty() {
+        if locked || self.tcb.flight() >= self.tcb.cwnd() || !self.shared.starved.is_empty() {
             return;
         }
-        let windows = if self.tcb.congestion == CongestionControl::Bbr { 3 } else { 2 };
-        let window = self.tcb.cwnd.max(SEGMENTS_MIN * u32::from(self.tcb.mss));
+        let windows = if self.tcb.congestion() == CongestionControl::Bbr { 3 } else { 2 };
+        let window = self.tcb.cwnd().max(SEGMENTS_MIN * u32::from(self.tcb.mss()));
         let wanted = window.saturating_mul(windows).min(self.shared.config.send_buffer_bytes);
-        self.tcb.send_buffer = self.tcb.send_buffer.max(wanted);
+        self.tcb.set_send_buffer(self.tcb.send_buffer().max(wanted));
     }
 }

@@ -61,12 +61,12 @@ impl Tcp {
         self.owners.add(owner);
     }
 
-    /// What one of them may have there.
+    /// Largest number that one of them may have there.
     pub(crate) fn half_open_per_owner_max(&self) -> u32 {
         self.owners.max()
     }
 
-    /// What owners have in the SYN queue.
+    /// Use of the SYN queue by each owner.
     pub(crate) fn owners(&self) -> Vec<OwnerUse> {
         self.owners.list()
     }
@@ -127,7 +127,7 @@ impl Tcp {
         connection.tcb.remote_port = key.remote_port;
         connection.tcb.user_token = user_token;
         if options.maximum_segment_size != 0 {
-            connection.tcb.mss = options.maximum_segment_size;
+            connection.tcb.set_mss(options.maximum_segment_size);
         }
         connection.remember_offer_limit(options.maximum_segment_size);
         connection.apply_timeouts(&options);
@@ -172,12 +172,12 @@ impl Tcp {
 
     /// Number of bytes that may be queued now.
     pub(crate) fn send_space(&self, id: SocketId) -> usize {
-        self.resolve(id).filter(|tcb| tcb.state.accepts_data()).map_or(0, |tcb| self.shared.room(tcb))
+        self.resolve(id).filter(|tcb| tcb.state().accepts_data()).map_or(0, |tcb| self.shared.room(tcb))
     }
 
     /// Maximum bytes of a payload frame now.
     pub(crate) fn send_piece(&mut self, env: &mut Env, id: SocketId) -> usize {
-        let Some(connection) = self.named(env, id).filter(|connection| connection.tcb.state.accepts_data()) else { return 0 };
+        let Some(connection) = self.named(env, id).filter(|connection| connection.tcb.state().accepts_data()) else { return 0 };
         connection.tcb.send_piece(connection.extent_shape())
     }
 
@@ -188,12 +188,12 @@ impl Tcp {
 
     /// Memory of the bytes queued and not acknowledged.
     pub(crate) fn send_memory(&self, id: SocketId) -> usize {
-        self.resolve(id).map_or(0, |tcb| tcb.send_memory as usize)
+        self.resolve(id).map_or(0, |tcb| tcb.send_memory() as usize)
     }
 
     /// Number of bytes acknowledged so far.
     pub(crate) fn bytes_acknowledged(&self, id: SocketId) -> u64 {
-        self.resolve(id).map_or(0, |tcb| tcb.bytes_acked)
+        self.resolve(id).map_or(0, |tcb| tcb.bytes_acked())
     }
 
     /// See [`Stack::cut_send_buffer`](crate::Stack::cut_send_buffer).
@@ -259,7 +259,7 @@ impl Tcp {
 
     /// Number of bytes that can be read.
     pub(crate) fn unread(&self, id: SocketId) -> usize {
-        self.resolve(id).map_or(0, |tcb| tcb.unread as usize)
+        self.resolve(id).map_or(0, |tcb| tcb.unread() as usize)
     }
 
     /// Current readiness.
@@ -275,7 +275,7 @@ impl Tcp {
             readable: tcb.is_readable(),
             writable: self.shared.is_writable(tcb),
             peer_closed,
-            hung_up: peer_closed && tcb.state.is_write_closed() && !matches!(tcb.state, State::Closing | State::LastAck),
+            hung_up: peer_closed && tcb.state().is_write_closed() && !matches!(tcb.state(), State::Closing | State::LastAck),
         }
     }
 
@@ -294,14 +294,14 @@ impl Tcp {
             return;
         }
         let Some(mut connection) = self.named(env, id) else { return };
-        let (receive_buffer, send_buffer) = (connection.tcb.receive_buffer, connection.tcb.send_buffer);
+        let (receive_buffer, send_buffer) = (connection.tcb.receive_buffer(), connection.tcb.send_buffer());
         connection.tcb.configure(&connection.shared.config, &options);
         // RFC 9293 §3.8.6: the window does not shrink; the scale was fixed with the SYN.
         if options.receive_buffer_bytes == 0 {
-            connection.tcb.receive_buffer = receive_buffer;
+            connection.tcb.set_receive_buffer(receive_buffer);
         }
         if options.send_buffer_bytes == 0 {
-            connection.tcb.send_buffer = send_buffer;
+            connection.tcb.set_send_buffer(send_buffer);
         }
         connection.tcb.template.generation = connection.env.ip.generation().wrapping_sub(1);
         connection.apply_timeouts(&options);
@@ -353,7 +353,7 @@ impl Tcp {
     pub(crate) fn give_up(&mut self, now: Instant, env: &mut Env, id: SocketId) {
         self.set_now(now);
         let tcb = self.tcbs.get_mut(id.index as usize).filter(|tcb| tcb.generation == id.generation);
-        if let Some(tcb) = tcb.filter(|tcb| tcb.state != State::Closed) {
+        if let Some(tcb) = tcb.filter(|tcb| tcb.state() != State::Closed) {
             Connection { index: id.index, now: self.now, tcb, shared: &mut self.shared, env }.give_up();
         }
         self.settle(env);
@@ -408,7 +408,7 @@ impl Connection<'_, '_> {
     /// The part of `wanted` bytes that can be queued.
     #[inline]
     fn sendable(&mut self, wanted: usize) -> Result<usize, SendError> {
-        if !self.tcb.state.accepts_data() || self.tcb.has(flag::FIN_QUEUED) {
+        if !self.tcb.state().accepts_data() || self.tcb.has(flag::FIN_QUEUED) {
             return Err(SendError::Closed);
         }
         let room = self.shared.room(self.tcb);
@@ -438,10 +438,10 @@ impl Connection<'_, '_> {
         if options.window_clamp != 0 || self.tcb.has_rare_stats {
             self.clamp_window(options.window_clamp);
         }
-        if timeouts != Timeouts::default() || self.tcb.cold != super::cold::NONE {
+        if timeouts != Timeouts::default() || self.tcb.cold() != super::cold::NONE {
             self.demand_cold().timeouts = timeouts;
         }
-        if options.pacing_rate_max != 0 || self.tcb.cold != super::cold::NONE {
+        if options.pacing_rate_max != 0 || self.tcb.cold() != super::cold::NONE {
             self.demand_cold().pacing.rate_max = options.pacing_rate_max;
         }
         if !self.is_rate_based()
@@ -454,7 +454,7 @@ impl Connection<'_, '_> {
 
     /// Writes the marked control work: SYN, probe, ACK.
     pub(crate) fn transmit_control(&mut self, out: &mut [Burst]) -> Progress {
-        let written = match self.tcb.state {
+        let written = match self.tcb.state() {
             State::Closed | State::Listen | State::TimeWait => Ok(()),
             State::SynSent | State::SynReceived if self.tcb.has(flag::ACK_NOW) => self.write_syn(out),
             State::SynSent | State::SynReceived => Ok(()),
@@ -483,7 +483,7 @@ impl Connection<'_, '_> {
 
     /// Linux: writes a segment before the window, which the peer must answer with an ACK.
     fn write_probe(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
-        let mut header = self.header(self.tcb.snd_una - 1);
+        let mut header = self.header(self.tcb.snd_una() - 1);
         self.write_sack(&mut header, SACK_BLOCKS_MAX);
         self.write(&header, None, out)?;
         self.tcb.clear(flag::PROBE);

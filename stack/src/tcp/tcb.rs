@@ -3,12 +3,18 @@
 //! Line 0 is read by every received segment, line 1 by every ACK and every transmission, line 2 is the header template, line
 //! 3 is for opening, closing, losses and statistics. State that only some connections need (out-of-order data, SACK
 //! scoreboard, CUBIC, timeouts of their own) is in a pooled [`Cold`](super::cold::Cold) object. Names are those of
-//! RFC 9293 §3.3.1. Deadlines are ticks of the timer wheel (milliseconds modulo 2^32); 0 means not armed.
+//! RFC 9293 §3.3.1.
+//!
+//! Each value has one owner: its field is private, and one file changes it, with methods in the RFCs' words. The owners are
+//! `tcb/receiver.rs`, `tcb/sender.rs`, `tcb/recovery.rs`, `tcb/timers.rs`, `send_queue` and `receive_queue`;
+//! `tcb/conditions.rs` has what only the fast paths connect. An owner has a part in each line that needs it, not one part of
+//! a whole line: a received segment needs SND.UNA and not SND.NXT, and a transmission needs the congestion window together
+//! with the timers. Single values in line 3 have no part of their own, as a part of mixed sizes would have gaps.
 
 use core::mem::offset_of;
 use core::net::IpAddr;
 
-use ringway_shm::{FrameQueue, Slot, prefetch};
+use ringway_shm::prefetch;
 
 use crate::address::SocketAddress;
 use crate::config::CongestionControl;
@@ -17,192 +23,93 @@ use crate::ip::{Datagram, Flow, Template};
 
 use super::cold;
 use super::demux::FlowKey;
-use super::ecn::EcnMode;
+use super::fast_path::{MarkCondition, Prediction, WordCondition};
+use super::receive_queue::{ReceiveQueue, Received};
 use super::sack::Outstanding;
+use super::send_queue::SendQueue;
 use super::sequence::SeqNum;
 use super::state::State;
+use receiver::Receiver;
+use recovery::Congestion;
+pub(crate) use recovery::Recovery;
+use sender::{SendWindow, Sender};
+pub(crate) use timers::TimerKind;
+use timers::Timers;
 
-/// Flags of a connection that decide its next actions; [`Tcb::flags`].
-pub(crate) mod flag {
-    /// RFC 7323 timestamps are on.
-    pub(crate) const TIMESTAMPS: u16 = 1 << 0;
-    /// RFC 2018 is on.
-    pub(crate) const SACK: u16 = 1 << 1;
-    /// An ACK (or in an opening state a SYN) must go out in this pass.
-    pub(crate) const ACK_NOW: u16 = 1 << 2;
-    /// Received data has not been acknowledged yet.
-    pub(crate) const ACK_PENDING: u16 = 1 << 3;
-    /// Is in the list of control work.
-    pub(crate) const ON_CONTROL: u16 = 1 << 4;
-    /// Is in the list of data work.
-    pub(crate) const ON_DATA: u16 = 1 << 5;
-    /// TCP_NODELAY
-    pub(crate) const NO_DELAY: u16 = 1 << 6;
-    /// TCP_CORK
-    pub(crate) const CORK: u16 = 1 << 7;
-    /// TCP_QUICKACK
-    pub(crate) const QUICK_ACK: u16 = 1 << 8;
-    /// The application has closed; no one reads.
-    pub(crate) const ORPHAN: u16 = 1 << 9;
-    /// A FIN follows the queued data.
-    pub(crate) const FIN_QUEUED: u16 = 1 << 10;
-    /// A `Ready` event is pending.
-    pub(crate) const SIGNALLED: u16 = 1 << 11;
-    /// The first unacknowledged segment must be retransmitted.
-    pub(crate) const RETRANSMIT: u16 = 1 << 12;
-    /// The congestion window stopped the last transmission.
-    pub(crate) const CWND_LIMITED: u16 = 1 << 13;
-    /// A probe (zero window or keepalive) must go out.
-    pub(crate) const PROBE: u16 = 1 << 14;
-    /// `rto_deadline` is the persist timer's.
-    pub(crate) const PERSIST: u16 = 1 << 15;
-}
-
-/// State of loss recovery.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Recovery {
-    /// Nothing is known to be lost.
-    #[default]
-    Open,
-    /// RFC 6582 or RFC 6675: since three duplicate ACKs, until `recover` is acknowledged.
-    Fast,
-    /// RFC 6298 (5.4-5.6): since a timeout, until `recover` is acknowledged.
-    Loss,
-}
-
-/// Purpose of `rto_deadline`, when it is not the persist timer's ([`flag::PERSIST`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum TimerKind {
-    /// RFC 6298
-    Retransmission,
-    /// RFC 8985 §7
-    Probe,
-    /// RFC 8985 §6.2, step 5
-    Reordering,
-}
+mod conditions;
+pub(crate) mod flag;
+mod receiver;
+mod recovery;
+mod sender;
+mod timers;
 
 /// See the module's text.
 #[repr(C, align(64))]
 pub(crate) struct Tcb {
     // Line 0: receiving.
     pub(crate) generation: u32,
-    /// RCV.NXT
-    pub(crate) rcv_nxt: SeqNum,
-    /// Right edge of the advertised window; never moves left.
-    pub(crate) rcv_adv: SeqNum,
-    /// RFC 7323: Last.ACK.sent
-    pub(crate) last_ack_sent: SeqNum,
-    /// RFC 7323: TS.Recent
-    pub(crate) ts_recent: u32,
-    /// Header prediction: expected word at byte 12 of the next header, with [`FAST_PATH`](super::fast_path::FAST_PATH) in place of the
-    /// window; 0: take the slow path.
-    pub(crate) pred_word: u32,
-    /// SND.UNA
-    pub(crate) snd_una: SeqNum,
-    /// SND.WND, bytes.
-    pub(crate) snd_wnd: u32,
-    /// SND.WL1
-    pub(crate) snd_wl1: SeqNum,
-    pub(crate) state: State,
+    receiver: Receiver,
+    /// Closed by all that changes what it relies on.
+    pub(super) prediction: Prediction,
+    send_window: SendWindow,
+    state: WordCondition<State>,
     /// Low four bits: Snd.Wind.Shift; high four: Rcv.Wind.Shift.
     scales: u8,
     /// [`flag`]
-    pub(crate) flags: u16,
-    pub(crate) receive_queue: FrameQueue,
-    /// Bytes in `receive_queue`.
-    pub(crate) unread: u32,
+    flags: u16,
+    pub(super) receive_queue: ReceiveQueue,
     pub(crate) local_port: u16,
     pub(crate) remote_port: u16,
     /// The application's name for the connection.
     pub(crate) user_token: u64,
 
     // Line 1: sending.
-    /// SND.NXT
-    pub(crate) snd_nxt: SeqNum,
-    /// One past the last segment that was sent smaller than the MSS (Minshall's Nagle).
-    pub(crate) snd_sml: SeqNum,
-    pub(crate) cwnd: u32,
-    pub(crate) ssthresh: u32,
-    pub(crate) srtt_us: u32,
-    pub(crate) rttvar_us: u32,
-    /// Retransmission or persist timer.
-    pub(crate) rto_deadline: u32,
-    /// Delayed ACK; when none is pending, that of the last one, see `ack`.
-    pub(crate) ack_deadline: u32,
-    /// Keepalive (armed: SO_KEEPALIVE is on), or the end of an orphan's FIN-WAIT-2.
-    pub(crate) idle_deadline: u32,
-    /// Data from SND.UNA on; see `send_queue`.
-    pub(crate) send_queue: FrameQueue,
-    /// The extent that holds SND.NXT.
-    pub(crate) next_unsent: Slot,
-    /// One past the last queued byte.
-    pub(crate) snd_end: SeqNum,
-    /// Memory behind `send_queue`, bytes.
-    pub(crate) send_memory: u32,
-    /// Payload bytes of a full segment.
-    pub(crate) mss: u16,
-    pub(crate) dup_acks: u8,
-    pub(crate) recovery: Recovery,
-    /// Index in the cold pool or [`cold::NONE`].
-    pub(crate) cold: u32,
+    sender: Sender,
+    pub(super) send_queue: SendQueue,
+    congestion: Congestion,
+    timers: Timers,
+    cold: MarkCondition<u32>,
 
     // Line 2: the headers below TCP.
     pub(crate) template: Template,
 
     // Line 3: the rest.
     /// RFC 6582, RFC 6675: recovery ends when this is acknowledged.
-    pub(crate) recover: SeqNum,
+    recover: SeqNum,
     /// Tick of the live entry in the timer wheel; 0: none.
-    pub(crate) timer_tick: u32,
-    /// In-order bytes that the application has not consumed, taken or not.
-    pub(crate) unconsumed: u32,
-    /// Largest SND.WND seen (RFC 9293 §3.8.6.2.1).
-    pub(crate) max_window: u32,
-    pub(crate) receive_buffer: u32,
-    pub(crate) send_buffer: u32,
-    /// Memory behind `receive_queue` and out-of-order data, bytes.
-    pub(crate) receive_memory: u32,
-    /// Index of the statistics, or the counts before there are any: see `conn_stats`.
-    pub(crate) stats: u32,
-    pub(crate) bytes_acked: u64,
-    pub(crate) bytes_received: u64,
+    timer_tick: u32,
+    pub(super) received: Received,
+    /// Max(SND.WND)
+    max_window: u32,
+    receive_buffer: u32,
+    send_buffer: u32,
+    stats: MarkCondition<u32>,
+    bytes_acked: u64,
     /// Smallest round trip of the last minutes: low 28 bits microseconds, high four its time.
     min_rtt: u32,
     /// Tick at which the last segment arrived.
-    pub(crate) last_received: u32,
+    last_received: u32,
     /// The connection has rare statistics too: a [`RareStats`](super::conn_stats::RareStats).
     pub(crate) has_rare_stats: bool,
     /// [`NOTES_MOST`], [`OFFERED`], [`PEER_ENDED`] and [`DELAYS_ACKS`].
     marks: u8,
     /// Timeouts without progress.
-    pub(crate) backoff: u8,
-    /// Keepalive probes without an answer.
-    pub(crate) probes: u8,
+    backoff: u8,
+    probes: WordCondition<u8>,
     /// Low three bits: the connection's error; then one bit for [`is_early`](Tcb::is_early), two of [`TimerKind`], two of
-    /// [`EcnMode`].
+    /// [`EcnMode`](super::ecn::EcnMode).
     error_and_timer: u8,
-    pub(crate) congestion: CongestionControl,
+    algorithm: MarkCondition<CongestionControl>,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
 }
 
 const _: () = assert!(size_of::<Tcb>() == 256);
 const _: () = assert!(offset_of!(Tcb, user_token) == 56);
-const _: () = assert!(offset_of!(Tcb, snd_nxt) == 64);
+const _: () = assert!(offset_of!(Tcb, sender) == 64);
 const _: () = assert!(offset_of!(Tcb, cold) == 124);
 const _: () = assert!(offset_of!(Tcb, template) == 128);
 const _: () = assert!(offset_of!(Tcb, recover) == 192);
-
-/// In [`Tcb::min_rtt`](Tcb): the microseconds.
-const ROUND_TRIP_MASK: u32 = (1 << 28) - 1;
-/// No sample yet.
-const NO_ROUND_TRIP: u32 = u32::MAX;
-/// Length of an era in milliseconds, as a shift: 131 s.
-const MIN_RTT_ERA_SHIFT: u32 = 17;
-/// Number of eras after which a minimum is old; Linux: 300 s.
-const MIN_RTT_ERAS: u32 = 3;
 
 /// In [`Tcb::marks`](Tcb): the largest flight is recorded, see `control`.
 const NOTES_MOST: u8 = 1;
@@ -218,85 +125,41 @@ impl Tcb {
     pub(crate) fn new(generation: u32, template: Template) -> Tcb {
         Tcb {
             generation,
-            rcv_nxt: SeqNum(0),
-            rcv_adv: SeqNum(0),
-            last_ack_sent: SeqNum(0),
-            ts_recent: 0,
-            pred_word: 0,
-            snd_una: SeqNum(0),
-            snd_wnd: 0,
-            snd_wl1: SeqNum(0),
-            state: State::Closed,
+            receiver: Receiver::default(),
+            prediction: Prediction::CLOSED,
+            send_window: SendWindow::default(),
+            state: WordCondition::new(State::Closed),
             scales: 0,
             flags: 0,
-            receive_queue: FrameQueue::default(),
-            unread: 0,
+            receive_queue: ReceiveQueue::default(),
             local_port: 0,
             remote_port: 0,
             user_token: 0,
-            snd_nxt: SeqNum(0),
-            snd_sml: SeqNum(0),
-            cwnd: 0,
-            ssthresh: super::congestion::SSTHRESH_INITIAL,
-            srtt_us: 0,
-            rttvar_us: 0,
-            rto_deadline: 0,
-            ack_deadline: 0,
-            idle_deadline: 0,
-            send_queue: FrameQueue::default(),
-            next_unsent: Slot::NONE,
-            snd_end: SeqNum(0),
-            send_memory: 0,
-            mss: 536,
-            dup_acks: 0,
-            recovery: Recovery::Open,
-            cold: cold::NONE,
+            sender: Sender::default(),
+            send_queue: SendQueue::default(),
+            congestion: Congestion::new(),
+            timers: Timers::default(),
+            cold: MarkCondition::new(cold::NONE),
             template,
             recover: SeqNum(0),
             timer_tick: 0,
-            unconsumed: 0,
+            received: Received::default(),
             max_window: 0,
             receive_buffer: 0,
             send_buffer: 0,
-            receive_memory: 0,
-            stats: super::conn_stats::OPENED,
+            stats: MarkCondition::new(super::conn_stats::OPENED),
             bytes_acked: 0,
-            bytes_received: 0,
-            min_rtt: NO_ROUND_TRIP,
+            min_rtt: timers::NO_ROUND_TRIP,
             last_received: 0,
             has_rare_stats: false,
             marks: 0,
             backoff: 0,
-            probes: 0,
+            probes: WordCondition::new(0),
             error_and_timer: 0,
-            congestion: CongestionControl::Cubic,
+            algorithm: MarkCondition::new(CongestionControl::Cubic),
             tos: 0,
             ttl: 0,
         }
-    }
-
-    /// Returns true when any of the flags is set.
-    #[inline]
-    pub(crate) fn has(&self, flags: u16) -> bool {
-        self.flags & flags != 0
-    }
-
-    /// Sets flags.
-    #[inline]
-    pub(crate) fn set(&mut self, flags: u16) {
-        self.flags |= flags;
-    }
-
-    /// Clears flags.
-    #[inline]
-    pub(crate) fn clear(&mut self, flags: u16) {
-        self.flags &= !flags;
-    }
-
-    /// Sets or clears flags.
-    #[inline]
-    pub(crate) fn assign(&mut self, flags: u16, on: bool) {
-        self.flags = if on { self.flags | flags } else { self.flags & !flags };
     }
 
     /// Snd.Wind.Shift: scale of the peer's windows.
@@ -322,6 +185,40 @@ impl Tcb {
         FlowKey { local, remote, local_port: self.local_port, remote_port: self.remote_port }
     }
 
+    /// Limit of the send queue, bytes.
+    #[inline(always)]
+    pub(crate) fn send_buffer(&self) -> u32 {
+        self.send_buffer
+    }
+
+    /// Sets the limit of the send queue.
+    pub(crate) fn set_send_buffer(&mut self, bytes: u32) {
+        self.send_buffer = bytes;
+    }
+
+    /// Limit of data received in order, bytes.
+    #[inline(always)]
+    pub(crate) fn receive_buffer(&self) -> u32 {
+        self.receive_buffer
+    }
+
+    /// Sets the limit of data received in order.
+    pub(crate) fn set_receive_buffer(&mut self, bytes: u32) {
+        self.receive_buffer = bytes;
+    }
+
+    /// Tick at which the last segment arrived; 0: none has.
+    #[inline(always)]
+    pub(crate) fn last_received(&self) -> u32 {
+        self.last_received
+    }
+
+    /// Notes that a segment arrives at `tick`.
+    #[inline(always)]
+    pub(crate) fn segment_arrived(&mut self, tick: u32) {
+        self.last_received = tick.max(1);
+    }
+
     /// Returns true when a segment in `datagram` belongs to this connection.
     #[inline]
     pub(crate) fn is_of(&self, datagram: &Datagram) -> bool {
@@ -338,7 +235,7 @@ impl Tcb {
     #[inline]
     pub(crate) fn touch(&self) {
         prefetch(self);
-        prefetch(&self.snd_nxt);
+        prefetch(&self.sender);
         prefetch(&self.template);
         prefetch(&self.recover);
     }
@@ -347,7 +244,7 @@ impl Tcb {
     #[inline]
     pub(crate) fn touch_deadlines(&self) {
         prefetch(self);
-        prefetch(&self.snd_nxt);
+        prefetch(&self.sender);
         prefetch(&self.recover);
     }
 
@@ -364,74 +261,29 @@ impl Tcb {
         (SocketAddress { ip: local, port: self.local_port }, SocketAddress { ip: remote, port: self.remote_port })
     }
 
-    /// Bytes sent and not acknowledged (a SYN and a FIN count one each).
-    #[inline]
-    pub(crate) fn flight(&self) -> u32 {
-        self.snd_nxt - self.snd_una
-    }
-
     /// Like [`flight`](Tcb::flight), payload only.
     pub(crate) fn data_flight(&self) -> u32 {
-        let syn = matches!(self.state, State::SynSent | State::SynReceived) as u32;
-        let (start, end) = (self.snd_una, self.snd_nxt.earliest(self.snd_end));
+        let syn = matches!(self.state(), State::SynSent | State::SynReceived) as u32;
+        let (start, end) = (self.snd_una(), self.snd_nxt().earliest(self.snd_end()));
         if start.before(end) { (end - start).saturating_sub(syn) } else { 0 }
     }
 
     /// The part of the sequence space for queries of the scoreboard.
     pub(crate) fn outstanding(&self) -> Outstanding {
-        let lost_before = if self.recovery == Recovery::Loss { self.recover } else { self.snd_una };
-        Outstanding { una: self.snd_una, nxt: self.snd_nxt, mss: self.mss as u32, lost_before }
+        let lost_before = if self.recovery() == Recovery::Loss { self.recover() } else { self.snd_una() };
+        Outstanding { una: self.snd_una(), nxt: self.snd_nxt(), mss: self.mss() as u32, lost_before }
     }
 
     /// Queued bytes that were never sent.
     #[inline]
     pub(crate) fn unsent(&self) -> u32 {
-        if self.snd_nxt.before(self.snd_end) { self.snd_end - self.snd_nxt } else { 0 }
+        if self.snd_nxt().before(self.snd_end()) { self.snd_end() - self.snd_nxt() } else { 0 }
     }
 
     /// Returns true when our FIN has been sent.
     #[inline]
     pub(crate) fn is_fin_sent(&self) -> bool {
-        self.has(flag::FIN_QUEUED) && self.snd_nxt.after(self.snd_end)
-    }
-
-    /// Bytes that the peer may still send: the window as advertised.
-    #[inline]
-    pub(crate) fn receive_window(&self) -> u32 {
-        if self.rcv_nxt.before(self.rcv_adv) { self.rcv_adv - self.rcv_nxt } else { 0 }
-    }
-
-    /// Purpose of `rto_deadline`.
-    #[inline]
-    pub(crate) fn timer_kind(&self) -> TimerKind {
-        match (self.error_and_timer >> 4) & 3 {
-            0 => TimerKind::Retransmission,
-            1 => TimerKind::Probe,
-            _ => TimerKind::Reordering,
-        }
-    }
-
-    /// Sets the purpose of `rto_deadline`.
-    #[inline]
-    pub(crate) fn set_timer_kind(&mut self, kind: TimerKind) {
-        self.error_and_timer = (self.error_and_timer & !0x30) | ((kind as u8) << 4);
-    }
-
-    /// The negotiated mode (in SYN-SENT: the one that our SYN asks for).
-    #[inline]
-    pub(crate) fn ecn_mode(&self) -> EcnMode {
-        match self.error_and_timer >> 6 {
-            0 => EcnMode::Off,
-            1 => EcnMode::Classic,
-            2 => EcnMode::Accurate,
-            _ => EcnMode::AccurateUnmarked,
-        }
-    }
-
-    /// Sets the mode: as negotiated, or restricted because of a path that garbles marks.
-    pub(crate) fn set_ecn_mode(&mut self, mode: EcnMode) {
-        self.pred_word &= !super::fast_path::FAST_PATH;
-        self.error_and_timer = (self.error_and_timer & 0x3f) | ((mode as u8) << 6);
+        self.has(flag::FIN_QUEUED) && self.snd_nxt().after(self.snd_end())
     }
 
     /// True while the largest flight is recorded: see `control`.
@@ -486,30 +338,6 @@ impl Tcb {
     /// Sets or clears [`is_early`](Tcb::is_early).
     pub(crate) fn set_early(&mut self, on: bool) {
         self.error_and_timer = if on { self.error_and_timer | EARLY } else { self.error_and_timer & !EARLY };
-    }
-
-    /// Smallest round trip of the last minutes, microseconds; `u32::MAX`: no sample.
-    #[inline]
-    pub(crate) fn min_rtt_us(&self) -> u32 {
-        if self.min_rtt == NO_ROUND_TRIP { u32::MAX } else { self.min_rtt & ROUND_TRIP_MASK }
-    }
-
-    /// Takes a sample at `tick`: replaces the minimum if it is smaller (RFC 8985 §6.2, step 1), or if that is old.
-    #[inline]
-    pub(crate) fn note_round_trip(&mut self, sample_us: u32, tick: u32) {
-        let era = tick >> MIN_RTT_ERA_SHIFT << 28;
-        let is_old = era.wrapping_sub(self.min_rtt & !ROUND_TRIP_MASK) >= MIN_RTT_ERAS << 28;
-        if sample_us <= self.min_rtt & ROUND_TRIP_MASK || is_old {
-            debug_assert!((super::rtt::SAMPLE_MIN_US..=super::rtt::SAMPLE_MAX_US).contains(&sample_us));
-            self.min_rtt = sample_us | era;
-        }
-    }
-
-    /// Discards all samples.
-    pub(crate) fn forget_round_trips(&mut self) {
-        self.srtt_us = 0;
-        self.rttvar_us = 0;
-        self.min_rtt = NO_ROUND_TRIP;
     }
 
     /// The connection's error, if it failed.

@@ -9,14 +9,14 @@ impl Tcb {
     /// RFC 7323 §5.3, R1: returns true when SEG.TSval is older than TS.Recent.
     #[inline(always)]
     pub(crate) fn is_time_old(&self, value: u32) -> bool {
-        value.wrapping_sub(self.ts_recent).cast_signed() < 0
+        value.wrapping_sub(self.ts_recent()).cast_signed() < 0
     }
 
     /// RFC 7323 §4.3 (3), for a SEG.TSval that is not old.
     #[inline(always)]
     pub(crate) fn remember_time(&mut self, sequence: SeqNum, value: u32) {
-        if sequence.at_or_before(self.last_ack_sent) {
-            self.ts_recent = value;
+        if sequence.at_or_before(self.last_ack_sent()) {
+            self.set_ts_recent(value);
         }
     }
 }

@@ -7,7 +7,6 @@
 use crate::stats::Counter;
 
 use super::connection::Connection;
-use super::fast_path::FAST_PATH;
 use super::output::Plan;
 use super::rtt;
 use super::segment::Segment;
@@ -46,8 +45,8 @@ impl Probe {
 /// §7.2: two round trips, and the delay that the peer may add when there is only one segment to acknowledge.
 #[inline]
 pub(crate) fn probe_delay_us(tcb: &Tcb) -> u64 {
-    let delay = if tcb.flight() <= tcb.mss as u32 { MAX_ACK_DELAY_US } else { TIMER_SLACK_US };
-    2 * tcb.srtt_us as u64 + delay
+    let delay = if tcb.flight() <= tcb.mss() as u32 { MAX_ACK_DELAY_US } else { TIMER_SLACK_US };
+    2 * tcb.srtt_us() as u64 + delay
 }
 
 impl Connection<'_, '_> {
@@ -56,10 +55,10 @@ impl Connection<'_, '_> {
         let tcb = &*self.tcb;
         self.uses_rack()
             && self.shared.config.tail_loss_probe
-            && tcb.recovery == Recovery::Open
-            && tcb.backoff == 0
-            && tcb.state.sends_data()
-            && self.shared.cold.get(tcb.cold).is_none_or(|cold| cold.scoreboard.is_empty() && cold.probe.is_quiet())
+            && tcb.recovery() == Recovery::Open
+            && tcb.backoff() == 0
+            && tcb.state().sends_data()
+            && self.shared.cold.get(tcb.cold()).is_none_or(|cold| cold.scoreboard.is_empty() && cold.probe.is_quiet())
     }
 
     /// §7.2 (TLP_calc_PTO): time to wait for an ACK before a probe, microseconds; `None`: the retransmission timeout comes
@@ -69,7 +68,7 @@ impl Connection<'_, '_> {
             return None;
         }
         let tcb = &*self.tcb;
-        if tcb.srtt_us == 0 {
+        if tcb.srtt_us() == 0 {
             return Some(PTO_INITIAL_US);
         }
         Some(probe_delay_us(tcb))
@@ -91,19 +90,19 @@ impl Connection<'_, '_> {
     pub(crate) fn plan_probe(&self, segment: u32) -> Plan {
         let tcb = &*self.tcb;
         let len = tcb.unsent().min(segment);
-        if len > 0 && tcb.flight().saturating_add(len) <= tcb.snd_wnd {
+        if len > 0 && tcb.flight().saturating_add(len) <= tcb.snd_wnd() {
             let fin = tcb.has(flag::FIN_QUEUED) && len == tcb.unsent();
-            return Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: true, segment };
+            return Plan { sequence: tcb.snd_nxt(), len, fin, again: false, probe: true, segment };
         }
-        let data_end = tcb.snd_end.earliest(tcb.snd_nxt);
-        let start = if tcb.snd_una.before(data_end) { (data_end - segment).latest(tcb.snd_una) } else { data_end };
-        Plan { probe: true, ..self.plan_range(start, tcb.snd_nxt, segment) }
+        let data_end = tcb.snd_end().earliest(tcb.snd_nxt());
+        let start = if tcb.snd_una().before(data_end) { (data_end - segment).latest(tcb.snd_una()) } else { data_end };
+        Plan { probe: true, ..self.plan_range(start, tcb.snd_nxt(), segment) }
     }
 
     /// Notes that the probe was written.
     pub(crate) fn probe_sent(&mut self, plan: &Plan) {
         self.env.counters.count(Counter::TcpLossProbes);
-        let nxt = self.tcb.snd_nxt;
+        let nxt = self.tcb.snd_nxt();
         self.demand_cold().probe = Probe { due: false, end: Some(nxt), is_retransmission: plan.again };
         self.predict();
         self.restart_rto();
@@ -112,7 +111,7 @@ impl Connection<'_, '_> {
     /// §7.4.2 (TLP_process_ack). `dsack`: the range that the peer has received twice.
     pub(crate) fn probe_acknowledged(&mut self, segment: &Segment, advanced: bool, dsack: Option<SackBlock>) {
         let ack = segment.acknowledgment();
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         let Some(end) = cold.probe.end.filter(|&end| ack.at_or_after(end)) else { return };
         let is_plain = segment.header.options.sack().is_empty() && segment.len == 0;
         if !cold.probe.is_retransmission || dsack.is_some_and(|block| block.right == end) {
@@ -122,14 +121,14 @@ impl Connection<'_, '_> {
             // The probe has repaired a loss: the congestion control must react.
             cold.probe.end = None;
             self.env.counters.count(Counter::TcpLossProbeRecovery);
-            if self.tcb.recovery == Recovery::Open {
+            if self.tcb.recovery() == Recovery::Open {
                 self.reduce_window_at_once();
             }
         } else if !advanced && is_plain {
             // A duplicate ACK for the probe: both have arrived, and the peer has no DSACK.
             cold.probe.end = None;
         }
-        if self.shared.cold.get(self.tcb.cold).is_some_and(|cold| cold.probe.is_quiet()) {
+        if self.shared.cold.get(self.tcb.cold()).is_some_and(|cold| cold.probe.is_quiet()) {
             self.predict();
         }
     }
@@ -138,9 +137,10 @@ impl Connection<'_, '_> {
     /// an ACK has started it in this tick, unless it then waited for the ACK of one segment and now there are more.
     #[inline]
     pub(crate) fn postpone_probe(&mut self, before: u32) {
-        let mss = self.tcb.mss as u32;
-        let is_fresh = self.tcb.last_received == self.tick() && (before > mss || self.tcb.flight() <= mss);
-        if self.tcb.timer_kind() == TimerKind::Probe && self.tcb.rto_deadline != 0 && !is_fresh && !self.tcb.has(flag::PERSIST) {
+        let mss = self.tcb.mss() as u32;
+        let is_fresh = self.tcb.last_received() == self.tick() && (before > mss || self.tcb.flight() <= mss);
+        if self.tcb.timer_kind() == TimerKind::Probe && self.tcb.rto_deadline() != 0 && !is_fresh && !self.tcb.has(flag::PERSIST)
+        {
             self.reborrow().restart_rto();
         }
     }
@@ -150,10 +150,10 @@ impl Connection<'_, '_> {
     pub(crate) fn loss_timeout_us(&mut self) -> (u64, TimerKind) {
         let tcb = &*self.tcb;
         // A connection with the mark is established, not in recovery, and has no cold object: it may probe.
-        if tcb.pred_word & FAST_PATH == 0 || tcb.backoff != 0 || tcb.srtt_us == 0 {
+        if !tcb.prediction.is_marked() || tcb.backoff() != 0 || tcb.srtt_us() == 0 {
             return self.reborrow().unusual_loss_timeout_us();
         }
-        let rto_us = rtt::timeout_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us);
+        let rto_us = rtt::timeout_us(&self.shared.timing, tcb.srtt_us(), tcb.rttvar_us());
         let timeout = match self.shared.timing.probes && tcb.has(flag::SACK) {
             true => (probe_delay_us(tcb).min(rto_us), TimerKind::Probe),
             false => (rto_us, TimerKind::Retransmission),
@@ -164,8 +164,8 @@ impl Connection<'_, '_> {
 
     #[inline(never)]
     fn unusual_loss_timeout_us(&self) -> (u64, TimerKind) {
-        let backoffs = self.tcb.backoff.saturating_sub(self.linear_timeouts());
-        let rto_us = rtt::backed_off_us(&self.shared.timing, self.tcb.srtt_us, self.tcb.rttvar_us, backoffs);
+        let backoffs = self.tcb.backoff().saturating_sub(self.linear_timeouts());
+        let rto_us = rtt::backed_off_us(&self.shared.timing, self.tcb.srtt_us(), self.tcb.rttvar_us(), backoffs);
         match self.probe_timeout_us() {
             Some(pto_us) => (pto_us.min(rto_us), TimerKind::Probe),
             None => (rto_us, TimerKind::Retransmission),

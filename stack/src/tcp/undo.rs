@@ -51,8 +51,8 @@ impl Undo {
 impl Connection<'_, '_> {
     /// Saves the windows when an episode begins (when one becomes a timeout, those before its first part count).
     pub(crate) fn remember_windows(&mut self) {
-        let is_first = self.tcb.recovery == Recovery::Open;
-        let (cwnd, ssthresh, una) = (self.tcb.cwnd, self.tcb.ssthresh, self.tcb.snd_una);
+        let is_first = self.tcb.recovery() == Recovery::Open;
+        let (cwnd, ssthresh, una) = (self.tcb.cwnd(), self.tcb.ssthresh(), self.tcb.snd_una());
         let cold = self.demand_cold();
         if is_first {
             let cubic = cold.cubic;
@@ -71,7 +71,7 @@ impl Connection<'_, '_> {
 
     /// RFC 3522 §3.2 (5): returns true when the ACK was caused by a segment from before the first retransmission.
     fn is_echo_older_than_retransmission(&self, segment: &Segment) -> bool {
-        let undo = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.undo);
+        let undo = self.shared.cold.get(self.tcb.cold()).and_then(|cold| cold.undo);
         let Some(retransmit_ts) = undo.and_then(|undo| undo.retransmit_ts) else { return false };
         let echo = segment.header.options.timestamps.filter(|_| self.tcb.has(flag::TIMESTAMPS)).map_or(0, |t| t.echo);
         echo != 0 && echo.wrapping_sub(retransmit_ts).cast_signed() < 0
@@ -81,10 +81,10 @@ impl Connection<'_, '_> {
     /// §3, step 3b) and Eifel. The latter is for ACKs that move SND.UNA (`advances`): others echo a timestamp from before
     /// the gap.
     pub(crate) fn undo_if_spurious(&mut self, segment: &Segment, advances: bool) {
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         let original = cold.rack.take_original_delivered();
         let is_frto = cold.frto != Frto::Off;
-        match self.tcb.recovery {
+        match self.tcb.recovery() {
             Recovery::Open => {}
             Recovery::Loss if is_frto && original => self.undo(Counter::TcpSpuriousRtos),
             _ if !advances || !self.is_echo_older_than_retransmission(segment) => {}
@@ -109,13 +109,13 @@ impl Connection<'_, '_> {
     pub(crate) fn undo(&mut self, reason: Counter) {
         let Some(undo) = self.cold().and_then(|cold| cold.undo.take()) else { return };
         self.env.counters.count(reason);
-        self.tcb.cwnd = self.tcb.cwnd.max(undo.cwnd);
-        self.tcb.ssthresh = self.tcb.ssthresh.max(undo.ssthresh);
+        self.tcb.set_cwnd(self.tcb.cwnd().max(undo.cwnd));
+        self.tcb.set_ssthresh(self.tcb.ssthresh().max(undo.ssthresh));
         let cold = self.demand_cold();
         cold.cubic = undo.cubic;
         cold.rack.nothing_lost();
         self.model_undo();
-        if self.tcb.recovery != Recovery::Open {
+        if self.tcb.recovery() != Recovery::Open {
             self.leave_recovery();
         }
         self.mark_data_if_any();

@@ -47,15 +47,15 @@ impl Connection<'_, '_> {
     /// Sixth, check the URG bit. Linux: old pointers are ignored, the newest one counts.
     pub(crate) fn sixth_check_urg(&mut self, segment: &Segment) {
         let before = self.cold().and_then(|cold| cold.urgent.received);
-        if !(segment.has(URG) || before.is_some()) || !self.tcb.state.receives_data() || self.tcb.has(flag::ORPHAN) {
+        if !(segment.has(URG) || before.is_some()) || !self.tcb.state().receives_data() || self.tcb.has(flag::ORPHAN) {
             return;
         }
         let mut mark = before;
         if segment.has(URG) {
             let sequence = segment.header.sequence + u32::from(segment.header.urgent).saturating_sub(1);
-            let is_old = sequence.before(self.tcb.rcv_nxt);
+            let is_old = sequence.before(self.tcb.rcv_nxt());
             if !is_old && before.is_none_or(|before| sequence.after(before.sequence)) {
-                let at = (self.tcb.bytes_received as u32).wrapping_add(sequence - self.tcb.rcv_nxt);
+                let at = (self.tcb.bytes_received() as u32).wrapping_add(sequence - self.tcb.rcv_nxt());
                 mark = Some(Received { sequence, at, byte: None });
             }
         }
@@ -80,17 +80,17 @@ impl Connection<'_, '_> {
 
     /// Drops a mark that lies behind the data that the application has read.
     pub(crate) fn forget_read_mark(&mut self) {
-        let read = self.tcb.rcv_nxt - self.tcb.unconsumed;
-        if let Some(cold) = self.shared.cold.get_mut(self.tcb.cold)
+        let read = self.tcb.rcv_nxt() - self.tcb.unconsumed();
+        if let Some(cold) = self.shared.cold.get_mut(self.tcb.cold())
             && cold.urgent.received.take_if(|mark| mark.sequence.before(read)).is_some()
         {
-            self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
+            self.shared.cold.release_if_quiet(self.env.arena, self.tcb);
         }
     }
 
     /// RFC 9293 §3.10.2: makes data up to `ahead` bytes behind the end of the queue urgent.
     fn mark_urgent(&mut self, ahead: i32) {
-        let end = self.tcb.snd_end;
+        let end = self.tcb.snd_end();
         let up = if ahead < 0 { end - ahead.unsigned_abs() } else { end + ahead.unsigned_abs() };
         self.demand_cold().urgent.send = Some(up);
         self.mark_data_if_any();
@@ -98,8 +98,8 @@ impl Connection<'_, '_> {
 
     /// Sets URG and the urgent pointer, as long as the segment begins before the end of the urgent data.
     pub(crate) fn point_at_urgent(&mut self, header: &mut Header) {
-        let una = self.tcb.snd_una;
-        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        let una = self.tcb.snd_una();
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         let Some(up) = cold.urgent.send else { return };
         if up.at_or_before(una) {
             cold.urgent.send = None;
@@ -115,14 +115,14 @@ impl Tcp {
     /// See [`Stack::urgent`](crate::Stack::urgent).
     pub(crate) fn urgent(&self, id: SocketId) -> Option<Urgent> {
         let tcb = self.resolve(id)?;
-        let mark = self.shared.cold.get(tcb.cold)?.urgent.received?;
+        let mark = self.shared.cold.get(tcb.cold())?.urgent.received?;
         Some(Urgent { at: mark.at, byte: mark.byte })
     }
 
     /// See [`Stack::mark_urgent`](crate::Stack::mark_urgent).
     pub(crate) fn mark_urgent(&mut self, env: &mut Env, id: SocketId, ahead: i32) {
         if let Some(mut connection) = self.named(env, id)
-            && connection.tcb.state.accepts_data()
+            && connection.tcb.state().accepts_data()
         {
             connection.mark_urgent(ahead);
         }
@@ -131,7 +131,7 @@ impl Tcp {
 
 /// Returns true when urgent data waits or is in flight.
 pub(crate) fn is_sending_urgent(pool: &ColdPool, tcb: &Tcb) -> bool {
-    pool.get(tcb.cold).and_then(|cold| cold.urgent.send).is_some_and(|up| up.after(tcb.snd_una))
+    pool.get(tcb.cold()).and_then(|cold| cold.urgent.send).is_some_and(|up| up.after(tcb.snd_una()))
 }
 
 /// The byte at `offset` in the payload.

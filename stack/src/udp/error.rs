@@ -38,7 +38,7 @@ pub enum UdpError {
 /// One entry of the error queue: `struct sock_extended_err` without its errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpErrorReport {
-    /// What happened.
+    /// The error.
     pub error: UdpError,
     /// Destination of the datagram.
     pub destination: SocketAddress,

@@ -9,7 +9,7 @@ pub const LEN: usize = 28;
 
 const FIXED: [u8; 6] = [0, 1, 8, 0, 6, 4];
 
-/// What the sender wants.
+/// The sender's purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Request: which link address has the target?

@@ -30,7 +30,7 @@ pub struct Header {
     pub destination: MacAddress,
     /// Source.
     pub source: MacAddress,
-    /// What follows.
+    /// Type of the payload.
     pub ether_type: u16,
 }
 

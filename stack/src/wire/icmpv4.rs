@@ -47,7 +47,7 @@ pub mod code {
 /// The header of an ICMP message. What follows an error is the head of the packet it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What kind of message.
+    /// Kind of the message.
     pub kind: u8,
     /// More about the kind.
     pub code: u8,
@@ -72,7 +72,7 @@ impl Header {
         bytes[6..].copy_from_slice(&self.low.to_be_bytes());
     }
 
-    /// Whether the message is an error, about which no error may be sent (RFC 1122 §3.2.2).
+    /// Returns true when the message is an error, about which no error may be sent (RFC 1122 §3.2.2).
     pub fn is_error(&self) -> bool {
         // Source quench (4) and redirect (5) are errors too.
         matches!(self.kind, UNREACHABLE | 4 | 5 | TIME_EXCEEDED | PARAMETER_PROBLEM)

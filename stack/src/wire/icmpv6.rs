@@ -69,7 +69,7 @@ pub mod exceeded {
 /// The header of an ICMPv6 message. What follows an error is the head of the packet it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What kind of message.
+    /// Kind of the message.
     pub kind: u8,
     /// More about the kind.
     pub code: u8,
@@ -95,7 +95,8 @@ impl Header {
         bytes[4..].copy_from_slice(&self.word.to_be_bytes());
     }
 
-    /// Whether the message is an error, about which no error may be sent (RFC 4443 §2.1, §2.4 (e)); a redirect is like one.
+    /// Returns true when the message is an error, about which no error may be sent (RFC 4443 §2.1, §2.4 (e)); a redirect is
+    /// like one.
     pub fn is_error(&self) -> bool {
         self.kind < 128 || self.kind == REDIRECT
     }

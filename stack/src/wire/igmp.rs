@@ -17,7 +17,7 @@ pub const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 const IGMP_QUERY: u8 = 0x11;
 const IGMP_REPORT: u8 = 0x22;
 
-/// What is said of a group (RFC 3376 §4.2.12).
+/// Statement about a group (RFC 3376 §4.2.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// We are in it.

@@ -38,7 +38,7 @@ pub struct Header {
     pub fragment_offset: u16,
     /// Hops left.
     pub ttl: u8,
-    /// What follows.
+    /// Protocol of the payload.
     pub protocol: u8,
     /// Source.
     pub source: Ipv4Addr,
@@ -102,7 +102,7 @@ impl Header {
         }
     }
 
-    /// Whether this is a piece of a datagram.
+    /// Returns true when this is a piece of a datagram.
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.more_fragments || self.fragment_offset != 0

@@ -6,7 +6,7 @@ use core::net::Ipv6Addr;
 pub const HEADER_LEN: usize = 40;
 /// Bytes of a fragment header.
 pub const FRAGMENT_LEN: usize = 8;
-/// What every link carries (RFC 8200 §5).
+/// MTU that every link has at least (RFC 8200 §5).
 pub const MTU_MIN: u16 = 1280;
 
 /// Hop-by-hop options
@@ -42,7 +42,7 @@ pub struct Header {
     pub flow_label: u32,
     /// Bytes behind this header, extension headers included.
     pub payload_len: u16,
-    /// What follows.
+    /// Protocol of the next header.
     pub next_header: u8,
     /// Hops left.
     pub hop_limit: u8,
@@ -92,7 +92,7 @@ impl Header {
 /// A fragment header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// What the first fragment carries behind this header.
+    /// Protocol of the datagram behind this header.
     pub next_header: u8,
     /// Where the data belongs, bytes; a multiple of 8.
     pub offset: u16,

@@ -43,7 +43,7 @@ pub enum Message {
         router: bool,
         /// The answer to a question to this one.
         solicited: bool,
-        /// What is known already is to be replaced.
+        /// The answer replaces an address that is known already.
         overrides: bool,
     },
     /// There is a better first hop.
@@ -60,7 +60,7 @@ pub enum Message {
 /// RFC 3971 §5.3.2: at least six bytes; that is what is sent and compared.
 pub type Nonce = [u8; 6];
 
-/// What a router says.
+/// A router's advertisement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterAdvertisement {
     /// The hop limit to use; 0: it does not say.
@@ -69,9 +69,9 @@ pub struct RouterAdvertisement {
     pub managed: bool,
     /// Other settings are.
     pub other: bool,
-    /// How long it is a default router, seconds; 0: it is none.
+    /// Time for which it is a default router, seconds; 0: it is none.
     pub lifetime_secs: u16,
-    /// How long a neighbor counts as reachable, milliseconds; 0: it does not say.
+    /// Time for which a neighbor counts as reachable, milliseconds; 0: not given.
     pub reachable_ms: u32,
     /// Between two questions, milliseconds; 0: it does not say.
     pub retransmit_ms: u32,

@@ -98,7 +98,7 @@ impl FastOpen {
 pub struct ByteCounters {
     /// ECT(1), CE, ECT(0).
     counts: [u32; 3],
-    /// How many of them the option has, in its own order.
+    /// Number of them that the option has, in its own order.
     fields: u8,
     /// Its kind; 0: there is no such option.
     kind: u8,
@@ -135,12 +135,12 @@ impl ByteCounters {
         if self.kind == 0 { 0 } else { (2 + 3 * self.fields as usize).next_multiple_of(4) }
     }
 
-    /// Whether there is no such option.
+    /// Returns true when there is no such option.
     pub fn is_empty(&self) -> bool {
         self.kind == 0
     }
 
-    /// Which count stands at a place of the option.
+    /// The count at a place of the option.
     fn place(kind: u8, field: usize) -> usize {
         if kind == COUNTERS_ECT_0_FIRST { 2 - field } else { field }
     }
@@ -248,13 +248,13 @@ impl Options {
         }
     }
 
-    /// How many blocks fit when the other options are as they are now.
+    /// Number of blocks that fit beside the other options.
     pub fn sack_room(&self) -> usize {
         let others = self.len();
         Options::sack_blocks_in((HEADER_BYTES_MAX - HEADER_BYTES).saturating_sub(others))
     }
 
-    /// How many blocks fit into `bytes` bytes.
+    /// Number of blocks that fit into `bytes` bytes.
     pub fn sack_blocks_in(bytes: usize) -> usize {
         (bytes.saturating_sub(4) / 8).min(SACK_BLOCKS_MAX)
     }
@@ -283,7 +283,7 @@ impl Options {
         len + self.fast_open.map_or(0, |option| option.option_len().next_multiple_of(4))
     }
 
-    /// Whether no option is set.
+    /// Returns true when no option is set.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -44,7 +44,7 @@ impl Header {
     }
 }
 
-/// What the checksum field must say for a sum of pseudo-header, header and payload: zero would mean
+/// The checksum field for a sum of pseudo-header, header and payload: zero would mean
 /// "none" (RFC 768), so the other zero of one's-complement stands for it.
 #[inline]
 pub fn checksum_field(sum: u16) -> u16 {

@@ -197,7 +197,7 @@ impl Twins {
         self.compare();
     }
 
-    /// What the application may set while the connection is open; most of the time nothing unusual.
+    /// Options that the application may set while the connection is open; most of the time nothing unusual.
     fn options(&mut self) -> TcpOptions {
         let no_delay = self.below(2) == 0;
         let usual = TcpOptions { no_delay, ..TcpOptions::default() };
@@ -310,6 +310,18 @@ fn options_that_need_the_long_way(family: Family) {
     }
 }
 
+/// Settings that need the slow path reach open connections, too: responses leave by the pace, on the slow path.
+fn settings_that_need_the_long_way(family: Family) {
+    let mut twins = Twins::new(family, 1, USUAL);
+    exchange(&mut twins, 20);
+    for rig in &mut twins.rigs {
+        rig.stack.set_tcp_config(crate::config::TcpConfig { pacing: true, ..Default::default() });
+    }
+    let before = twins.rigs[0].stack.fast_segments();
+    exchange(&mut twins, 5);
+    assert_eq!(twins.rigs[0].stack.fast_segments() - before, 5, "requests in");
+}
+
 /// Runs `count` requests of 64 bytes, each answered.
 fn exchange(twins: &mut Twins, count: u32) {
     for _ in 0..count {
@@ -332,4 +344,5 @@ in_both_families! {
     random_conversations_are_equal
     requests_and_responses
     options_that_need_the_long_way
+    settings_that_need_the_long_way
 }

@@ -74,9 +74,10 @@ fn small_messages_take_no_page_of_the_first_slow_start() {
 /// Number of frames that can be read; their memory is what the connection is charged for.
 fn readable_frames(rig: &Rig) -> usize {
     let tcp = rig.stack.tcp();
-    let tcb = tcp.tcbs.iter().find(|tcb| tcb.unread > 0).expect("there is something to read");
-    assert_eq!(tcb.receive_memory, crate::tcp::segment::memory(&rig.arena, &tcb.receive_queue), "the charge");
-    let (mut count, mut slot) = (0, tcb.receive_queue.front());
+    let tcb = tcp.tcbs.iter().find(|tcb| tcb.unread() > 0).expect("there is something to read");
+    let (charge, frames) = tcb.receive_charge();
+    assert_eq!(charge, crate::tcp::segment::memory(&rig.arena, frames), "the charge");
+    let (mut count, mut slot) = (0, frames.front());
     while slot.is_some() {
         (count, slot) = (count + 1, rig.arena.next(slot));
     }
