@@ -34,6 +34,15 @@ const MUCH: u32 = 16 << 10;
 /// A connection may hold one in this many of the free frames.
 const MEMORY_SHARE: u64 = 8;
 
+/// Place of arriving data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// SEG.SEQ = RCV.NXT
+    InOrder,
+    /// A gap is in front of it.
+    OutOfOrder,
+}
+
 /// Data in order that the application has not taken.
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -58,8 +67,8 @@ pub(super) struct Received {
 impl Connection<'_, '_> {
     /// Returns true when `needed` bytes of memory may be kept; otherwise counts a drop.
     #[inline]
-    pub(crate) fn has_receive_room(&mut self, needed: u32, in_order: bool) -> bool {
-        let fits = self.fits(needed, in_order) || (in_order && self.make_room(needed));
+    pub(crate) fn has_receive_room(&mut self, needed: u32, order: Order) -> bool {
+        let fits = self.fits(needed, order) || (order == Order::InOrder && self.make_room(needed));
         if !fits {
             self.env.counters.count(Counter::DropNoBuffer);
         }
@@ -68,20 +77,20 @@ impl Connection<'_, '_> {
 
     /// Returns true when `needed` bytes of memory may be kept without dropping other data.
     #[inline(always)]
-    pub(crate) fn fits(&self, needed: u32, in_order: bool) -> bool {
+    pub(crate) fn fits(&self, needed: u32, order: Order) -> bool {
         let limit = u64::from(self.tcb.receive_buffer()) * MEMORY_FACTOR;
         let arena = self.env.arena;
-        let is_plenty = in_order && arena.free(Class::Large) >= arena.capacity(Class::Large) / MUCH_RESERVE;
-        u64::from(self.tcb.received.memory) + u64::from(needed) <= limit && (is_plenty || self.may_take_last(in_order))
+        let is_plenty = order == Order::InOrder && arena.free(Class::Large) >= arena.capacity(Class::Large) / MUCH_RESERVE;
+        u64::from(self.tcb.received.memory) + u64::from(needed) <= limit && (is_plenty || self.may_take_last(order))
     }
 
     /// Returns true when one of the last frames may be taken. Out-of-order data must not keep out the data that would put it
     /// in order; the very last frames are left to arriving ACKs, without which nothing is freed.
     #[cold]
-    fn may_take_last(&self, in_order: bool) -> bool {
+    fn may_take_last(&self, order: Order) -> bool {
         let arena = self.env.arena;
         let (free, all) = (arena.free(Class::Large), arena.capacity(Class::Large));
-        if !in_order {
+        if order == Order::OutOfOrder {
             // Single bytes with holes between them keep a small frame each, and without those no answer can be sent. In
             // order they are put together.
             return free >= all / MUCH_RESERVE && arena.free(Class::Small) >= arena.capacity(Class::Small) / GAPS_RESERVE;
@@ -100,7 +109,7 @@ impl Connection<'_, '_> {
         while let Some(freed) = self.cold().and_then(|cold| cold.reassembly.drop_last(arena)) {
             self.env.counters.count(Counter::OfoPruned);
             self.tcb.received.memory = self.tcb.received.memory.saturating_sub(freed);
-            if self.fits(needed, true) {
+            if self.fits(needed, Order::InOrder) {
                 return true;
             }
         }
