@@ -7,12 +7,19 @@ use crate::wire::tcp::Timestamps;
 
 use super::connection::Connection;
 use super::frto::Frto;
-use super::prr::Prr;
+use super::prr::{Prr, SafeAck};
 use super::ranges::Ranges;
 use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::tcb::{Recovery, flag};
 use super::tlp::Probe;
+
+/// Effect of an ACK on SND.UNA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Una {
+    Advanced,
+    Unchanged,
+}
 
 /// Snapshot of delivered and lost bytes; the difference of two is what an ACK reported.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +44,7 @@ impl Connection<'_, '_> {
         let data_acked = if self.tcb.snd_una().before(data_end) { data_end - self.tcb.snd_una() } else { 0 };
         if self.tcb.cold() != super::cold::NONE {
             self.acknowledge_in_cold(ack, segment);
-            self.undo_if_spurious(segment, true);
+            self.undo_if_spurious(segment, Una::Advanced);
             if self.is_rate_based() {
                 self.model_delivered(ack);
             }
@@ -186,7 +193,7 @@ impl Connection<'_, '_> {
     /// PRR how much may be sent.
     pub(crate) fn recover(&mut self, segment: &Segment, before: Delivery, advanced: bool, sacked: bool) {
         if sacked {
-            self.undo_if_spurious(segment, false);
+            self.undo_if_spurious(segment, Una::Unchanged);
         }
         self.frto_acknowledged(advanced, sacked);
         if self.uses_rack() {
@@ -194,7 +201,7 @@ impl Connection<'_, '_> {
             self.model_losses();
         }
         let after = self.delivery();
-        let safe = advanced && after.lost <= before.lost;
+        let safe = if advanced && after.lost <= before.lost { SafeAck::Yes } else { SafeAck::No };
         let delivered = after.since(&before);
         self.reduce_proportionally(delivered, safe);
     }
@@ -253,7 +260,7 @@ impl Connection<'_, '_> {
                 if cold.scoreboard.high_rxt.at_or_before(ack) {
                     self.tcb.set(flag::RETRANSMIT);
                 }
-                self.reduce_proportionally(delivered, false);
+                self.reduce_proportionally(delivered, SafeAck::No);
             }
             Recovery::Fast => {}
             Recovery::Loss => {
@@ -328,7 +335,7 @@ impl Connection<'_, '_> {
                 // RFC 6582 §3.2 (4): a segment has left the network.
                 let mss = self.tcb.mss() as u32;
                 self.demand_cold().prr.duplicate(mss);
-                self.reduce_proportionally(mss, false);
+                self.reduce_proportionally(mss, SafeAck::No);
             }
             Recovery::Fast | Recovery::Loss => {}
         }
@@ -355,18 +362,18 @@ impl Connection<'_, '_> {
             // The last of the duplicate ACKs is counted below.
             self.begin_reduction_from(flight.saturating_sub(duplicates.saturating_sub(1) * mss));
             self.model_lost(una, una + mss);
-            self.reduce_proportionally(mss, false);
+            self.reduce_proportionally(mss, SafeAck::No);
         }
         self.predict();
     }
 
     /// RFC 9293 §3.10.7.4: SND.WND, SND.WL1. A window from an old segment is taken only when it is larger, or zero (Linux).
     #[inline(always)]
-    pub(crate) fn update_window(&mut self, field: u16, sequence: SeqNum, advanced: bool) {
+    pub(crate) fn update_window(&mut self, field: u16, sequence: SeqNum, una: Una) {
         let window = u32::from(field) << self.tcb.send_scale();
         let newer = sequence.after(self.tcb.snd_wl1());
         let same = sequence == self.tcb.snd_wl1();
-        if !(advanced || newer || (same && (window > self.tcb.snd_wnd() || window == 0))) {
+        if !(una == Una::Advanced || newer || (same && (window > self.tcb.snd_wnd() || window == 0))) {
             return;
         }
         if self.tcb.take_window(sequence, window) {

@@ -49,7 +49,7 @@ pub(crate) struct Shared {
     pub(crate) delayed: Fifo<(u32, u32)>,
     /// Connections that have ended or entered TIME-WAIT in this call and must be removed from the tables.
     pub(crate) ended: Vec<u32>,
-    /// Scheduler header prediction off, to show that it changes no result.
+    /// Switches the fast paths off, to show that they change no result.
     #[cfg(test)]
     pub(crate) long_way_only: bool,
     /// Segments that have taken the fast paths, in and out.

@@ -19,6 +19,7 @@ use super::connection::Connection;
 use super::demux::{FlowKey, Target};
 use super::ecn;
 use super::fast_open::{Early, Finished, cookie};
+use super::receive_queue::Order;
 use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::state::State;
@@ -202,7 +203,7 @@ impl Connection<'_, '_> {
         if segment.len > room {
             segment.truncate(self.env.arena, room);
         }
-        if segment.len > 0 && self.has_receive_room(segment.memory, true) {
+        if segment.len > 0 && self.has_receive_room(segment.memory, Order::InOrder) {
             let (frames, len) = (core::mem::take(&mut segment.payload), core::mem::take(&mut segment.len));
             self.append_frames(frames, len, segment.memory);
             self.received_in_order(len);

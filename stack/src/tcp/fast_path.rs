@@ -19,9 +19,11 @@ use crate::stats::Counter;
 use crate::wire::tcp::timestamped::{self, Received};
 use crate::wire::tcp::{ACK, PSH, TIMESTAMPS_BYTES};
 
+use super::acknowledged::Una;
 use super::cold::{self, Cold};
 use super::connection::Connection;
 use super::ecn::EcnMode;
+use super::receive_queue::Order;
 use super::segment::frame_memory;
 use super::state::State;
 use super::tcb::{Recovery, flag};
@@ -203,10 +205,10 @@ impl Connection<'_, '_> {
         self.note_fast(len, is_pushed(&header));
         self.tcb.remember_time(header.sequence(), header.time().value);
         if acked == 0 {
-            self.update_window(header.window(), header.sequence(), false);
+            self.update_window(header.window(), header.sequence(), Una::Unchanged);
         } else {
             self.acknowledge_in_order(acked, header.time());
-            self.update_window(header.window(), header.sequence(), true);
+            self.update_window(header.window(), header.sequence(), Una::Advanced);
         }
         if len == 0 {
             self.env.counters.count(Counter::TcpPureAcks);
@@ -236,7 +238,7 @@ impl Connection<'_, '_> {
             && acked <= tcb.flight()
             && len <= tcb.receive_window()
             && !tcb.is_time_old(header.time().value)
-            && if len == 0 { acked != 0 } else { self.fits(memory, true) }
+            && if len == 0 { acked != 0 } else { self.fits(memory, Order::InOrder) }
     }
 
     /// Counts a segment that brings `len` bytes in order, `pushed` or not.

@@ -9,8 +9,10 @@ use crate::event::SocketError;
 use crate::stats::Counter;
 use crate::wire::tcp::{ACK, FIN, PSH, RST, SYN};
 
+use super::acknowledged::Una;
 use super::connection::Connection;
 use super::reassembly::Insertion;
+use super::receive_queue::Order;
 use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::state::State;
@@ -223,7 +225,8 @@ impl Connection<'_, '_> {
         }
         self.model_acknowledged();
         if ack.at_or_after(self.tcb.snd_una()) {
-            self.update_window(segment.header.window, segment.sequence, advanced);
+            let una = if advanced { Una::Advanced } else { Una::Unchanged };
+            self.update_window(segment.header.window, segment.sequence, una);
         }
         if segment.len == 0 && !segment.has(FIN) {
             self.env.counters.count(Counter::TcpPureAcks);
@@ -285,13 +288,13 @@ impl Connection<'_, '_> {
             return Err(self.refuse_text(segment));
         }
         self.on_ce(segment);
-        let in_order = segment.sequence == self.tcb.rcv_nxt();
-        if !self.has_receive_room(segment.memory, in_order) {
+        let order = if segment.sequence == self.tcb.rcv_nxt() { Order::InOrder } else { Order::OutOfOrder };
+        if !self.has_receive_room(segment.memory, order) {
             return Err(Drop::TcpOfoDrop);
         }
         let (frames, len) = (core::mem::take(&mut segment.payload), core::mem::take(&mut segment.len));
         self.report_held(segment.sequence, len);
-        if !in_order {
+        if order == Order::OutOfOrder {
             self.queue_out_of_order(segment, len, frames);
             return Ok(false);
         }

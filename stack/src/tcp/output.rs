@@ -13,6 +13,7 @@ use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, CWR, FIN, HEADER_BYTES_MAX, Header,
 
 use super::connection::Connection;
 use super::push::PushGroup;
+use super::sack::Search;
 use super::sack_blocks::Sizes;
 use super::send_queue::{Shape, for_each_piece, mark_sent};
 use super::sequence::SeqNum;
@@ -175,7 +176,7 @@ impl Connection<'_, '_> {
         let pipe = self.pipe();
         if self.tcb.recovery() != Recovery::Open
             && !self.is_frto_waiting()
-            && let Some(plan) = self.plan_again(pipe, sizes.segment, false)
+            && let Some(plan) = self.plan_again(pipe, sizes.segment, Search::Lost)
         {
             return Some(plan);
         }
@@ -186,7 +187,7 @@ impl Connection<'_, '_> {
         }
         let new = self.plan_new(pipe, sizes);
         if new.is_none() && self.tcb.recovery() == Recovery::Fast {
-            return self.plan_again(pipe, sizes.segment, true);
+            return self.plan_again(pipe, sizes.segment, Search::Rescue);
         }
         new
     }
@@ -208,7 +209,7 @@ impl Connection<'_, '_> {
     }
 
     /// RFC 6675 NextSeg: plans one segment of a lost range (or, to rescue, of one that may be lost).
-    fn plan_again(&mut self, pipe: u32, segment: u32, rescue: bool) -> Option<Plan> {
+    fn plan_again(&mut self, pipe: u32, segment: u32, search: Search) -> Option<Plan> {
         let mss = self.tcb.mss() as u32;
         if pipe.saturating_add(mss) > self.tcb.cwnd().max(mss) {
             self.tcb.set(flag::CWND_LIMITED);
@@ -219,7 +220,7 @@ impl Connection<'_, '_> {
         let (start, end) = if self.uses_rack() {
             cold.rack.lost.first().map(|lost| (lost.start, lost.end))?
         } else {
-            cold.scoreboard.next_segment(&outstanding, rescue)?
+            cold.scoreboard.next_segment(&outstanding, search)?
         };
         Some(self.plan_range(start, end.earliest(start + segment), segment))
     }

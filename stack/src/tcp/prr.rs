@@ -28,6 +28,13 @@ pub(crate) struct Prr {
     withheld: u32,
 }
 
+/// RFC 9937: an ACK that has advanced SND.UNA and reports no further loss is safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SafeAck {
+    Yes,
+    No,
+}
+
 impl Prr {
     /// State at the start of recovery with `count` duplicate ACKs.
     pub(crate) fn without_sack(count: u32, mss: u32) -> Prr {
@@ -67,8 +74,8 @@ impl Prr {
         self.out = self.out.saturating_add(bytes);
     }
 
-    /// SndCnt after an ACK that reported `delivered` bytes. `safe`: the ACK has moved SND.UNA and reported no further loss.
-    pub(crate) fn send_count(&mut self, delivered: u32, safe: bool, pipe: u32, ssthresh: u32, mss: u32) -> u32 {
+    /// SndCnt after an ACK that reported `delivered` bytes.
+    pub(crate) fn send_count(&mut self, delivered: u32, safe: SafeAck, pipe: u32, ssthresh: u32, mss: u32) -> u32 {
         self.delivered = self.delivered.saturating_add(delivered);
         let count = if pipe > ssthresh {
             // Proportional rate reduction.
@@ -77,7 +84,7 @@ impl Prr {
         } else {
             // The window has become small enough: slow start towards ssthresh, or packet conservation.
             let conserved = self.delivered.saturating_sub(self.out).max(delivered);
-            (conserved + if safe { mss } else { 0 }).min(ssthresh - pipe)
+            (conserved + if safe == SafeAck::Yes { mss } else { 0 }).min(ssthresh - pipe)
         };
         // The fast retransmission itself.
         if self.out == 0 { count.max(mss) } else { count }
@@ -92,7 +99,7 @@ impl Connection<'_, '_> {
     }
 
     /// Handles an ACK in fast recovery (or the event that began it) that has reported `delivered` bytes.
-    pub(crate) fn reduce_proportionally(&mut self, delivered: u32, safe: bool) {
+    pub(crate) fn reduce_proportionally(&mut self, delivered: u32, safe: SafeAck) {
         if !self.uses_prr() {
             return;
         }

@@ -12,6 +12,7 @@ use ringway_shm::Slot;
 use crate::stats::Counter;
 
 use super::connection::Connection;
+use super::prr::SafeAck;
 use super::ranges::Ranges;
 use super::sequence::SeqNum;
 use super::tcb::{Recovery, TimerKind, flag};
@@ -401,6 +402,6 @@ impl Connection<'_, '_> {
         self.restart_rto();
         self.rack_detect_losses();
         self.model_losses();
-        self.reduce_proportionally(0, false);
+        self.reduce_proportionally(0, SafeAck::No);
     }
 }

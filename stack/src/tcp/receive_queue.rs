@@ -23,6 +23,15 @@ const MEMORY_FACTOR: u64 = 4;
 /// A connection may hold one in this many of the free frames.
 const MEMORY_SHARE: u64 = 8;
 
+/// Place of arriving data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// SEG.SEQ = RCV.NXT
+    InOrder,
+    /// A gap is in front of it.
+    OutOfOrder,
+}
+
 /// Data in order that the application has not taken.
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -47,8 +56,8 @@ pub(super) struct Received {
 impl Connection<'_, '_> {
     /// Returns true when `needed` bytes of memory may be kept; otherwise counts a drop.
     #[inline]
-    pub(crate) fn has_receive_room(&mut self, needed: u32, in_order: bool) -> bool {
-        let fits = self.fits(needed, in_order) || (in_order && self.make_room(needed));
+    pub(crate) fn has_receive_room(&mut self, needed: u32, order: Order) -> bool {
+        let fits = self.fits(needed, order) || (order == Order::InOrder && self.make_room(needed));
         if !fits {
             self.env.counters.count(Counter::DropNoBuffer);
         }
@@ -57,19 +66,19 @@ impl Connection<'_, '_> {
 
     /// Returns true when `needed` bytes of memory may be kept without dropping other data.
     #[inline(always)]
-    pub(crate) fn fits(&self, needed: u32, in_order: bool) -> bool {
+    pub(crate) fn fits(&self, needed: u32, order: Order) -> bool {
         let limit = u64::from(self.tcb.receive_buffer()) * MEMORY_FACTOR;
-        let is_plenty = in_order && self.env.arena.is_plenty();
-        u64::from(self.tcb.received.memory) + u64::from(needed) <= limit && (is_plenty || self.may_take_last(in_order))
+        let is_plenty = order == Order::InOrder && self.env.arena.is_plenty();
+        u64::from(self.tcb.received.memory) + u64::from(needed) <= limit && (is_plenty || self.may_take_last(order))
     }
 
     /// Returns true when one of the last frames may be taken: connections that are read continue beside those that are not.
     #[cold]
-    fn may_take_last(&self, in_order: bool) -> bool {
-        match (in_order, self.tcb.received.memory) {
-            (false, _) => FrameUse::Gaps.may_take_any(self.env.arena),
-            (true, 0) => FrameUse::Next.may_take_any(self.env.arena),
-            (true, _) => false,
+    fn may_take_last(&self, order: Order) -> bool {
+        match (order, self.tcb.received.memory) {
+            (Order::OutOfOrder, _) => FrameUse::Gaps.may_take_any(self.env.arena),
+            (Order::InOrder, 0) => FrameUse::Next.may_take_any(self.env.arena),
+            (Order::InOrder, _) => false,
         }
     }
 
@@ -81,7 +90,7 @@ impl Connection<'_, '_> {
         while let Some(freed) = self.cold().and_then(|cold| cold.reassembly.drop_last(arena)) {
             self.env.counters.count(Counter::OfoPruned);
             self.tcb.received.memory = self.tcb.received.memory.saturating_sub(freed);
-            if self.fits(needed, true) {
+            if self.fits(needed, Order::InOrder) {
                 return true;
             }
         }

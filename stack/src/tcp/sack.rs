@@ -35,6 +35,15 @@ pub(crate) struct Outstanding {
     pub(crate) lost_before: SeqNum,
 }
 
+/// Data that a search for the next retransmission takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// Known to be lost.
+    Lost,
+    /// Perhaps lost.
+    Rescue,
+}
+
 impl Scoreboard {
     /// Returns true when no block is known.
     #[inline]
@@ -186,14 +195,14 @@ impl Scoreboard {
         pipe
     }
 
-    /// RFC 6675 NextSeg, rule 1 (`rescue` false) or rule 3 (`rescue` true: also data not known to be lost): the next range
+    /// RFC 6675 NextSeg, rule 1, or rule 3 for a rescue (also data not known to be lost): the next range
     /// to retransmit, as start and end.
-    pub(crate) fn next_segment(&self, out: &Outstanding, rescue: bool) -> Option<(SeqNum, SeqNum)> {
+    pub(crate) fn next_segment(&self, out: &Outstanding, search: Search) -> Option<(SeqNum, SeqNum)> {
         let highest = self.blocks.last().map_or(out.lost_before, |b| b.right.latest(out.lost_before));
         let mut found = None;
         self.for_each_gap(out, &mut |start, end, lost| {
             let start = start.latest(self.high_rxt);
-            if start.before(end) && start.before(highest) && (lost || rescue) {
+            if start.before(end) && start.before(highest) && (lost || search == Search::Rescue) {
                 found = Some((start, end));
             }
             found.is_none()

@@ -8,6 +8,7 @@
 use crate::stats::Counter;
 use crate::wire::tcp::SackBlock;
 
+use super::acknowledged::Una;
 use super::congestion::cubic::Cubic;
 use super::connection::Connection;
 use super::frto::Frto;
@@ -78,16 +79,16 @@ impl Connection<'_, '_> {
     }
 
     /// Checks an arrival in an episode before the rest of its processing: the tests of F-RTO (RFC 5682
-    /// §3, step 3b) and Eifel. The latter is for ACKs that move SND.UNA (`advances`): others echo a timestamp from before
+    /// §3, step 3b) and Eifel. The latter is for ACKs that advance SND.UNA: others echo a timestamp from before
     /// the gap.
-    pub(crate) fn undo_if_spurious(&mut self, segment: &Segment, advances: bool) {
+    pub(crate) fn undo_if_spurious(&mut self, segment: &Segment, una: Una) {
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold()) else { return };
         let original = cold.rack.take_original_delivered();
         let is_frto = cold.frto != Frto::Off;
         match self.tcb.recovery() {
             Recovery::Open => {}
             Recovery::Loss if is_frto && original => self.undo(Counter::TcpSpuriousRtos),
-            _ if !advances || !self.is_echo_older_than_retransmission(segment) => {}
+            _ if una == Una::Unchanged || !self.is_echo_older_than_retransmission(segment) => {}
             Recovery::Loss => self.undo(Counter::TcpLossUndo),
             Recovery::Fast => self.undo(Counter::TcpFullUndo),
         }

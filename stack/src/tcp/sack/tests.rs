@@ -48,13 +48,13 @@ fn pipe_and_next_segment() {
     board.update(out.una, out.nxt, &[block(100, 200), block(300, 700)]);
     // 700..1000 is not lost; 0..100 and 200..300 are, not yet retransmitted.
     assert_eq!(board.pipe(&out), 300);
-    assert_eq!(board.next_segment(&out, false), Some((SeqNum(0), SeqNum(100))));
+    assert_eq!(board.next_segment(&out, Search::Lost), Some((SeqNum(0), SeqNum(100))));
     board.high_rxt = SeqNum(100);
     assert_eq!(board.pipe(&out), 400);
-    assert_eq!(board.next_segment(&out, false), Some((SeqNum(200), SeqNum(300))));
+    assert_eq!(board.next_segment(&out, Search::Lost), Some((SeqNum(200), SeqNum(300))));
     board.high_rxt = SeqNum(300);
     assert_eq!(board.pipe(&out), 500);
-    assert_eq!(board.next_segment(&out, false), None);
+    assert_eq!(board.next_segment(&out, Search::Lost), None);
 }
 
 /// After a timeout all data below `recover` that is not SACKed is lost and is retransmitted in order.
@@ -64,10 +64,10 @@ fn after_a_timeout() {
     let out = Outstanding { lost_before: SeqNum(800), ..outstanding(0, 1_000) };
     board.update(out.una, out.nxt, &[block(300, 400)]);
     assert_eq!(board.pipe(&out), 200);
-    assert_eq!(board.next_segment(&out, false), Some((SeqNum(0), SeqNum(300))));
+    assert_eq!(board.next_segment(&out, Search::Lost), Some((SeqNum(0), SeqNum(300))));
     board.high_rxt = SeqNum(300);
-    assert_eq!(board.next_segment(&out, false), Some((SeqNum(400), SeqNum(800))));
+    assert_eq!(board.next_segment(&out, Search::Lost), Some((SeqNum(400), SeqNum(800))));
     board.high_rxt = SeqNum(800);
-    assert_eq!(board.next_segment(&out, false), None);
+    assert_eq!(board.next_segment(&out, Search::Lost), None);
     assert_eq!(board.pipe(&out), 900);
 }
