@@ -11,56 +11,6 @@ use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-/// State of a socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Opened by us; no request was carried out yet.
-    Opening,
-    /// Serves a port.
-    Listening,
-    /// The handshake of a `connect` is under way.
-    Connecting,
-    /// Carries data (one or both directions may have ended).
-    Connected,
-    /// Ended; received data can still be read.
-    Closed,
-}
-
-/// Reason of a socket's failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The peer refused the connection.
-    Refused,
-    /// The peer reset the connection.
-    Reset,
-    /// The peer reset the connection after it had closed its side.
-    Broken,
-    /// No answer for too long.
-    TimedOut,
-    /// ICMP: host not reachable.
-    HostUnreachable,
-    /// ICMP: network not reachable.
-    NetworkUnreachable,
-    /// ICMP: the peer's host does not speak the protocol.
-    ProtocolUnreachable,
-    /// ICMPv6: a router's policy forbids the path; or a broadcast without SO_BROADCAST.
-    Prohibited,
-    /// Aborted by us.
-    Aborted,
-    /// The service is gone.
-    ServiceGone,
-    /// The host's packet filters concern it: the socket is the kernel's.
-    Guarded,
-    /// BPF programs of the process's cgroup concern it: the socket is the kernel's.
-    CgroupProgram,
-    /// A datagram was larger than the path's MTU.
-    MessageTooLong,
-    /// No destination.
-    NoDestination,
-    /// Anything else.
-    Other,
-}
-
 /// Readiness of a socket, read at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
@@ -205,7 +155,7 @@ pub enum Request {
 }
 
 pub use ringway_shm::channel::attach::Purpose;
-pub use ringway_shm::channel::{Envelope, Received, SocketOption};
+pub use ringway_shm::channel::{Envelope, Failure, Received, SocketOption, State};
 
 /// Workers of the service at which a socket is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use crate::channel::{Failure, TransferError, Urgent, UrgentError, View};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use crate::tcp_info;
-use convert::{answer_of, failure_of, receive_error, send_error, state_of};
+use convert::{answer_of, receive_error, send_error};
 use ringway_shm::channel as shm;
 use ringway_shm::channel::attach::{AttachError, WORKERS_MAX, WakeFdKind, path_of_worker};
 use ringway_shm::stats::InfoRecord;
@@ -184,7 +184,7 @@ impl Channel for Attached {
         let slot = client.is_current(named).then(|| client.slot(named.index))?;
         // Read before the values that they count: a change meanwhile is then one edge more, not one less.
         let (mut receive_sequence, send_sequence) = (slot.arrivals(), slot.releases());
-        let (mut state, flags) = (state_of(slot.state()), slot.flags());
+        let (mut state, flags) = (slot.state(), slot.flags());
         if state == State::Connecting && flags.has(shm::Flags::HUNG_UP) {
             // The worker reports the failure, gives the port back, then reports the end of the attempt.
             state = State::Closed;
@@ -210,7 +210,7 @@ impl Channel for Attached {
                 fetchable: urgent.fetchable,
                 in_line: slot.is_urgent_in_line(),
             }),
-            failure: slot.error().map(failure_of),
+            failure: slot.error(),
             receive_sequence,
             send_sequence,
         })
@@ -240,7 +240,7 @@ impl Channel for Attached {
     }
 
     fn take_failure(&self, socket: SocketRef) -> Option<Failure> {
-        self.current(socket)?.take_error().map(failure_of)
+        self.current(socket)?.take_error()
     }
 
     fn addresses(&self, socket: SocketRef) -> Option<(SocketAddr, SocketAddr)> {

@@ -145,7 +145,7 @@ impl Posix {
             State::Connected if description.mark(Flag::CONNECT_REPORTED) => Some(Err(Errno::ISCONN)),
             State::Connected => Some(Ok(())),
             State::Listening => Some(Err(Errno::ISCONN)),
-            State::Opening => Some(Err(Errno::ALREADY)),
+            State::Free => Some(Err(Errno::ALREADY)),
             State::Closed if description.is(Flag::CONNECT_REPORTED) => Some(Err(Errno::ISCONN)),
             State::Closed if description.mark(Flag::CONNECT_FAILED) => None,
             State::Closed => Some(Err(self.take_failure(socket).unwrap_or(Errno::CONNABORTED))),
@@ -159,7 +159,7 @@ impl Posix {
         let attempt = || {
             let Some(view) = channel.view(socket) else { return Some(Err(Errno::CONNABORTED)) };
             match view.state {
-                State::Opening | State::Connecting => None,
+                State::Free | State::Connecting => None,
                 State::Closed => {
                     description.mark(Flag::CONNECT_FAILED);
                     Some(Err(self.take_failure(socket).unwrap_or(Errno::CONNABORTED)))

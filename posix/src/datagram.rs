@@ -21,7 +21,6 @@ use crate::fallback::{Fd, RawAddress};
 use crate::fd_table::{Entry, SocketRef};
 use crate::options::table::Known;
 use crate::options::timeout_nanos;
-use crate::readiness::failure_errno;
 use crate::socket::{fallback_reason, kernels_reason};
 use crate::stream::{Receive, Send};
 use control::Sends;
@@ -317,7 +316,7 @@ impl Posix {
                 return Some(self.surrender(fd, socket, given_back(failure)).map(|()| Arrival::Surrendered));
             }
             Err(TransferError::Failed(_)) if description.is(Flag::KERNEL_ERRORS) => {}
-            Err(TransferError::Failed(failure)) => return Some(Err(failure_errno(failure))),
+            Err(TransferError::Failed(failure)) => return Some(Err(Errno::from(failure))),
         }
         if description.is(Flag::READ_SHUT) {
             return Some(Ok(Arrival::End));
@@ -488,7 +487,7 @@ impl Posix {
                 gone = Some(given_back(failure));
                 Some(Err(Errno::CONNRESET))
             }
-            Err(TransferError::Failed(failure)) => Some(Err(failure_errno(failure))),
+            Err(TransferError::Failed(failure)) => Some(Err(Errno::from(failure))),
         };
         let answer = match attempt() {
             Some(answer) => answer,

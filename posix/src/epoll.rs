@@ -89,7 +89,7 @@ impl Epolls {
 
     /// Takes all locks for this thread, before it forks: in the child no other thread would ever release one.
     fn hold_all(&self, pause: impl Fn()) {
-        HELD.with_borrow_mut(|held| {
+        with_held(|held| {
             if held.is_empty() {
                 held.extend(self.used().filter_map(|number| {
                     // A signal handler forks on a thread that has the lock: the child will not have the instance.
@@ -108,8 +108,13 @@ impl Epolls {
 
     /// Releases them, in parent and child.
     fn release_all(&self) {
-        HELD.take();
+        with_held(Vec::clear);
     }
+}
+
+/// A thread that ends, and has given its own variables back, holds nothing.
+fn with_held(act: impl FnOnce(&mut Vec<MutexGuard<'static, Option<Instance>>>)) {
+    HELD.try_with(|held| act(&mut held.borrow_mut())).unwrap_or_default();
 }
 
 impl Posix {

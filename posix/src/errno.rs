@@ -2,6 +2,7 @@
 //!
 //! All other code uses small enums; this file maps them to the numbers that an unmodified program sees.
 
+use crate::channel::Failure;
 use std::fmt;
 
 /// An errno number as libc reports it.
@@ -109,6 +110,30 @@ errno_names! {
     DOM = libc::EDOM;
     /// Too many levels (nested epoll).
     LOOP = libc::ELOOP;
+}
+
+/// The errno of a socket's failure.
+impl From<Failure> for Errno {
+    fn from(failure: Failure) -> Errno {
+        match failure {
+            Failure::Broken => Errno::PIPE,
+            Failure::TimedOut => Errno::TIMEDOUT,
+            Failure::Refused => Errno::CONNREFUSED,
+            Failure::HostUnreachable => Errno::HOSTUNREACH,
+            Failure::NetworkUnreachable => Errno::NETUNREACH,
+            Failure::ProtocolUnreachable => Errno::NOPROTOOPT,
+            Failure::Prohibited => Errno::ACCES,
+            Failure::Aborted => Errno::CONNABORTED,
+            Failure::MessageTooLong => Errno::MSGSIZE,
+            // A datagram without a destination.
+            Failure::NotConnected => Errno::DESTADDRREQ,
+            Failure::Reset | Failure::ServiceGone | Failure::Guarded | Failure::CgroupProgram => Errno::CONNRESET,
+            // Answers to requests, not failures of a socket.
+            Failure::InUse | Failure::NotAvailable | Failure::NoResources | Failure::Invalid | Failure::NotSupported => {
+                Errno::CONNRESET
+            }
+        }
+    }
 }
 
 impl fmt::Debug for Errno {

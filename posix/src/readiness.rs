@@ -1,7 +1,7 @@
 //! Result of poll(2) for a socket of ours: the kernel's `tcp_poll`, bit by bit.
 
 use crate::Posix;
-use crate::channel::{Failure, State, View};
+use crate::channel::{State, View};
 use crate::descriptions::{Description, Flag};
 use crate::errno::Errno;
 use crate::fd_table::SocketRef;
@@ -44,24 +44,7 @@ impl Posix {
     /// Takes the socket's pending failure, reported once (by SO_ERROR or the first call that meets it).
     pub(crate) fn take_failure(&self, socket: SocketRef) -> Option<Errno> {
         let failure = self.attached()?.take_failure(socket)?;
-        Some(failure_errno(failure))
-    }
-}
-
-/// The errno of a failure.
-pub(crate) fn failure_errno(failure: Failure) -> Errno {
-    match failure {
-        Failure::Broken => Errno::PIPE,
-        Failure::Reset | Failure::ServiceGone | Failure::Guarded | Failure::CgroupProgram | Failure::Other => Errno::CONNRESET,
-        Failure::TimedOut => Errno::TIMEDOUT,
-        Failure::Refused => Errno::CONNREFUSED,
-        Failure::HostUnreachable => Errno::HOSTUNREACH,
-        Failure::NetworkUnreachable => Errno::NETUNREACH,
-        Failure::ProtocolUnreachable => Errno::NOPROTOOPT,
-        Failure::Prohibited => Errno::ACCES,
-        Failure::Aborted => Errno::CONNABORTED,
-        Failure::MessageTooLong => Errno::MSGSIZE,
-        Failure::NoDestination => Errno::DESTADDRREQ,
+        Some(failure.into())
     }
 }
 
@@ -77,7 +60,7 @@ fn events(view: &View, description: &Description) -> u32 {
     let read_over = view.peer_closed || view.hung_up || description.is(Flag::READ_SHUT);
     let write_over = view.write_closed || description.is(Flag::WRITE_SHUT);
     let mut events = 0;
-    if view.hung_up || view.state == State::Opening || (read_over && write_over) {
+    if view.hung_up || view.state == State::Free || (read_over && write_over) {
         events |= HUP;
     }
     if read_over {
@@ -97,7 +80,7 @@ fn events(view: &View, description: &Description) -> u32 {
             events |= OUT;
         }
     }
-    if view.state == State::Opening {
+    if view.state == State::Free {
         events |= OUT;
     }
     if view.failure.is_some() {

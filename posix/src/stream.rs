@@ -7,7 +7,6 @@ use crate::descriptions::{Description, Flag};
 use crate::errno::{Answer, Errno};
 use crate::fd_table::SocketRef;
 use crate::options::receive_low_water;
-use crate::readiness::failure_errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
 
@@ -336,7 +335,7 @@ impl Posix {
             TransferError::NotConnected => Errno::NOTCONN,
             // Reported once, as a reset is; after that writing is a broken pipe.
             TransferError::Failed(Failure::ServiceGone) if self.descriptions.of(socket).mark(Flag::DEATH_REPORTED) => Errno::PIPE,
-            TransferError::Failed(failure) => failure_errno(failure),
+            TransferError::Failed(failure) => Errno::from(failure),
         }
     }
 }

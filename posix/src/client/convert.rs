@@ -1,37 +1,7 @@
 //! Conversion between the channel's types and this crate's.
 
-use crate::channel::{ControlAnswer, Failure, State, TransferError};
+use crate::channel::{ControlAnswer, TransferError};
 use ringway_shm::channel as shm;
-
-pub(super) fn state_of(state: shm::State) -> State {
-    match state {
-        shm::State::Free => State::Opening,
-        shm::State::Listening => State::Listening,
-        shm::State::Connecting => State::Connecting,
-        shm::State::Connected => State::Connected,
-        shm::State::Closed => State::Closed,
-    }
-}
-
-pub(super) fn failure_of(failure: shm::Failure) -> Failure {
-    match failure {
-        shm::Failure::Refused => Failure::Refused,
-        shm::Failure::Reset => Failure::Reset,
-        shm::Failure::Broken => Failure::Broken,
-        shm::Failure::TimedOut => Failure::TimedOut,
-        shm::Failure::HostUnreachable => Failure::HostUnreachable,
-        shm::Failure::NetworkUnreachable => Failure::NetworkUnreachable,
-        shm::Failure::ProtocolUnreachable => Failure::ProtocolUnreachable,
-        shm::Failure::Prohibited => Failure::Prohibited,
-        shm::Failure::Aborted => Failure::Aborted,
-        shm::Failure::ServiceGone => Failure::ServiceGone,
-        shm::Failure::Guarded => Failure::Guarded,
-        shm::Failure::CgroupProgram => Failure::CgroupProgram,
-        shm::Failure::MessageTooLong => Failure::MessageTooLong,
-        shm::Failure::NotConnected => Failure::NoDestination,
-        _ => Failure::Other,
-    }
-}
 
 pub(super) fn answer_of(answer: shm::ControlAnswer) -> ControlAnswer {
     match answer {
@@ -53,7 +23,7 @@ pub(super) fn send_error(error: shm::SendError) -> TransferError {
     match error {
         shm::SendError::WouldBlock => TransferError::WouldBlock,
         shm::SendError::Closed => TransferError::Closed,
-        shm::SendError::Failed(failure) => TransferError::Failed(failure_of(failure)),
+        shm::SendError::Failed(failure) => TransferError::Failed(failure),
         shm::SendError::NotConnected | shm::SendError::Stale => TransferError::NotConnected,
     }
 }
@@ -61,7 +31,7 @@ pub(super) fn send_error(error: shm::SendError) -> TransferError {
 pub(super) fn receive_error(error: shm::ReceiveError) -> TransferError {
     match error {
         shm::ReceiveError::WouldBlock => TransferError::WouldBlock,
-        shm::ReceiveError::Failed(failure) => TransferError::Failed(failure_of(failure)),
+        shm::ReceiveError::Failed(failure) => TransferError::Failed(failure),
         shm::ReceiveError::NotConnected | shm::ReceiveError::Stale => TransferError::NotConnected,
     }
 }

@@ -11,7 +11,7 @@
 
 use libc::epoll_event;
 
-use super::{HELD, Instance};
+use super::{Instance, with_held};
 use crate::Posix;
 use crate::channel::{Channel, Context, Sleepers};
 use crate::errno::{Answer, Errno};
@@ -116,7 +116,7 @@ impl Posix {
         if self.attached().is_none() {
             return;
         }
-        HELD.with_borrow_mut(|held| {
+        with_held(|held| {
             for instance in held.iter_mut().filter_map(|cell| cell.as_mut()).filter(|instance| !instance.list.is_common()) {
                 match self.kernel.event_counter() {
                     Ok(news) if instance.list.share() => instance.news = Some(self.park(news)),
