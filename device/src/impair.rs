@@ -9,12 +9,11 @@ mod delay;
 mod random;
 
 use std::io;
-use std::os::fd::BorrowedFd;
 
 use ringway_shm::{Arena, Burst, Duration, Frame, Instant, SegmentationKind};
 
 use crate::run::{copy_packet, give_packet, packet_len, take_packet};
-use crate::{Capabilities, Counters, Device};
+use crate::{Counters, Device};
 use delay::DelayLine;
 use random::Random;
 
@@ -276,9 +275,13 @@ fn mark_ipv6(ip: &mut [u8]) -> bool {
     true
 }
 
-impl Device for Impair {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+impl crate::Middleware for Impair {
+    fn inner(&self) -> &dyn Device {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut *self.inner
     }
 
     fn receive(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
@@ -302,24 +305,8 @@ impl Device for Impair {
         Ok(count)
     }
 
-    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
-        self.inner.wait_fds(fds);
-    }
-
-    fn expect(&mut self, connections: usize) {
-        self.inner.expect(connections);
-    }
-
-    fn arm(&mut self) -> bool {
-        self.inner.arm()
-    }
-
     fn poll_timeout(&self) -> Option<Instant> {
         [self.outward.line.next(), self.inward.line.next(), self.inner.poll_timeout()].into_iter().flatten().min()
-    }
-
-    fn advice(&self) -> Option<String> {
-        self.inner.advice()
     }
 
     fn counters(&self) -> Counters {

@@ -32,11 +32,14 @@ mod checksum;
 #[cfg(test)]
 mod conformance;
 mod inlet;
+mod middleware;
 mod run;
 mod sys;
 #[cfg(test)]
 mod testing;
 mod vnet;
+
+pub use middleware::Middleware;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -119,7 +122,7 @@ pub trait Rooms {
     }
 }
 
-/// A packet back end or a middleware over one.
+/// A packet back end, or a [`Middleware`] over one.
 pub trait Device {
     /// Returns its abilities, which do not change while the device lives.
     fn capabilities(&self) -> Capabilities;
@@ -180,7 +183,7 @@ pub trait Device {
     }
 }
 
-impl<D: Device + ?Sized> Device for Box<D> {
+impl Device for Box<dyn Device> {
     fn capabilities(&self) -> Capabilities {
         (**self).capabilities()
     }

@@ -9,7 +9,6 @@
 //! frames may be held by connections that wait for the device.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 
 use ringway_shm::{Arena, Burst, Checksum, Class, Duration, Frame, Instant, Segmentation, SegmentationKind};
 
@@ -375,7 +374,15 @@ impl Cursor {
     }
 }
 
-impl Device for Offload {
+impl crate::Middleware for Offload {
+    fn inner(&self) -> &dyn Device {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut *self.inner
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             sends_partial_checksums: true,
@@ -385,10 +392,6 @@ impl Device for Offload {
             gathers: true,
             ..self.can
         }
-    }
-
-    fn receive(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
-        self.inner.receive(now, burst)
     }
 
     fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
@@ -413,28 +416,8 @@ impl Device for Offload {
         result.map(|()| taken)
     }
 
-    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
-        self.inner.wait_fds(fds);
-    }
-
-    fn expect(&mut self, connections: usize) {
-        self.inner.expect(connections);
-    }
-
-    fn arm(&mut self) -> bool {
-        self.inner.arm()
-    }
-
-    fn first_arrival(&self) -> Option<Duration> {
-        self.inner.first_arrival()
-    }
-
     fn poll_timeout(&self) -> Option<Instant> {
         [self.retry_at, self.inner.poll_timeout()].into_iter().flatten().min()
-    }
-
-    fn advice(&self) -> Option<String> {
-        self.inner.advice()
     }
 
     fn counters(&self) -> Counters {

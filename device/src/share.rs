@@ -17,7 +17,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use ringway_shm::wire::{self, WireEnd};
-use ringway_shm::{Arena, Burst, Duration, Frame, Instant};
+use ringway_shm::{Arena, Burst, Frame, Instant};
 
 use crate::memory::link::{CAPACITY, Link, LinkOptions};
 use crate::run::{copy_packet, give_packet, take_packet};
@@ -118,7 +118,15 @@ impl Share {
     }
 }
 
-impl Device for Share {
+impl crate::Middleware for Share {
+    fn inner(&self) -> &dyn Device {
+        &*self.device
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut *self.device
+    }
+
     fn capabilities(&self) -> Capabilities {
         let device = self.device.capabilities();
         // What a worker passes on is as it was on its device, whatever that promises.
@@ -142,10 +150,6 @@ impl Device for Share {
         result.map(|_| burst.packets() - before)
     }
 
-    fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
-        self.device.transmit(now, burst)
-    }
-
     fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
         self.device.wait_fds(fds);
         for link in self.links.iter().flatten() {
@@ -161,14 +165,6 @@ impl Device for Share {
         ready
     }
 
-    fn first_arrival(&self) -> Option<Duration> {
-        self.device.first_arrival()
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.device.poll_timeout()
-    }
-
     fn counters(&self) -> Counters {
         let device = self.device.counters();
         let of_links = |count: fn(&Counters) -> u64| self.links.iter().flatten().map(|link| count(&link.counters())).sum::<u64>();
@@ -177,10 +173,6 @@ impl Device for Share {
             syscalls: device.syscalls + of_links(|link| link.syscalls),
             ..device
         }
-    }
-
-    fn advice(&self) -> Option<String> {
-        self.device.advice()
     }
 }
 

@@ -6,9 +6,8 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
 
-use ringway_device::{Capabilities, Counters, Device};
+use ringway_device::Device;
 use ringway_shm::{Arena, Burst, Class, Frame, Instant};
 use ringway_stack::wire::{checksum, ethernet, ipv4, ipv6};
 
@@ -90,13 +89,13 @@ fn network_header(network: &[u8]) -> Option<(Vec<u8>, IpAddr, IpAddr)> {
     Some((bytes, header.source.into(), header.destination.into()))
 }
 
-impl Device for Forge {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+impl ringway_device::Middleware for Forge {
+    fn inner(&self) -> &dyn Device {
+        &*self.inner
     }
 
-    fn receive(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
-        self.inner.receive(now, burst)
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut *self.inner
     }
 
     fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
@@ -109,21 +108,5 @@ impl Device for Forge {
         let sent = self.inner.transmit(now, burst)?;
         self.inner.transmit(now, &mut self.forged)?;
         Ok(sent)
-    }
-
-    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
-        self.inner.wait_fds(fds);
-    }
-
-    fn arm(&mut self) -> bool {
-        self.inner.arm()
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.inner.poll_timeout()
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
     }
 }

@@ -202,7 +202,7 @@ impl Device for Late {
         Ok(self.taken)
     }
 
-    fn wait_fds<'a>(&'a self, _fds: &mut Vec<BorrowedFd<'a>>) {}
+    fn wait_fds<'a>(&'a self, _fds: &mut Vec<std::os::fd::BorrowedFd<'a>>) {}
 
     fn arm(&mut self) -> bool {
         false

@@ -4,14 +4,13 @@
 //! super-segments stay whole. A file that cannot be written stops the capture, never the device.
 
 use std::io::{self, Write};
-use std::os::fd::BorrowedFd;
 
 use ringway_shm::capture::Direction;
-use ringway_shm::{Burst, Checksum, Duration, Frame, Instant};
+use ringway_shm::{Burst, Checksum, Frame, Instant};
 
 use super::{Interface, Record, SNAPLEN_MAX, Writer};
+use crate::Device;
 use crate::run::take_packet;
-use crate::{Capabilities, Counters, Device};
 
 /// The middleware; see the module's text.
 pub struct Pcap {
@@ -102,9 +101,13 @@ fn complete(bytes: &mut [u8], checksum: Checksum) {
     }
 }
 
-impl Device for Pcap {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+impl crate::Middleware for Pcap {
+    fn inner(&self) -> &dyn Device {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut *self.inner
     }
 
     fn receive(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
@@ -125,33 +128,5 @@ impl Device for Pcap {
         let sent = self.inner.transmit(now, burst);
         self.write(now, Direction::Sent, before - burst.packets());
         sent
-    }
-
-    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
-        self.inner.wait_fds(fds);
-    }
-
-    fn expect(&mut self, connections: usize) {
-        self.inner.expect(connections);
-    }
-
-    fn arm(&mut self) -> bool {
-        self.inner.arm()
-    }
-
-    fn first_arrival(&self) -> Option<Duration> {
-        self.inner.first_arrival()
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.inner.poll_timeout()
-    }
-
-    fn advice(&self) -> Option<String> {
-        self.inner.advice()
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
     }
 }

@@ -9,10 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-use ringway_device::{Capabilities, Counters, Device, pcap};
+use ringway_device::{Device, pcap};
 use ringway_shm::{Burst, Checksum, Frame, Instant};
 use ringway_stack::wire::{checksum, ipv4, ipv6};
 use ringway_trace::{Checker, Ending, Options, Packet, Report};
@@ -350,13 +349,13 @@ impl Watch {
     }
 }
 
-impl Device for Watch {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+impl ringway_device::Middleware for Watch {
+    fn inner(&self) -> &dyn Device {
+        &*self.inner
     }
 
-    fn receive(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
-        self.inner.receive(now, burst)
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut *self.inner
     }
 
     fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
@@ -383,22 +382,6 @@ impl Device for Watch {
         let sent = self.inner.transmit(now, burst)?;
         self.seen = burst.packets();
         Ok(sent)
-    }
-
-    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
-        self.inner.wait_fds(fds);
-    }
-
-    fn arm(&mut self) -> bool {
-        self.inner.arm()
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.inner.poll_timeout()
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
     }
 }
 

@@ -5,9 +5,8 @@
 //! message, or dropped silently: a black hole. A hop does not cut super-segments: the middleware in front of it must.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 
-use ringway_device::{Capabilities, Counters, Device};
+use ringway_device::Device;
 use ringway_shm::{Arena, Burst, Frame, Instant};
 use ringway_stack::wire::ipv4;
 
@@ -99,9 +98,13 @@ impl Hop {
     }
 }
 
-impl Device for Hop {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+impl ringway_device::Middleware for Hop {
+    fn inner(&self) -> &dyn Device {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut *self.inner
     }
 
     fn receive(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
@@ -120,19 +123,7 @@ impl Device for Hop {
         Ok(count)
     }
 
-    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
-        self.inner.wait_fds(fds);
-    }
-
     fn arm(&mut self) -> bool {
         self.inner.arm() || !self.told.is_empty()
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.inner.poll_timeout()
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
     }
 }

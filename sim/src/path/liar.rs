@@ -7,9 +7,8 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
 
-use ringway_device::{Capabilities, Counters, Device};
+use ringway_device::Device;
 use ringway_shm::{Arena, Burst, Frame, Instant};
 use ringway_stack::wire::tcp::{ACK, FIN, Header, RST, SYN, SackBlock};
 use ringway_stack::wire::{checksum, ipv4, ipv6};
@@ -198,13 +197,13 @@ const SHUT_MAX: u32 = 3;
 const NEWS_MAX: u32 = 1 << 24;
 const CHECKSUM_AT: usize = 16;
 
-impl Device for Liar {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+impl ringway_device::Middleware for Liar {
+    fn inner(&self) -> &dyn Device {
+        &*self.inner
     }
 
-    fn receive(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
-        self.inner.receive(now, burst)
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut *self.inner
     }
 
     fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
@@ -215,21 +214,5 @@ impl Device for Liar {
         }
         self.inner.transmit(now, &mut self.said)?;
         Ok(count)
-    }
-
-    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
-        self.inner.wait_fds(fds);
-    }
-
-    fn arm(&mut self) -> bool {
-        self.inner.arm()
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.inner.poll_timeout()
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
     }
 }

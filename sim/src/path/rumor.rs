@@ -5,9 +5,8 @@
 //! guessed numbers (an off-path attacker). SYNs are left out: errors about them take effect.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 
-use ringway_device::{Capabilities, Counters, Device};
+use ringway_device::Device;
 use ringway_shm::{Arena, Burst, Frame, Instant};
 use ringway_stack::wire::{icmpv4, icmpv6, ipv4, ipv6};
 
@@ -85,9 +84,13 @@ const SEQUENCE_AT: usize = 4;
 const FLAGS_AT: usize = 13;
 const SYN: u8 = 2;
 
-impl Device for Rumor {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+impl ringway_device::Middleware for Rumor {
+    fn inner(&self) -> &dyn Device {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        &mut *self.inner
     }
 
     fn receive(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
@@ -112,19 +115,7 @@ impl Device for Rumor {
         self.inner.transmit(now, burst)
     }
 
-    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
-        self.inner.wait_fds(fds);
-    }
-
     fn arm(&mut self) -> bool {
         self.inner.arm() || !self.told.is_empty()
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.inner.poll_timeout()
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
     }
 }
