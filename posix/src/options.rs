@@ -291,6 +291,8 @@ impl Posix {
                 };
                 let linger = if on != 0 { seconds.clamp(0, i32::from(u16::MAX)) } else { -1 };
                 description.linger.store(linger, Ordering::Release);
+                // The last holder may end without a close.
+                channel.set_option(socket, SocketOption::ResetAtClose, u32::from(linger == 0));
                 Some(Ok(()))
             }
             (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {

@@ -9,10 +9,11 @@ use crate::core::{Core, Ending};
 
 impl Region {
     /// Closes a socket after its last descriptor. Written data is still sent, then FIN; a socket with unread bytes, or
-    /// with `reset`, sends RST (RFC 2525 §2.17).
+    /// with `reset` or SO_LINGER of zero seconds, sends RST (RFC 2525 §2.17).
     pub(super) fn close(&mut self, slot: SlotIndex, reset: bool, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         let (kind, id) = (socket.kind, socket.id);
+        let reset = reset || socket.resets_at_close;
         match (kind, id) {
             (Kind::Listener, _) => self.close_listener(slot, core),
             (Kind::Datagram, Some(id)) if !reset => {

@@ -18,6 +18,7 @@ impl Region {
         let Some(socket) = self.sockets.get(listener) else { return };
         let (Some(first), Some(listening)) = (socket.id, &socket.listening) else { return };
         let (second, backlog, options) = (listening.second, listening.backlog, socket.options);
+        let resets_at_close = socket.resets_at_close;
         let next = |core: &Core| {
             let mut ids = [Some(first), second].into_iter().flatten();
             ids.find(|&id| core.stack.readiness(id).readable)
@@ -41,6 +42,7 @@ impl Region {
             let mut socket = Socket::new(child, options);
             socket.kind = Kind::Connection;
             socket.id = Some(accepted);
+            socket.resets_at_close = resets_at_close;
             self.sockets.insert(socket);
             self.open_accepted(listener, child.index, accepted, core);
             if self.guard.contains(Guard::PACKETS) {

@@ -17,6 +17,10 @@ impl Region {
             socket.every_worker = value != 0;
             return ControlAnswer::Done;
         }
+        if option == SocketOption::ResetAtClose {
+            socket.resets_at_close = value != 0;
+            return ControlAnswer::Done;
+        }
         if option == SocketOption::ReadShut {
             if let (Kind::Connection, Some(id)) = (socket.kind, socket.id) {
                 core.stack.shutdown_read(core.now, id);
@@ -144,6 +148,7 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
         // Options of the socket, not of the stack.
         | SocketOption::EveryWorker
         | SocketOption::ReadShut
+        | SocketOption::ResetAtClose
         // For datagrams only.
         | SocketOption::ReuseAddress
         | SocketOption::Broadcast

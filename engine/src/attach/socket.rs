@@ -61,6 +61,8 @@ pub(super) struct Socket {
     pub(super) claim: Option<Claim>,
     /// True if the other workers listen on its port too.
     pub(super) every_worker: bool,
+    /// Closing resets, also after the death of the last holder.
+    pub(super) resets_at_close: bool,
     /// The local port that a connection uses.
     pub(super) port: Option<(IpAddr, u16)>,
     /// Payload that did not fit into the channel.
@@ -101,6 +103,7 @@ impl Socket {
             listening: None,
             claim: None,
             every_worker: false,
+            resets_at_close: false,
             port: None,
             leftover: None,
             send_limit: 0,

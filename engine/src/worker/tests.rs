@@ -1,6 +1,7 @@
 //! Two workers on one wire in virtual time, with real channels and clients in the same process.
 
 mod balance;
+mod deaths;
 mod foreign;
 mod guard;
 mod harness;
@@ -211,28 +212,6 @@ fn two_groups_cannot_have_one_port() {
     net.close(0, listener);
     net.run_for_ms(1);
     assert_eq!(net.control(other, slot, operation), ControlAnswer::Done);
-}
-
-/// Sockets of a dead process are closed as the kernel does: FIN if everything was read, otherwise RST.
-#[test]
-fn a_dead_process_closes_its_connections() {
-    let mut net = Net::new();
-    let listener = net.listen(0, 80);
-    let (read, unread) = (net.connect(1, 80), net.connect(1, 80));
-    let (first, second) = (net.accept(0, listener), net.accept(0, listener));
-    assert_ne!(first, second);
-    let sent = net.send(1, unread, b"never read");
-    assert_eq!(sent, 10);
-    net.run_for_ms(5);
-    let process = net.apps[0].client.process();
-    net.process_gone(0, process);
-    net.run_until(|net| {
-        let flags = |slot: ringway_shm::channel::SlotRef| net.apps[1].client.slot(slot.index).flags();
-        flags(read).has(Flags::PEER_CLOSED) && flags(unread).has(Flags::FAILED)
-    });
-    assert_eq!(net.apps[1].client.slot(unread.index).take_error(), Some(Failure::Reset));
-    assert_eq!(net.apps[1].client.slot(read.index).error(), None);
-    assert_eq!(net.workers[0].attachments.sockets(), 0, "all slots are free again");
 }
 
 /// A region that ends first sends the data written to it.

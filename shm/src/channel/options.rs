@@ -3,7 +3,7 @@
 //! Promises: all that the contract says of an option is its line here: its number on the channel, its level and number
 //! on Linux for each family, its initial value there, which values it has, and for which sockets. A new option is one
 //! line here and its meaning in the stack (`engine/src/attach/options.rs`). Does not do: the options that a worker never
-//! hears of and that are no plain number (SO_LINGER, time limits, congestion control by name), and those that only the
+//! hears of and that are no plain number (the seconds of SO_LINGER, time limits, congestion control by name), and those that only the
 //! kernel has (`posix/src/options/table.rs`).
 
 use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET, SOL_UDP};
@@ -190,6 +190,8 @@ options! { worker {
     EveryWorker = 33 [];
     /// 1: the application reads no more (SHUT_RD)
     ReadShut = 34 [];
+    /// 1: closing resets, also when the last holder ends without a close (SO_LINGER with zero seconds)
+    ResetAtClose = 35 [];
 } library {
     SOL_SOCKET, libc::SO_OOBINLINE, 0, Switch;
     SOL_SOCKET, libc::SO_BUSY_POLL, 0, Number;
