@@ -457,7 +457,8 @@ impl Connection<'_, '_> {
                 self.note_part(start, plan.sequence, now_us);
             }
             next = for_each_piece(arena, start, plan.sequence, plan.len, &mut |piece| {
-                mark_sent(arena, &piece, now_us, plan.again, pushed);
+                let is_last = written + piece.len == len;
+                mark_sent(arena, &piece, now_us, plan.again, pushed && is_last);
                 let view = || arena.share(piece.slot, piece.offset, piece.len);
                 if !link.sends_partial_checksums {
                     let part = piece.sum.unwrap_or_else(|| view().payload().sum());
