@@ -84,14 +84,14 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(now: Instant, stack: Stack, arena: Arena, ports: PortTable, metrics: Metrics, tcp: &TcpConfig) -> Core {
-        Core {
+        let mut core = Core {
             now,
             stack,
             ports,
             metrics,
-            time_wait: tcp.time_wait,
-            buffer_bytes: tcp.receive_buffer_bytes,
-            socket_defaults: TcpOptions { congestion_control: tcp.congestion_control, ..TcpOptions::default() },
+            time_wait: Duration::ZERO,
+            buffer_bytes: 0,
+            socket_defaults: TcpOptions::default(),
             kernel_numbers: Vec::new(),
             forks: Vec::new(),
             quarters: [Class::Large, Class::Small].map(|class| Stack::sendable_frames(&arena, class) / 4),
@@ -99,7 +99,16 @@ impl Core {
             orphans_max: u32::MAX,
             arena,
             departing: Vec::new(),
-        }
+        };
+        core.follow_config(tcp);
+        core
+    }
+
+    /// Takes over what TCP's settings mean for sockets of applications.
+    pub(crate) fn follow_config(&mut self, tcp: &TcpConfig) {
+        self.time_wait = tcp.time_wait;
+        self.buffer_bytes = tcp.receive_buffer_bytes;
+        self.socket_defaults = TcpOptions { congestion_control: tcp.congestion_control, ..TcpOptions::default() };
     }
 
     /// The kernel's number of an interface of the stack; 0: unknown.
