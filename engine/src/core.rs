@@ -62,6 +62,8 @@ pub(crate) struct Core {
     pub(crate) arena: Arena,
     pub(crate) ports: PortTable,
     pub(crate) metrics: Metrics,
+    /// TCP's settings.
+    pub(crate) tcp: TcpConfig,
     /// Time that a closed connection may hold its port.
     pub(crate) time_wait: Duration,
     /// Default size of a connection's buffers, bytes.
@@ -89,6 +91,7 @@ impl Core {
             stack,
             ports,
             metrics,
+            tcp: tcp.clone(),
             time_wait: Duration::ZERO,
             buffer_bytes: 0,
             socket_defaults: TcpOptions::default(),
@@ -106,6 +109,7 @@ impl Core {
 
     /// Takes over what TCP's settings mean for sockets of applications.
     pub(crate) fn follow_config(&mut self, tcp: &TcpConfig) {
+        self.tcp = tcp.clone();
         self.time_wait = tcp.time_wait;
         self.buffer_bytes = tcp.receive_buffer_bytes;
         self.socket_defaults = TcpOptions { congestion_control: tcp.congestion_control, ..TcpOptions::default() };

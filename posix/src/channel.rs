@@ -202,6 +202,11 @@ pub enum Request {
     Settle,
     /// Describes the connection in the layout of Linux's `struct tcp_info`.
     Info,
+    /// Asks for the value of an option that is in effect: four bytes.
+    Option {
+        /// The option.
+        option: SocketOption,
+    },
 }
 
 /// Socket options that the stack acts on. The value travels as one number.
@@ -269,6 +274,8 @@ pub enum SocketOption {
     Coalesce,
     /// SHUT_RD, 1.
     ReadShut,
+    /// MSG_MORE, 0 or 1; given again for each send.
+    More,
 }
 
 pub use ringway_shm::channel::attach::Purpose;

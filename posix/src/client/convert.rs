@@ -99,5 +99,6 @@ pub(super) fn option_of(option: SocketOption) -> shm::SocketOption {
         SocketOption::SegmentSize => shm::SocketOption::SegmentSize,
         SocketOption::Coalesce => shm::SocketOption::Coalesce,
         SocketOption::ReadShut => shm::SocketOption::ReadShut,
+        SocketOption::More => shm::SocketOption::More,
     }
 }

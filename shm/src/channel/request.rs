@@ -85,10 +85,12 @@ pub enum SocketOption {
     EveryWorker = 33,
     /// 1: the application reads no more (SHUT_RD)
     ReadShut = 34,
+    /// 0 or 1: more follows the bytes that are pushed next (MSG_MORE); given again for each send
+    More = 35,
 }
 
 impl SocketOption {
-    const ALL: [SocketOption; 34] = [
+    const ALL: [SocketOption; 35] = [
         SocketOption::NoDelay,
         SocketOption::Cork,
         SocketOption::KeepAlive,
@@ -123,6 +125,7 @@ impl SocketOption {
         SocketOption::FinTimeout,
         SocketOption::EveryWorker,
         SocketOption::ReadShut,
+        SocketOption::More,
     ];
 
     fn from_number(number: u16) -> Option<SocketOption> {

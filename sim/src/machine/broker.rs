@@ -24,7 +24,7 @@ impl Entrance {
 
 impl Drop for Entrance {
     fn drop(&mut self) {
-        // A file that somebody else has removed is gone too.
+        // A file that is gone already is as good as removed.
         std::fs::remove_file(&self.0).ok();
     }
 }

@@ -1,7 +1,7 @@
 //! The kernel of a machine: descriptors, the sockets that are not the stack's, and waits that let virtual time pass.
 //!
-//! A descriptor is a real one, so that its number is nobody else's; behind a socket's number is a local socket without a
-//! peer, which poll reports like a fresh TCP socket, or like a listener to which nobody connects. Names and options are
+//! A descriptor is a real one, so that nothing else in the process has its number; behind a socket's number is a local socket without a
+//! peer, which poll reports like a fresh TCP socket, or like a listener without connections. Names and options are
 //! kept here. Promises: no packet, port or setting of the machine below. Does not do: files, fork, signals.
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,6 +1,6 @@
 //! The machine's interface: raw IP packets that the caller delivers, and a list of those that were sent.
 //!
-//! Promises: each packet is one segment, as scripts name them. Does not do: checksums of TCP; nobody reads them.
+//! Promises: each packet is one segment, as scripts name them. Does not do: checksums of TCP; scripts do not look at them.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -12,6 +12,7 @@ use crate::wire::checksum;
 use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, CWR, FIN, HEADER_BYTES_MAX, Header, PSH, SACK_BLOCKS_MAX, Timestamps};
 
 use super::connection::Connection;
+use super::cork;
 use super::push::PushGroup;
 use super::sack_blocks::Sizes;
 use super::send_queue::{Shape, for_each_piece, mark_sent};
@@ -254,8 +255,8 @@ impl Connection<'_, '_> {
             len -= len % segment;
         }
         // Linux: neither Nagle nor a cork holds urgent data.
-        let may_send =
-            Self::may_send(tcb, len, unsent, segment, fin) || len == unsent && is_sending_urgent(&self.shared.cold, tcb);
+        let may_send = Self::may_send(tcb, len, unsent, segment, fin)
+            || len == unsent && (is_sending_urgent(&self.shared.cold, tcb) || cork::is_over(self.shared, tcb));
         if !may_send {
             len -= len % segment;
         }
