@@ -34,7 +34,7 @@ use ringway_shm::{Arena, Duration, Instant, Room};
 use ringway_stack::{Event, SocketId, State};
 
 use crate::claim::Claim;
-use crate::command::{RegionId, RegionMemory};
+use crate::command::{RegionId, RegionMemory, RegionRequest};
 use crate::core::{Core, Ending};
 use crate::guard::Guard;
 use crate::idle::Idle;
@@ -120,6 +120,11 @@ impl Attachments {
             retry_at: None,
             read_to: None,
         }
+    }
+
+    /// Makes the region of a new application group.
+    pub(crate) fn make(&self, request: RegionRequest) -> io::Result<NewRegion> {
+        self.maker.make(request)
     }
 
     /// Attaches the region of a new application group.

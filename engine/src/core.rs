@@ -63,6 +63,8 @@ pub struct Core {
     pub arena: Arena,
     pub(crate) ports: PortTable,
     pub(crate) metrics: Metrics,
+    /// TCP's settings.
+    pub(crate) tcp: TcpConfig,
     /// Time that a closed connection may hold its port.
     pub(crate) time_wait: Duration,
     /// Default size of a connection's buffers, bytes.
@@ -85,14 +87,15 @@ pub struct Core {
 
 impl Core {
     pub(crate) fn new(now: Instant, stack: Stack, arena: Arena, ports: PortTable, metrics: Metrics, tcp: &TcpConfig) -> Core {
-        Core {
+        let mut core = Core {
             now,
             stack,
             ports,
             metrics,
-            time_wait: tcp.time_wait,
-            buffer_bytes: tcp.receive_buffer_bytes,
-            socket_defaults: TcpOptions { congestion_control: tcp.congestion_control, ..TcpOptions::default() },
+            tcp: tcp.clone(),
+            time_wait: Duration::ZERO,
+            buffer_bytes: 0,
+            socket_defaults: TcpOptions::default(),
             kernel_numbers: Vec::new(),
             forks: Vec::new(),
             quarters: [Class::Large, Class::Small].map(|class| Stack::sendable_frames(&arena, class) / 4),
@@ -100,7 +103,17 @@ impl Core {
             orphans_max: u32::MAX,
             arena,
             departing: Vec::new(),
-        }
+        };
+        core.follow_config(tcp);
+        core
+    }
+
+    /// Takes over what TCP's settings mean for sockets of applications.
+    pub(crate) fn follow_config(&mut self, tcp: &TcpConfig) {
+        self.tcp = tcp.clone();
+        self.time_wait = tcp.time_wait;
+        self.buffer_bytes = tcp.receive_buffer_bytes;
+        self.socket_defaults = TcpOptions { congestion_control: tcp.congestion_control, ..TcpOptions::default() };
     }
 
     /// The kernel's number of an interface of the stack; 0: unknown.

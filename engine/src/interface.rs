@@ -31,7 +31,8 @@ const RX_BATCH_BYTES: usize = 160 << 10;
 pub(crate) struct WorkerInterface {
     pub(crate) name: String,
     pub(crate) mac: [u8; 6],
-    pub(crate) mtu: u16,
+    /// The interface as the stack knows it.
+    described: Interface,
     pub(crate) device: Box<dyn Device>,
     /// Calls that the device refused.
     pub(crate) errors: u64,
@@ -41,6 +42,13 @@ pub(crate) struct WorkerInterface {
     advised: bool,
     /// The interface is gone; its number may be reused.
     pub(crate) removed: bool,
+}
+
+impl WorkerInterface {
+    /// Largest IP packet, bytes.
+    pub(crate) fn mtu(&self) -> u16 {
+        self.described.mtu
+    }
 }
 
 /// All interfaces of a worker.
@@ -90,6 +98,13 @@ impl Interfaces {
         let (port, described) = describe(new, device, arena);
         stack.set_interface(now, number, described);
         self.ports[number as usize] = port;
+    }
+
+    /// Changes the MTU of an interface; the device's own limit counts if it is smaller.
+    pub(crate) fn set_mtu(&mut self, now: Instant, number: u32, mtu: u16, stack: &mut Stack) {
+        let Some(port) = self.ports.get_mut(number as usize) else { return };
+        port.described.mtu = mtu.min(port.device.capabilities().mtu);
+        stack.set_interface(now, number, port.described.clone());
     }
 
     /// Closes the device of an interface. Packets that wait for it are dropped; the number stays taken until `free`.
@@ -254,7 +269,8 @@ fn describe(new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena) -> (Wor
         vlan: new.vlan,
     };
     let (name, mac) = (new.name.clone(), new.mac.0);
-    (WorkerInterface { name, mac, mtu, device, errors: 0, left: 0, advised: false, removed: false }, described)
+    let port = described.clone();
+    (WorkerInterface { name, mac, described: port, device, errors: 0, left: 0, advised: false, removed: false }, described)
 }
 
 /// The kernel's number of an interface: the caller's, or (for one that the device has just made) the one that the

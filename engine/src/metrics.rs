@@ -286,7 +286,7 @@ fn record(port: &crate::interface::WorkerInterface, counted: &ringway_device::Co
         name: port.name.clone(),
         ethernet: port.device.capabilities().medium == ringway_device::Medium::Ethernet,
         mac: port.mac,
-        mtu: u32::from(port.mtu),
+        mtu: u32::from(port.mtu()),
         rx_packets: counted.rx_packets,
         rx_bytes: counted.rx_bytes,
         rx_dropped: counted.rx_dropped,

@@ -17,12 +17,12 @@ use ringway_device::Device;
 use ringway_shm::capture::CaptureWriter;
 use ringway_shm::channel::Shape;
 use ringway_shm::{Arena, ArenaConfig, Duration, Instant};
-use ringway_stack::{AddressChange, Cidr, Event, Stack, StackConfig, State};
+use ringway_stack::{AddressChange, Cidr, Event, Stack, StackConfig, State, TcpConfig};
 
 use crate::attach::{Attachments, Maker};
 use crate::balance::Balance;
 use crate::clock;
-use crate::command::{Command, Commands, InterfaceInfo, OpenDevice, WorkerHandle};
+use crate::command::{Command, Commands, InterfaceInfo, OpenDevice, RegionMemory, RegionRequest, WorkerHandle};
 use crate::core::Core;
 use crate::idle::{Awaited, Idle};
 use crate::interface::{Interfaces, kernel_number};
@@ -326,6 +326,29 @@ impl Worker {
         number
     }
 
+    /// Makes a channel for an application group, for code that drives the worker itself and so cannot wait for
+    /// [`WorkerHandle::attach_region`].
+    ///
+    /// # Errors
+    /// The system has no memory or descriptors, or all groups are in use.
+    pub fn attach_region(&mut self, request: RegionRequest) -> io::Result<RegionMemory> {
+        let made = self.attachments.make(request)?;
+        self.attachments.attach(made, &mut self.core, &self.idle)
+    }
+
+    /// Returns the time of the next iteration that has something to do although nothing arrives, for code that drives the
+    /// worker itself.
+    pub fn poll_timeout(&mut self) -> Option<Instant> {
+        self.core.stack.forget_ended_delays();
+        self.next_timeout(self.core.now)
+    }
+
+    /// Changes TCP's settings for connections from now on.
+    pub fn set_tcp_config(&mut self, tcp: TcpConfig) {
+        self.core.follow_config(&tcp);
+        self.core.stack.set_tcp_config(tcp);
+    }
+
     #[cold]
     fn expect(&mut self) {
         let connections = self.core.stack.connections();
@@ -353,7 +376,13 @@ impl Worker {
         }
     }
 
-    fn set_addresses(&mut self, interface: u32, addresses: Vec<Cidr>) {
+    /// Changes the MTU of an interface.
+    pub fn set_mtu(&mut self, number: u32, mtu: u16) {
+        self.interfaces.set_mtu(self.core.now, number, mtu, &mut self.core.stack);
+    }
+
+    /// Replaces the addresses of an interface; listeners on all addresses follow.
+    pub fn set_addresses(&mut self, interface: u32, addresses: Vec<Cidr>) {
         self.core.stack.set_addresses(interface, addresses);
         self.attachments.addresses_changed(&mut self.core);
     }

@@ -152,6 +152,11 @@ pub enum Request {
     Settle,
     /// Describes the connection in the layout of Linux's `struct tcp_info`.
     Info,
+    /// Asks for the value of an option that is in effect: four bytes.
+    Option {
+        /// The option.
+        option: SocketOption,
+    },
 }
 
 pub use ringway_shm::channel::attach::Purpose;

@@ -377,6 +377,7 @@ impl Channel for Attached {
             // An option that already has this value.
             Request::Settle => shm::Operation::SetOption { option: shm::SocketOption::EveryWorker, value: 1 },
             Request::Info => shm::Operation::Info,
+            Request::Option { option } => shm::Operation::Option { option },
         };
         self.ask_everywhere(socket, operation)
     }
@@ -387,6 +388,12 @@ impl Channel for Attached {
         let mut record = [0; InfoRecord::BYTES];
         let answer = match self.clients[ticket.worker as usize].completed(ticket.first, &mut record)? {
             shm::ControlResult::Answer(answer) => answer_of(answer),
+            // An option's value: as it was set, and as it is in effect.
+            shm::ControlResult::Bytes(8) => {
+                let len = bytes.len().min(4);
+                bytes[..len].copy_from_slice(&record[4..4 + len]);
+                ControlAnswer::Bytes(len)
+            }
             shm::ControlResult::Bytes(count) => {
                 let record = InfoRecord::from_bytes(&record[..count.min(InfoRecord::BYTES)]);
                 ControlAnswer::Bytes(tcp_info::write(&record, bytes))

@@ -179,6 +179,8 @@ impl Posix {
 
     /// connect(2) with AF_UNSPEC: dissolves the association; the descriptor is a fresh kernel socket again.
     fn disconnect(&self, fd: Fd, socket: SocketRef) -> Answer<()> {
+        // net/ipv4/tcp.c, tcp_disconnect: the peer gets a RST, as with a linger time of zero.
+        self.descriptions.of(socket).linger.store(0, Ordering::Release);
         self.dissolve(fd, socket);
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! that the stack lacks make the socket the kernel's, or are refused (`table`, `marks`).
 
 pub(crate) mod marks;
+mod settings;
 pub(crate) mod table;
 
 use crate::Posix;
@@ -256,12 +257,6 @@ impl Posix {
         }
     }
 
-    /// Returns true if TCP_CORK is set.
-    pub(crate) fn is_corked(&self, socket: SocketRef) -> bool {
-        let place = place(libc::IPPROTO_TCP, libc::TCP_CORK).expect("it is in the list");
-        self.descriptions.of(socket).values[place].load(Ordering::Acquire) == 1
-    }
-
     /// Returns true if TCP_FASTOPEN_CONNECT is set.
     pub(crate) fn connects_fast(&self, socket: SocketRef) -> bool {
         let place = place(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT).expect("it is in the list");
@@ -361,17 +356,7 @@ impl Posix {
             }
             _ if level == libc::IPPROTO_IPV6 && !description.is(Flag::INET6) => self.kernel.option(fd, level, name, out),
             _ => match place(level, name) {
-                Some(place) => {
-                    let value = description.values[place].load(Ordering::Acquire);
-                    put_number(
-                        out,
-                        match value {
-                            UNSET => KNOWN[place].default as i32,
-                            NO_PATIENCE if KNOWN[place].form == Form::Patience => -1,
-                            value => value as i32,
-                        },
-                    )
-                }
+                Some(place) => put_number(out, self.value(channel, socket, description, place)),
                 None => self.option_of_kernel(fd, description, (level, name), out),
             },
         }

@@ -233,26 +233,23 @@ impl Posix {
         answer
     }
 
-    /// MSG_MORE acts as a cork while it is given (net/ipv4/tcp.c, tcp_push).
+    /// MSG_MORE holds a partial segment until the next send without it, or the peer's next packet: the stack must hear
+    /// of each send (net/ipv4/tcp.c, tcp_push).
     fn hold_if_more(&self, socket: SocketRef, more: bool) {
-        if more
-            && let Some(channel) = self.attached()
-            && !self.descriptions.of(socket).mark(Flag::MORE_COMES)
-        {
-            channel.set_option(socket, SocketOption::Cork, 1);
+        if more && let Some(channel) = self.attached() {
+            self.descriptions.of(socket).mark(Flag::MORE_COMES);
+            channel.set_option(socket, SocketOption::More, 1);
         }
     }
 
-    /// Releases held bytes at the first send without MSG_MORE, unless the program has corked the socket itself.
+    /// Releases held bytes at the first send without MSG_MORE.
     pub(crate) fn release_if_held(&self, socket: SocketRef) {
         let description = self.descriptions.of(socket);
         if description.is(Flag::MORE_COMES)
             && let Some(channel) = self.attached()
         {
             description.unmark(Flag::MORE_COMES);
-            if !self.is_corked(socket) {
-                channel.set_option(socket, SocketOption::Cork, 0);
-            }
+            channel.set_option(socket, SocketOption::More, 0);
         }
     }
 

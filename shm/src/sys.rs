@@ -459,7 +459,7 @@ pub(crate) fn is_hung_up(fd: RawFd) -> bool {
 }
 
 /// Lends a descriptor number that the caller keeps open during the call.
-pub(crate) fn with_fd<T>(fd: RawFd, f: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
+pub fn with_fd<T>(fd: RawFd, f: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
     // SAFETY: the caller keeps it open while `f` runs; -1 never gets here, since it was opened.
     f(unsafe { BorrowedFd::borrow_raw(fd) })
 }

@@ -13,6 +13,7 @@ pub mod faults;
 pub mod forge;
 pub mod host;
 pub mod hostile;
+pub mod machine;
 pub mod network;
 pub mod path;
 pub mod pattern;

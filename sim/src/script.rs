@@ -10,11 +10,14 @@ mod arguments;
 mod bytes;
 mod calls;
 mod evaluate;
+mod info;
 mod packet;
 mod parse;
 mod run;
+mod system;
 
 pub use parse::Family;
+pub use system::System;
 
 /// Runs one script over IPv4, unless it names another family. `Ok`: everything happened as written.
 ///
@@ -29,8 +32,25 @@ pub fn run(text: &str) -> Result<(), String> {
 /// # Errors
 /// Returns the first mismatch, with its line.
 pub fn run_as(text: &str, family: Family) -> Result<(), String> {
+    run_on(text, family, Sockets::Direct)
+}
+
+/// Implementation of the socket calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sockets {
+    /// Of the simulator, directly over a stack.
+    Direct,
+    /// The one that programs run on: `posix`, a region, and a worker of the engine.
+    Posix,
+}
+
+/// Runs one script over `family`, unless it names another, on these socket calls.
+///
+/// # Errors
+/// Returns the first mismatch, with its line.
+pub fn run_on(text: &str, family: Family, sockets: Sockets) -> Result<(), String> {
     let script = parse::parse(text, family)?;
-    run::run(&script)
+    run::run(&script, sockets)
 }
 
 /// Reads a script without running it.

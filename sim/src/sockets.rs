@@ -539,7 +539,7 @@ impl Machine {
 }
 
 /// Returns the packet's destination, if it can be an address of one machine.
-fn unicast_destination(packet: &[u8]) -> Option<IpAddr> {
+pub(crate) fn unicast_destination(packet: &[u8]) -> Option<IpAddr> {
     match packet.first()? >> 4 {
         4 => {
             let ip = Ipv4Addr::from(*packet.get(16..20)?.first_chunk::<4>()?);

@@ -342,6 +342,8 @@ pub struct TcpOptions {
     pub no_delay: bool,
     /// TCP_CORK: hold partial segments.
     pub cork: bool,
+    /// MSG_MORE: hold partial segments until the next packet of the peer; set it again for each send.
+    pub more: bool,
     /// TCP_QUICKACK: true: ACKs go at once until the connection answers; false: they wait from the first segment on; `None`:
     /// not set.
     pub quick_ack: Option<bool>,
@@ -496,6 +498,7 @@ impl Default for TcpOptions {
         TcpOptions {
             no_delay: false,
             cork: false,
+            more: false,
             quick_ack: None,
             keepalive: false,
             keepalive_idle: Duration::ZERO,

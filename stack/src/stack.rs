@@ -18,7 +18,7 @@ use crate::event::{Event, Readiness, SocketId, Urgent};
 use crate::ip::{Datagrams, Interface, Ip, Route};
 use crate::source::{Filler, Source};
 use crate::stats::{Counter, Counters};
-use crate::tcp::{OwnerUse, SocketSummary, State, Tcp, TcpInfo};
+use crate::tcp::{OwnerUse, SocketSummary, State, Tcp};
 use crate::timer;
 use crate::udp::Udp;
 use crate::wire::ipv4::PROTOCOL_UDP;
@@ -58,6 +58,7 @@ impl Drop for Stack {
     }
 }
 
+mod info;
 mod udp;
 
 impl Stack {
@@ -542,9 +543,10 @@ impl Stack {
         tcp.give_up(now, env, id);
     }
 
-    /// Returns the `TCP_INFO` of a connection.
-    pub fn info(&self, id: SocketId) -> Option<TcpInfo> {
-        self.tcp.info(&self.ip, id)
+    /// Sends once what TCP_CORK or MSG_MORE holds; later data is held again.
+    pub fn push(&mut self, now: Instant, id: SocketId) {
+        let (tcp, env) = env!(self);
+        tcp.push(now, env, id);
     }
 
     /// Calls `visit` for every listener, connection, TIME-WAIT record and UDP socket.

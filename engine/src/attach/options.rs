@@ -2,7 +2,7 @@
 
 use ringway_shm::Duration;
 use ringway_shm::channel::{ControlAnswer, Failure, Request, SlotIndex, SocketOption};
-use ringway_stack::{CongestionControl, FastOpenKeys, PathMtuDiscovery, TcpOptions};
+use ringway_stack::{CongestionControl, FastOpenKeys, PathMtuDiscovery, TcpConfig, TcpOptions};
 
 use super::datagram;
 use super::region::Region;
@@ -39,21 +39,25 @@ impl Region {
         let second = socket.listening.as_ref().and_then(|listening| listening.second);
         for id in [socket.id, second].into_iter().flatten() {
             core.stack.set_options(core.now, id, options);
+            if option == SocketOption::NoDelay && options.no_delay {
+                // tcp(7): queued data goes at once, corked or not.
+                core.stack.push(core.now, id);
+            }
         }
-        if kind == Kind::Connection
-            && matches!(option, SocketOption::ReceiveBuffer | SocketOption::SendBuffer | SocketOption::NotSentLowWater)
-        {
+        if kind == Kind::Connection && SIZES.contains(&option) {
             self.open_limits(slot);
         }
         ControlAnswer::Done
     }
 
-    /// Answers with an option's value; options that cannot be read have none.
+    /// Answers with an option's value as it was set and as it is in effect; options that cannot be read have none.
     pub(super) fn option(&mut self, request: &Request, option: SocketOption, core: &mut Core) {
         match self.sockets.get(request.slot.index).and_then(|socket| value_of(socket, option)) {
             None => self.channel.answer(request, ControlAnswer::NotOurs),
             Some(value) => {
-                if !self.channel.answer_with_bytes(request, &value.to_le_bytes()) {
+                let in_effect = if value == 0 { default_of(&core.tcp, option) } else { value };
+                let both = u64::from(in_effect) << 32 | u64::from(value);
+                if !self.channel.answer_with_bytes(request, &both.to_le_bytes()) {
                     core.metrics.add(Work::RefusedSockets, 1);
                 }
             }
@@ -83,6 +87,10 @@ impl Region {
     }
 }
 
+/// Options that bound what is written ahead or left unread.
+const SIZES: [SocketOption; 4] =
+    [SocketOption::ReceiveBuffer, SocketOption::SendBuffer, SocketOption::NotSentLowWater, SocketOption::WindowClamp];
+
 /// Linux: net.core.somaxconn.
 const FAST_OPEN_QUEUE_MAX: u32 = 4_096;
 
@@ -109,6 +117,7 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
     match option {
         SocketOption::NoDelay => options.no_delay = value != 0,
         SocketOption::Cork => options.cork = value != 0,
+        SocketOption::More => options.more = value != 0,
         SocketOption::KeepAlive => options.keepalive = value != 0,
         SocketOption::KeepIdle => options.keepalive_idle = seconds,
         SocketOption::KeepInterval => options.keepalive_interval = seconds,
@@ -158,6 +167,18 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
         | SocketOption::Coalesce => {}
     }
     true
+}
+
+/// The value of an option that no program has set.
+fn default_of(tcp: &TcpConfig, option: SocketOption) -> u32 {
+    let seconds = |time: Duration| u32::try_from(time.as_millis() / 1_000).unwrap_or(u32::MAX);
+    match option {
+        SocketOption::KeepIdle => seconds(tcp.keepalive_idle),
+        SocketOption::KeepInterval => seconds(tcp.keepalive_interval),
+        SocketOption::KeepCount => tcp.keepalive_probes.into(),
+        SocketOption::SynCount => tcp.syn_retries.into(),
+        _ => 0,
+    }
 }
 
 /// The value that [`apply`] has stored; 0 where none was set and the stack's default holds. `None`: not to be read.

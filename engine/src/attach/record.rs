@@ -124,7 +124,7 @@ fn timer_record(summary: &SocketSummary, now: Instant) -> Option<TimerRecord> {
 /// The stack's description of a connection in the channel's format.
 pub(super) fn info_record(id: SocketId, core: &Core) -> Option<InfoRecord> {
     let is_ipv6 = core.stack.addresses(id).is_some_and(|(_, remote)| remote.ip.is_ipv6());
-    core.stack.info(id).map(|info| record_of(&info, if is_ipv6 { IPV6_HEADERS } else { IPV4_HEADERS }))
+    core.stack.info_at(core.now, id).map(|info| record_of(&info, if is_ipv6 { IPV6_HEADERS } else { IPV4_HEADERS }))
 }
 
 fn record_of(info: &TcpInfo, header_bytes: u64) -> InfoRecord {

@@ -261,9 +261,10 @@ impl Region {
         self.channel.set_addresses(slot, SocketAddr::new(ip, port), remote);
         self.open_limits(slot);
         self.channel.set_state(slot, State::Connecting);
-        if core.stack.fast_open_room(id).is_some() {
+        if let Some(room) = core.stack.fast_open_room(id) {
             // RFC 7413: the SYN waits for the application's data.
             self.connected(slot, id, core);
+            self.limit_first_send(slot, room as u32);
         }
         ControlAnswer::Done
     }

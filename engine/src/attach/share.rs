@@ -43,11 +43,18 @@ impl Region {
     /// Tells the application how much it may write, and after how many bytes it must report reading.
     pub(super) fn open_limits(&mut self, slot: SlotIndex) {
         let Some(socket) = self.sockets.get(slot) else { return };
-        let (send, notify) = (send_limit(&socket.options, SEND_LIMIT), notify_bytes(socket.options.receive_buffer_bytes));
+        let (send, notify) = (send_limit(&socket.options, SEND_LIMIT), notify_bytes(&socket.options));
         let send = send.min(send_share(&self.channel).max(LEAST)).min(self.quotas.chunk_bytes);
         socket.send_limit = send;
         self.channel.set_send_limit(slot, send);
         self.channel.set_notify_bytes(slot, notify);
+    }
+
+    /// Lets the application write no more than a SYN takes; the limit is the usual one when that has left.
+    pub(super) fn limit_first_send(&mut self, slot: SlotIndex, room: u32) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        socket.send_limit = room;
+        self.channel.set_send_limit(slot, room);
     }
 
     /// Bytes that a socket may have unread in receive chunks now.
@@ -62,7 +69,7 @@ impl Region {
             core.metrics.hit(Quota::ChunksOfSocket, self.number);
         }
         let Some(socket) = self.sockets.get(slot) else { return true };
-        let usual = notify_bytes(socket.options.receive_buffer_bytes);
+        let usual = notify_bytes(&socket.options);
         let soon = usual.min((limit / 4).max(1));
         if soon < usual {
             socket.notified_soon = true;
@@ -76,7 +83,7 @@ impl Region {
     pub(super) fn hear_as_usual(&mut self, slot: SlotIndex) {
         let Some(socket) = self.sockets.get(slot) else { return };
         if std::mem::take(&mut socket.notified_soon) {
-            let usual = notify_bytes(socket.options.receive_buffer_bytes);
+            let usual = notify_bytes(&socket.options);
             self.channel.set_notify_bytes(slot, usual);
         }
     }
@@ -197,8 +204,9 @@ fn send_limit(options: &TcpOptions, most: u32) -> u32 {
     }
 }
 
-fn notify_bytes(receive_buffer_bytes: u32) -> u32 {
-    asked_or(receive_buffer_bytes / 4, NOTIFY)
+/// Bytes read of which the worker hears: a part of the buffer and of the largest window, so that the peer hears in time.
+fn notify_bytes(options: &TcpOptions) -> u32 {
+    asked_or(options.receive_buffer_bytes / 4, asked_or(options.window_clamp / 4, NOTIFY))
 }
 
 fn asked_or(asked: u32, most: u32) -> u32 {

@@ -29,7 +29,7 @@ fn switches_and_numbers_reach_the_worker_and_read_back() {
     assert_eq!(bench.set(fd, socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 5), Ok(()));
     assert_eq!(bench.get(fd, socket, libc::IPPROTO_TCP, libc::TCP_NODELAY), 1);
     assert_eq!(bench.requests(), [Operation::SetOption { option: Wire::NoDelay, value: 1 }]);
-    assert_eq!(bench.get(fd, socket, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE), 7200);
+    assert_eq!(bench.get(fd, socket, libc::IPPROTO_TCP, libc::TCP_LINGER2), 60);
 }
 
 #[test]

@@ -317,19 +317,20 @@ fn urgent_data_is_sent() {
     assert_eq!(marks, vec![Operation::Urgent { position: 8 }]);
 }
 
-/// MSG_MORE corks the stack until bytes come without it; a cork of the program's own stays.
+/// The stack hears of each send with MSG_MORE, because a packet of the peer ends what an earlier one has said, and of the first
+/// one without it.
 #[test]
-fn more_is_a_cork_for_a_while() {
+fn more_is_told_for_each_send() {
     let (bench, socket) = connected();
-    let cork = |value| Operation::SetOption { option: ringway_shm::channel::SocketOption::Cork, value };
+    let told = |value| Operation::SetOption { option: ringway_shm::channel::SocketOption::More, value };
     let more = Send { more: true, ..Send::default() };
-    let corks = || -> Vec<Operation> {
+    let options = || -> Vec<Operation> {
         bench.requests().into_iter().filter(|request| matches!(request, Operation::SetOption { .. })).collect()
     };
     assert_eq!((bench.sent(socket, 5, more), bench.sent(socket, 5, more)), (Ok(5), Ok(5)));
-    assert_eq!(corks(), [cork(1)]);
+    assert_eq!(options(), [told(1), told(1)]);
     assert_eq!(bench.sent(socket, 5, Send::default()), Ok(5));
-    assert_eq!(corks(), [cork(0)]);
+    assert_eq!(options(), [told(0)]);
     assert_eq!(bench.sent(socket, 5, Send::default()), Ok(5));
-    assert_eq!(corks(), []);
+    assert_eq!(options(), []);
 }

@@ -34,9 +34,9 @@ impl Session {
 
     /// Reads an option.
     pub(super) fn option(&self, slot: SlotRef, option: SocketOption) -> io::Result<u32> {
-        let mut bytes = [0; 4];
+        let mut bytes = [0; 8];
         match self.request(slot, Operation::Option { option }, &mut bytes)? {
-            ControlResult::Bytes(4) => Ok(u32::from_le_bytes(bytes)),
+            ControlResult::Bytes(8) => Ok(u64::from_le_bytes(bytes) as u32),
             ControlResult::Bytes(_) => Err(Errno::PROTO.into()),
             ControlResult::Answer(ControlAnswer::Failed(failure)) => Err(error_of(failure)),
             ControlResult::Answer(_) => Err(Errno::NOPROTOOPT.into()),

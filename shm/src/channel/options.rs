@@ -192,6 +192,8 @@ options! { worker {
     ReadShut = 34 [];
     /// 1: closing resets, also when the last holder ends without a close (SO_LINGER with zero seconds)
     ResetAtClose = 35 [];
+    /// 0 or 1: more follows the bytes that are pushed next (MSG_MORE); given again for each send
+    More = 36 [];
 } library {
     SOL_SOCKET, libc::SO_OOBINLINE, 0, Switch;
     SOL_SOCKET, libc::SO_BUSY_POLL, 0, Number;

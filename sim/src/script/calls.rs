@@ -4,7 +4,8 @@ use ringway_shm::Duration;
 
 use super::arguments::{Parsed, field, number, split};
 use super::parse::Family;
-use crate::sockets::{Answer, Call, Machine};
+use super::system::System;
+use crate::sockets::{Answer, Call};
 
 /// State of a call that was begun.
 pub(super) enum Outcome {
@@ -13,7 +14,7 @@ pub(super) enum Outcome {
 }
 
 /// Begins a call.
-pub(super) fn begin(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) -> Result<Outcome, String> {
+pub(super) fn begin(machine: &mut dyn System, family: Family, parsed: &Parsed<'_>) -> Result<Outcome, String> {
     let arguments = &parsed.arguments;
     let text = |index: usize| arguments.get(index).copied().ok_or_else(|| format!("argument {index} is missing"));
     let value = |index: usize| text(index).and_then(|text| number(text).ok_or(format!("{text} is not a number")));
@@ -50,14 +51,14 @@ pub(super) fn begin(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) 
         _ => return at_once(machine, family, parsed).map(Outcome::Done),
     };
     let mut call = call;
-    Ok(match machine.attempt(&mut call) {
+    Ok(match machine.begin(&mut call) {
         Some(answer) => Outcome::Done(answer),
         None => Outcome::Waits(call),
     })
 }
 
 /// Makes a call that never waits.
-fn at_once(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) -> Result<Answer, String> {
+fn at_once(machine: &mut dyn System, family: Family, parsed: &Parsed<'_>) -> Result<Answer, String> {
     let arguments = &parsed.arguments;
     let text = |index: usize| arguments.get(index).copied().ok_or_else(|| format!("argument {index} is missing"));
     let value = |index: usize| text(index).and_then(|text| number(text).ok_or(format!("{text} is not a number")));
@@ -96,11 +97,11 @@ fn at_once(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) -> Result
     })
 }
 
-fn ioctl(machine: &mut Machine, fd: i32, request: i64, expected: &str) -> Result<Answer, String> {
+fn ioctl(machine: &mut dyn System, fd: i32, request: i64, expected: &str) -> Result<Answer, String> {
     let answer = match request {
-        request if request == libc::FIONREAD as i64 => machine.readable_bytes(fd),
-        request if request == libc::TIOCOUTQ as i64 => machine.queued_bytes(fd, false),
-        request if request == SIOCATMARK => machine.is_at_mark(fd),
+        request if request == libc::FIONREAD as i64 => machine.control(fd, libc::FIONREAD),
+        request if request == libc::TIOCOUTQ as i64 => machine.control(fd, libc::TIOCOUTQ),
+        request if request == SIOCATMARK => machine.control(fd, SIOCATMARK as u64),
         _ => return Ok(Answer::error(libc::EINVAL)),
     };
     let wanted = number(expected.trim_matches(['[', ']']));
@@ -111,7 +112,7 @@ fn ioctl(machine: &mut Machine, fd: i32, request: i64, expected: &str) -> Result
 }
 
 /// pipe(2): gives its ends the two numbers that the script uses.
-fn pipe(machine: &mut Machine, numbers: &str) -> Result<Answer, String> {
+fn pipe(machine: &mut dyn System, numbers: &str) -> Result<Answer, String> {
     let inside = numbers.trim_matches(['[', ']']);
     let wanted: Vec<i32> = split(inside).into_iter().filter_map(number).map(|fd| fd as i32).collect();
     let [reader, writer] = wanted[..] else { return Err(format!("{numbers} is not two descriptors")) };
@@ -124,11 +125,11 @@ fn pipe(machine: &mut Machine, numbers: &str) -> Result<Answer, String> {
 /// linux/sockios.h
 const SIOCATMARK: i64 = 0x8905;
 
-fn deadline(machine: &Machine, timeout_ms: i64) -> Option<ringway_shm::Instant> {
+fn deadline(machine: &dyn System, timeout_ms: i64) -> Option<ringway_shm::Instant> {
     Some(machine.now() + Duration::from_millis(u64::try_from(timeout_ms).ok()?))
 }
 
-fn poll(machine: &Machine, set: &str, timeout_ms: i64) -> Result<Call, String> {
+fn poll(machine: &dyn System, set: &str, timeout_ms: i64) -> Result<Call, String> {
     let inside = set.trim().strip_prefix('[').and_then(|set| set.strip_suffix(']')).ok_or("poll wants a list")?;
     let entry = |text: &str| Some((field(text, "fd").and_then(number)? as i32, field(text, "events").and_then(number)? as i16));
     let set = split(inside).into_iter().map(entry).collect::<Option<_>>().ok_or("an entry of poll has fd and events")?;
@@ -188,7 +189,7 @@ fn compare_option(expected: &str, bytes: &[u8]) -> Result<Answer, String> {
 }
 
 /// Compares the control message of recvmsg(2) with the line: number of bytes still to be read (TCP_CM_INQ).
-pub(super) fn compare_control(machine: &mut Machine, parsed: &Parsed<'_>, answer: &Answer) -> Result<(), String> {
+pub(super) fn compare_control(machine: &mut dyn System, parsed: &Parsed<'_>, answer: &Answer) -> Result<(), String> {
     let control = parsed.arguments.get(1).filter(|_| parsed.name == "recvmsg" && answer.value >= 0);
     let Some((_, control)) = control.and_then(|message| message.split_once("TCP_CM_INQ")) else { return Ok(()) };
     let wanted = control.split_once("cmsg_data=").and_then(|(_, data)| data.split('}').next()).and_then(number);

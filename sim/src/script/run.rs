@@ -8,7 +8,10 @@ use super::calls::{self, Outcome};
 use super::evaluate;
 use super::packet::{self, ACK, Choice, FIN, Line, PSH, SYN};
 use super::parse::{Action, Event, Family, Script, When};
-use crate::sockets::{Answer, Call, Machine, Sent, Sysctl};
+use super::system::System;
+use super::{Sockets, info};
+use crate::machine;
+use crate::sockets::{self, Answer, Call, Sent, Sysctl};
 
 /// The connection of a script's packets: the one that was opened last.
 #[derive(Clone, Copy)]
@@ -46,7 +49,7 @@ impl Flow {
 }
 
 struct Runner<'a> {
-    machine: Machine,
+    machine: Box<dyn System>,
     sysctl: Sysctl,
     mtu: u16,
     family: Family,
@@ -61,7 +64,7 @@ struct Runner<'a> {
     subject: i32,
 }
 
-pub(super) fn run(script: &Script) -> Result<(), String> {
+pub(super) fn run(script: &Script, sockets: Sockets) -> Result<(), String> {
     let mut sysctl = Sysctl::default();
     // Defaults that public scripts assume (their common set-up), unless a script overrides them.
     for (name, value) in [("tcp_timestamps", "0"), ("tcp_rmem", "4096 540000 15728640"), ("tcp_congestion_control", "cubic")] {
@@ -73,7 +76,11 @@ pub(super) fn run(script: &Script) -> Result<(), String> {
         read_command(&mut sysctl, command);
     }
     let family = script.family;
-    let machine = Machine::new(family.local().ip(), script.mtu, &sysctl);
+    let (local, mtu) = (family.local().ip(), script.mtu);
+    let machine: Box<dyn System> = match sockets {
+        Sockets::Direct => Box::new(sockets::Machine::new(local, mtu, &sysctl)),
+        Sockets::Posix => Box::new(machine::Machine::new(local, mtu, &sysctl)),
+    };
     let start = machine.now();
     let mut runner = Runner {
         machine,
@@ -176,7 +183,7 @@ impl<'a> Runner<'a> {
     /// Retries the blocked call.
     fn retry(&mut self) -> Result<(), String> {
         let Some(mut blocked) = self.blocked.take() else { return Ok(()) };
-        let Some(mut answer) = self.machine.attempt(&mut blocked.call) else {
+        let Some(mut answer) = self.machine.retry(&mut blocked.call) else {
             let late = self.now_us() > blocked.until + self.tolerance_us;
             self.blocked = (!late).then_some(blocked);
             return if late { Err("the blocking call before it should have returned".into()) } else { Ok(()) };
@@ -197,11 +204,11 @@ impl<'a> Runner<'a> {
             return Err("another call still blocks".into());
         }
         let until = until.map(|until| if matches!(event.when, When::After(_)) { base + until } else { until });
-        match calls::begin(&mut self.machine, self.family, &parsed).map_err(|what| format!("{text}: {what}"))? {
+        match calls::begin(&mut *self.machine, self.family, &parsed).map_err(|what| format!("{text}: {what}"))? {
             Outcome::Done(mut answer) => {
                 self.renumber(&parsed, &mut answer);
                 self.note_new(&parsed, answer.value);
-                calls::compare_control(&mut self.machine, &parsed, &answer).map_err(|what| format!("{text}: {what}"))?;
+                calls::compare_control(&mut *self.machine, &parsed, &answer).map_err(|what| format!("{text}: {what}"))?;
                 calls::compare(&parsed, &answer).map_err(|what| format!("{text}: {what}"))
             }
             Outcome::Waits(call) => {
@@ -231,8 +238,8 @@ impl<'a> Runner<'a> {
     }
 
     fn assert(&mut self, code: &str) -> Result<(), String> {
-        let fields = self.machine.info_values(self.subject);
-        let find = |name: &str| fields.iter().find(|(known, _)| *known == name).map(|(_, value)| *value as i64);
+        let bytes = self.machine.info(self.subject);
+        let find = |name: &str| info::field(&bytes, name).map(|value| value as i64);
         evaluate::check(code, &find)
     }
 

@@ -69,6 +69,8 @@ pub(crate) struct Cold {
     pub(crate) duplicate: Option<SackBlock>,
     /// Hints: slots of the send queue of the last retransmission, of the last arrival, and of RACK's search for losses.
     pub(crate) cursors: [Slot; 3],
+    /// Segments that had arrived when MSG_MORE was given; `None`: it is not.
+    pub(crate) more_since: Option<u32>,
     /// Tick of the last answer to an invalid segment; 0: never.
     pub(crate) answered_at: u32,
     next_free: u32,
@@ -103,6 +105,7 @@ impl Cold {
             rate_based: None,
             duplicate: None,
             cursors: [Slot::NONE; 3],
+            more_since: None,
             answered_at: 0,
             next_free: NONE,
         }
@@ -152,6 +155,7 @@ impl Cold {
             && self.dctcp == Dctcp::default()
             && self.fast_open.is_off()
             && self.urgent == Marks::default()
+            && self.more_since.is_none()
     }
 }
 

@@ -97,7 +97,7 @@ impl Tcb {
         self.tos = options.type_of_service;
         self.ttl = options.time_to_live;
         self.assign(flag::NO_DELAY, options.no_delay);
-        self.assign(flag::CORK, options.cork);
+        self.assign(flag::CORK, options.cork || options.more);
         self.assign(flag::QUICK_ACK, options.quick_ack == Some(true));
         self.set_delays_acks(options.quick_ack == Some(false));
     }

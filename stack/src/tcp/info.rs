@@ -15,6 +15,7 @@ use super::rtt;
 use super::state::State;
 use super::tcb::{Recovery, Tcb, flag};
 use crate::timer;
+use ringway_shm::Instant;
 
 /// Contents of `TCP_INFO`, in Linux's terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -209,8 +210,8 @@ pub struct SocketSummary {
 const NO_NAME: SocketId = SocketId { index: u32::MAX, generation: u32::MAX };
 
 impl Tcp {
-    /// `TCP_INFO` of a connection.
-    pub(crate) fn info(&self, ip: &Ip, id: SocketId) -> Option<TcpInfo> {
+    /// `TCP_INFO` of a connection. `now` `None`: as of the last call that brought the time.
+    pub(crate) fn info(&self, now: Option<Instant>, ip: &Ip, id: SocketId) -> Option<TcpInfo> {
         let tcb = self.resolve(id)?;
         let board = self.shared.cold.get(tcb.cold()).map(|cold| &cold.scoreboard);
         let ecn = self.shared.cold.get(tcb.cold()).map_or(EcnState::default(), |cold| cold.ecn);
@@ -264,14 +265,14 @@ impl Tcp {
             fast_open_failure: failure as u8,
             pacing_rate: if pacing_rate_max == 0 { pacing_rate } else { pacing_rate.min(pacing_rate_max) },
             pacing_rate_max,
-            ..self.tallied(ip, tcb, sampled)
+            ..self.tallied(now.unwrap_or(self.now), ip, tcb, sampled)
         })
     }
 
     /// The counters and the rate; `sampled` is the rate of a model.
-    fn tallied(&self, ip: &Ip, tcb: &Tcb, sampled: Option<(u64, bool)>) -> TcpInfo {
+    fn tallied(&self, now: Instant, ip: &Ip, tcb: &Tcb, sampled: Option<(u64, bool)>) -> TcpInfo {
         let rare = self.shared.conn_stats.rare(tcb).copied().unwrap_or_default();
-        let now = timer::tick_at(self.now);
+        let now = timer::tick_at(now);
         let stats = &self.shared.conn_stats.read(tcb, now);
         let times = self.shared.conn_stats.times(tcb, now);
         let (advertised_mss, receive_mss) = receive_mss::figures(offered(ip, tcb, rare.offer_limit), stats, tcb);

@@ -308,6 +308,10 @@ impl Connection<'_, '_> {
         self.received_in_order(len);
         let times = segment.header.options.timestamps.filter(|_| self.tcb.has(flag::TIMESTAMPS));
         self.deliver(len, times.map(|times| times.echo), segment.has(PSH));
+        if self.tcb.has(flag::CORK) {
+            // MSG_MORE holds nothing from now on, and the ACK rides on it.
+            self.mark_data_if_any();
+        }
         Ok(self.fill_from_reassembly() || fin)
     }
 

@@ -20,6 +20,7 @@ mod connect;
 mod connection;
 mod control;
 mod cookie;
+mod cork;
 pub(crate) mod demux;
 mod dsack;
 mod ecn;

@@ -12,6 +12,7 @@ use crate::wire::checksum;
 use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, CWR, FIN, HEADER_BYTES_MAX, Header, PSH, SACK_BLOCKS_MAX, Timestamps};
 
 use super::connection::Connection;
+use super::cork;
 use super::push::PushGroup;
 use super::sack::Search;
 use super::sack_blocks::Sizes;
@@ -255,8 +256,8 @@ impl Connection<'_, '_> {
             len -= len % segment;
         }
         // Linux: neither Nagle nor a cork holds urgent data.
-        let may_send =
-            Self::may_send(tcb, len, unsent, segment, fin) || len == unsent && is_sending_urgent(&self.shared.cold, tcb);
+        let may_send = Self::may_send(tcb, len, unsent, segment, fin)
+            || len == unsent && (is_sending_urgent(&self.shared.cold, tcb) || cork::is_over(self.shared, tcb));
         if !may_send {
             len -= len % segment;
         }
@@ -458,7 +459,8 @@ impl Connection<'_, '_> {
                 self.note_part(start, plan.sequence, now_us);
             }
             next = for_each_piece(arena, start, plan.sequence, plan.len, &mut |piece| {
-                mark_sent(arena, &piece, now_us, plan.again, pushed);
+                let is_last = written + piece.len == len;
+                mark_sent(arena, &piece, now_us, plan.again, pushed && is_last);
                 let view = || arena.share(piece.slot, piece.offset, piece.len);
                 if !link.sends_partial_checksums {
                     let part = piece.sum.unwrap_or_else(|| view().payload().sum());

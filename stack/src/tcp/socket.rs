@@ -305,10 +305,19 @@ impl Tcp {
         }
         connection.tcb.template.generation = connection.env.ip.generation().wrapping_sub(1);
         connection.apply_timeouts(&options);
+        connection.hold_for_more(options.more && !options.cork);
         if options.quick_ack == Some(true) && connection.tcb.has(flag::ACK_PENDING) {
             connection.ack_now();
         }
         connection.mark_data_if_any();
+    }
+
+    /// Sends once what a cork holds.
+    pub(crate) fn push(&mut self, now: Instant, env: &mut Env, id: SocketId) {
+        self.set_now(now);
+        if let Some(mut connection) = self.named(env, id) {
+            connection.push_corked();
+        }
     }
 
     /// Ends sending.

@@ -13,6 +13,7 @@ const NO_DELAY: TcpOptions = TcpOptions { no_delay: true, ..DEFAULT };
 pub(super) const DEFAULT: TcpOptions = TcpOptions {
     no_delay: false,
     cork: false,
+    more: false,
     quick_ack: None,
     keepalive: false,
     keepalive_idle: crate::Duration::ZERO,
@@ -369,4 +370,21 @@ fn a_smaller_link_gets_smaller_segments() {
     rig.receive(seg(ACK, 1, 5_001));
     assert_eq!(rig.send(5_001, 2_000), 2_000);
     assert!(rig.sent().iter().all(|segment| segment.payload.len() <= 960));
+}
+
+/// MSG_MORE holds a partial segment until the next packet of the peer, which the data acknowledges; a push sends it before.
+#[test]
+fn more_to_come() {
+    let more = TcpOptions { more: true, ..NO_DELAY };
+    let mut rig = Rig::accepted(Rig::config(), NO_DELAY);
+    rig.stack.set_options(rig.now, rig.id, more);
+    rig.send(1, 30);
+    assert_eq!(rig.brief(), vec![], "it waits for more");
+    rig.receive(seg(ACK | PSH, 1, 1).data(10));
+    assert_eq!(rig.brief(), vec![(ACK | PSH, 1, 11, 30)]);
+    rig.stack.set_options(rig.now, rig.id, more);
+    rig.send(31, 20);
+    assert_eq!(rig.brief(), vec![]);
+    rig.stack.push(rig.now, rig.id);
+    assert_eq!(rig.brief(), vec![(ACK | PSH, 31, 11, 20)]);
 }

@@ -9,7 +9,7 @@ use super::rig::*;
 use crate::config::TcpOptions;
 use crate::ip::Interface;
 use crate::wire::checksum;
-use crate::wire::tcp::{ACK, FIN, Header, SYN};
+use crate::wire::tcp::{ACK, FIN, Header, PSH, SYN};
 
 /// A packet as the device gets it.
 struct Packet {
@@ -109,6 +109,19 @@ fn packet_limit() {
         rig.receive(seg(ACK, 1, 1 + acked + under_way));
     }
     assert_eq!(rig.info().bytes_acked, 200_000);
+}
+
+/// PSH of a super-segment is its last segment's: one from the middle is retransmitted without it.
+#[test]
+fn push_stays_with_the_last_segment() {
+    let mut rig = offloading();
+    rig.send(1, 10 * MSS);
+    let flags = |packets: &[Packet]| packets.iter().map(|packet| packet.bytes[33]).collect::<Vec<_>>();
+    assert_eq!(flags(&transmit(&mut rig)), [ACK | PSH]);
+    for _ in 0..3 {
+        rig.receive(seg(ACK, 1, 1));
+    }
+    assert_eq!(flags(&transmit(&mut rig)), [ACK], "the first segment again");
 }
 
 /// One lost segment of a super-segment is retransmitted alone.
