@@ -8,6 +8,8 @@
 //! thread only touches the state, without locks; an iteration never blocks; a worker with nothing to do sleeps in one
 //! kernel wait. Does not do: deciding which processes may attach; the service decides.
 
+mod driven;
+
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -17,12 +19,12 @@ use ringway_device::Device;
 use ringway_shm::capture::CaptureWriter;
 use ringway_shm::channel::Shape;
 use ringway_shm::{Arena, ArenaConfig, Duration, Instant};
-use ringway_stack::{AddressChange, Cidr, Event, Stack, StackConfig, State, TcpConfig};
+use ringway_stack::{AddressChange, Cidr, Event, Stack, StackConfig, State};
 
 use crate::attach::{Attachments, Maker};
 use crate::balance::Balance;
 use crate::clock;
-use crate::command::{Command, Commands, InterfaceInfo, OpenDevice, RegionMemory, RegionRequest, WorkerHandle};
+use crate::command::{Command, Commands, InterfaceInfo, OpenDevice, WorkerHandle};
 use crate::core::Core;
 use crate::idle::{Awaited, Idle};
 use crate::interface::{Interfaces, kernel_number};
@@ -324,29 +326,6 @@ impl Worker {
         self.crowd = CROWD;
         self.core.set_kernel_number(number, kernel_number(interface));
         number
-    }
-
-    /// Makes a channel for an application group, for code that drives the worker itself and so cannot wait for
-    /// [`WorkerHandle::attach_region`].
-    ///
-    /// # Errors
-    /// The system has no memory or descriptors, or all groups are in use.
-    pub fn attach_region(&mut self, request: RegionRequest) -> io::Result<RegionMemory> {
-        let made = self.attachments.make(request)?;
-        self.attachments.attach(made, &mut self.core, &self.idle)
-    }
-
-    /// Returns the time of the next iteration that has something to do although nothing arrives, for code that drives the
-    /// worker itself.
-    pub fn poll_timeout(&mut self) -> Option<Instant> {
-        self.core.stack.forget_ended_delays();
-        self.next_timeout(self.core.now)
-    }
-
-    /// Changes TCP's settings for connections from now on.
-    pub fn set_tcp_config(&mut self, tcp: TcpConfig) {
-        self.core.follow_config(&tcp);
-        self.core.stack.set_tcp_config(tcp);
     }
 
     #[cold]

@@ -10,62 +10,29 @@
 //! slot.
 
 mod convert;
+mod invitation;
 mod pick_worker;
 mod reuseport;
 
 use crate::channel::{
-    Attach, Channel, Context, ControlAnswer, Envelope, Place, Purpose, Received, Request, STATUS_FLAGS, Sleepers, SocketOption,
-    State, Taking, Ticket,
+    Channel, Context, ControlAnswer, Envelope, Place, Purpose, Received, Request, STATUS_FLAGS, Sleepers, SocketOption, State,
+    Taking, Ticket,
 };
 use crate::channel::{Failure, TransferError, Urgent, UrgentError, View};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use crate::tcp_info;
+pub use invitation::from_environment;
+
 use convert::{answer_of, receive_error, send_error};
 use ringway_shm::channel as shm;
-use ringway_shm::channel::attach::{AttachError, WORKERS_MAX, WakeFdKind, path_of_worker};
+use ringway_shm::channel::attach::WakeFdKind;
 use ringway_shm::stats::InfoRecord;
 use ringway_shm::{Duration, PayloadMut};
-use std::io::{ErrorKind, IoSlice, IoSliceMut};
+use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-/// Parameters from `ringway run`: the service's address, and the group of this process.
-struct Invitation {
-    socket: PathBuf,
-    token: [u8; 16],
-}
-
-/// Makes an `Attach` from the values of RINGWAY_SOCKET and RINGWAY_GROUP (32 hexadecimal digits).
-pub fn from_environment(socket: PathBuf, group: &str) -> Box<dyn Attach> {
-    Box::new(Invitation { socket, token: token_of(group) })
-}
-
-/// Parses a group token; all invalid tokens stand for one group.
-fn token_of(group: &str) -> [u8; 16] {
-    let mut token = [0; 16];
-    match u128::from_str_radix(group, 16) {
-        Ok(number) => token.copy_from_slice(&number.to_be_bytes()),
-        Err(_) => token[..group.len().min(16)].copy_from_slice(&group.as_bytes()[..group.len().min(16)]),
-    }
-    token
-}
-
-impl Attach for Invitation {
-    fn attach(&self, floor: Fd) -> Result<Box<dyn Channel>, String> {
-        let mut clients = Vec::new();
-        for worker in 0..WORKERS_MAX {
-            match shm::Client::attach(&path_of_worker(&self.socket, worker), self.token, floor) {
-                Ok(client) => clients.push(client),
-                Err(AttachError::System(error)) if worker > 0 && error.kind() == ErrorKind::NotFound => break,
-                Err(error) => return Err(error.to_string()),
-            }
-        }
-        Ok(Box::new(Attached::new(clients)))
-    }
-}
 
 /// One attachment.
 pub(crate) struct Attached {

@@ -521,7 +521,7 @@ impl Tcp {
 
     /// Signals applications that were refused for lack of frames, as far as frames are free now.
     fn feed_starved(&mut self, env: &mut Env) {
-        while FrameUse::Retry.may_take_any(&env.arena)
+        while FrameUse::Retry.may_take_any(env.arena)
             && let Some(index) = self.shared.starved.pop_first()
         {
             self.connection(env, index).signal();

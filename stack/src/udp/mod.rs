@@ -210,7 +210,7 @@ impl Udp {
     /// Signals applications that were refused for lack of frames, if some are free now.
     pub(crate) fn handle_timeout(&mut self, now: Instant, env: &mut Env) {
         self.begin_turn(now);
-        while FrameUse::Retry.may_take_any(&env.arena)
+        while FrameUse::Retry.may_take_any(env.arena)
             && let Some(index) = self.starved.pop_first()
         {
             self.signal(env, index);

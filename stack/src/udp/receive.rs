@@ -179,7 +179,7 @@ impl Udp {
             message.segment_size = 0;
         }
         let frame_use = if socket.received_memory == 0 { FrameUse::Next } else { FrameUse::Unread };
-        let spare = frame_use.may_take_any(&env.arena);
+        let spare = frame_use.may_take_any(env.arena);
         let fits = socket.received_memory == 0 || socket.received_memory.saturating_add(message.memory) <= socket.receive_buffer;
         if socket.shut_read || !spare || !fits {
             socket.drops = socket.drops.wrapping_add(1);

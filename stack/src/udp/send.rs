@@ -64,8 +64,7 @@ impl Udp {
         let (index, Plan { outgoing, piece, count }) = self.admit(now, env, id, send)?;
         let Some(socket) = self.table.get_mut(index) else { return Err(UdpSendError::NotOpen) };
         let frames = (count * frames_of(piece)) as u32;
-        if !FrameUse::Sending.may_take_any(&env.arena) || env.arena.free(Class::Large).min(env.arena.free(Class::Small)) < frames
-        {
+        if !FrameUse::Sending.may_take_any(env.arena) || env.arena.free(Class::Large).min(env.arena.free(Class::Small)) < frames {
             self.starved.insert(index);
             env.counters.count(Counter::UdpSndbufErrors);
             return Err(UdpSendError::WouldBlock);

@@ -1,0 +1,44 @@
+//! Attaching to the service that the environment names.
+
+use super::Attached;
+use crate::channel::{Attach, Channel};
+use crate::fallback::Fd;
+use ringway_shm::channel as shm;
+use ringway_shm::channel::attach::{AttachError, WORKERS_MAX, path_of_worker};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+/// Parameters from `ringway run`: the service's address, and the group of this process.
+struct Invitation {
+    socket: PathBuf,
+    token: [u8; 16],
+}
+
+/// Makes an `Attach` from the values of RINGWAY_SOCKET and RINGWAY_GROUP (32 hexadecimal digits).
+pub fn from_environment(socket: PathBuf, group: &str) -> Box<dyn Attach> {
+    Box::new(Invitation { socket, token: token_of(group) })
+}
+
+/// Parses a group token; all invalid tokens stand for one group.
+fn token_of(group: &str) -> [u8; 16] {
+    let mut token = [0; 16];
+    match u128::from_str_radix(group, 16) {
+        Ok(number) => token.copy_from_slice(&number.to_be_bytes()),
+        Err(_) => token[..group.len().min(16)].copy_from_slice(&group.as_bytes()[..group.len().min(16)]),
+    }
+    token
+}
+
+impl Attach for Invitation {
+    fn attach(&self, floor: Fd) -> Result<Box<dyn Channel>, String> {
+        let mut clients = Vec::new();
+        for worker in 0..WORKERS_MAX {
+            match shm::Client::attach(&path_of_worker(&self.socket, worker), self.token, floor) {
+                Ok(client) => clients.push(client),
+                Err(AttachError::System(error)) if worker > 0 && error.kind() == ErrorKind::NotFound => break,
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(Box::new(Attached::new(clients)))
+    }
+}
