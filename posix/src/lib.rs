@@ -54,7 +54,7 @@ pub use datagram::Arrival;
 pub use errno::{Answer, Errno};
 pub use fcntl_ioctl::Control;
 pub use fork_exec::Departure;
-pub use message::{ReceivedMessage, ancillary_descriptors};
+pub use message::ancillary_descriptors;
 pub use passing::Passage;
 pub use poll_select::SelectSets;
 pub use stream::{Receive, Send};

@@ -1,25 +1,27 @@
 //! recvmsg and sendmsg: the same bytes with metadata, and descriptors in control data.
 //!
-//! Control data on a stream of the stack carries nothing (no timestamps, no error queue): it is ignored on sending and
-//! empty on receiving. On the kernel's AF_UNIX sockets it may carry descriptors of ours, which are prepared before they
+//! Control data on a stream of the stack is ignored on sending; a received message says how much is left to read, where
+//! TCP_INQ is set. On the kernel's AF_UNIX sockets it may carry descriptors of ours, which are prepared before they
 //! leave and looked up when they arrive.
 
-use crate::errno::Answer;
+use crate::Posix;
+use crate::datagram::control;
 use crate::fallback::Fd;
+use crate::fd_table::SocketRef;
+use crate::options::{TCP_INQ, tells_unread};
 
-/// Results of recvmsg besides the bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReceivedMessage {
-    /// Bytes received.
-    pub bytes: usize,
-    /// `msg_flags` of the result.
-    pub flags: i32,
-}
-
-impl ReceivedMessage {
-    /// Makes the message of a stream: no flags, no control data, no address.
-    pub fn of_stream(answer: Answer<usize>) -> Answer<ReceivedMessage> {
-        answer.map(|bytes| ReceivedMessage { bytes, flags: 0 })
+impl Posix {
+    /// The control data of a message that was received from a stream, cut to `room` bytes; also returns true if something is
+    /// missing. With TCP_INQ (net/ipv4/tcp.c, tcp_inq_hint): the number of bytes left to read, to which the peer's end adds one.
+    pub fn describe_stream(&self, socket: SocketRef, room: usize) -> (Vec<u8>, bool) {
+        let mut items = Vec::new();
+        if tells_unread(self.descriptions.of(socket))
+            && let Some(view) = self.attached().and_then(|channel| channel.view(socket))
+        {
+            let left = i32::try_from(view.readable).unwrap_or(i32::MAX).saturating_add(i32::from(view.peer_closed));
+            control::put(&mut items, libc::IPPROTO_TCP, TCP_INQ, &left.to_ne_bytes());
+        }
+        control::cut(items, room)
     }
 }
 

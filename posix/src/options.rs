@@ -23,14 +23,10 @@ use std::sync::atomic::Ordering;
 
 /// Number-valued options, by their index in a description.
 const KNOWN: &[LinuxOption] = LINUX_OPTIONS;
-/// Index of SO_RCVLOWAT.
-const LOW_WATER: usize = {
-    let mut place = 0;
-    while KNOWN[place].level != libc::SOL_SOCKET || KNOWN[place].name != libc::SO_RCVLOWAT {
-        place += 1;
-    }
-    place
-};
+const LOW_WATER: usize = index_of(libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+const INQUIRY: usize = index_of(libc::IPPROTO_TCP, TCP_INQ);
+/// linux/tcp.h
+pub(crate) const TCP_INQ: i32 = 36;
 const _: () = assert!(KNOWN.len() <= CONGESTION && CONGESTION < crate::descriptions::VALUES);
 
 /// Index of TCP_CONGESTION in a description; its value is an index into `CONGESTION_NAMES`.
@@ -44,6 +40,14 @@ const SET_LINGER: u64 = 1 << 41;
 const SET_RECEIVE_TIMEOUT: u64 = 1 << 42;
 const SET_SEND_TIMEOUT: u64 = 1 << 43;
 const SET_FAST_OPEN_KEY: u64 = 1 << 46;
+
+const fn index_of(level: i32, name: i32) -> usize {
+    let mut index = 0;
+    while KNOWN[index].level != level || KNOWN[index].name != name {
+        index += 1;
+    }
+    index
+}
 
 fn place(level: i32, name: i32) -> Option<usize> {
     KNOWN.iter().position(|known| (known.level, known.name) == (level, name) && known.stream != Use::Unused)
@@ -385,6 +389,11 @@ impl Posix {
             None => Err(Errno::NOTCONN),
         }
     }
+}
+
+/// Returns true if TCP_INQ is set.
+pub(crate) fn tells_unread(description: &Description) -> bool {
+    description.values[INQUIRY].load(Ordering::Acquire) == 1
 }
 
 /// SO_RCVLOWAT: bytes for which a read waits.

@@ -247,8 +247,15 @@ unsafe fn receive_message(posix: &Posix, fd: c_int, socket: SocketRef, message: 
     let mut pieces = unsafe { c::outputs(message.msg_iov, count) }?;
     let bytes = posix.receive(socket, &mut pieces, Receive::from_flags(flags))?;
     message.msg_namelen = 0;
-    message.msg_controllen = 0;
-    message.msg_flags = 0;
+    let room = if message.msg_control.is_null() { 0 } else { message.msg_controllen };
+    let urgent = flags & libc::MSG_OOB != 0;
+    let (control, cut) = if urgent { Default::default() } else { posix.describe_stream(socket, room) };
+    if !control.is_empty() {
+        // SAFETY: not more than the `msg_controllen` bytes that the program promises at `msg_control`.
+        unsafe { std::ptr::copy_nonoverlapping(control.as_ptr(), message.msg_control.cast(), control.len()) };
+    }
+    message.msg_controllen = control.len();
+    message.msg_flags = if cut { libc::MSG_CTRUNC } else { 0 };
     Ok(bytes)
 }
 

@@ -228,7 +228,8 @@ pub(crate) fn cut(mut control: Vec<u8>, room: usize) -> (Vec<u8>, bool) {
     (control, cut)
 }
 
-fn put(control: &mut Vec<u8>, level: i32, kind: i32, value: &[u8]) {
+/// Appends one item.
+pub(crate) fn put(control: &mut Vec<u8>, level: i32, kind: i32, value: &[u8]) {
     control.extend_from_slice(&(HEADER + value.len()).to_ne_bytes());
     control.extend_from_slice(&level.to_ne_bytes());
     control.extend_from_slice(&kind.to_ne_bytes());

@@ -1,4 +1,6 @@
 use super::*;
+use crate::mock::Bench;
+use ringway_shm::channel::{Flags, State as SlotState};
 
 fn item(level: i32, kind: i32, payload: &[i32]) -> Vec<u8> {
     let len = HEADER + payload.len() * 4;
@@ -26,4 +28,18 @@ fn a_length_that_lies_ends_the_walk() {
         assert_eq!(ancillary_descriptors(&control), []);
     }
     assert_eq!(ancillary_descriptors(&control[..12]), []);
+}
+
+/// net/ipv4/tcp.c, tcp_inq_hint: bytes left, and one for the end; put_cmsg cuts what does not fit.
+#[test]
+fn a_message_says_how_much_is_left_to_read() {
+    let bench = Bench::new();
+    let (_, socket) = bench.socket(SlotState::Connected);
+    assert_eq!(bench.posix.describe_stream(socket, 64), (Vec::new(), false), "not asked for");
+    bench.posix.set_option(0, socket, libc::IPPROTO_TCP, TCP_INQ, &1i32.to_ne_bytes()).expect("it is an option");
+    bench.arrive(socket, b"seven b");
+    assert_eq!(bench.posix.describe_stream(socket, 64), (item(libc::IPPROTO_TCP, TCP_INQ, &[7]), false));
+    assert!(bench.posix.describe_stream(socket, 0).1, "no room");
+    bench.turn(|worker| worker.set_flags(socket.index, Flags::PEER_CLOSED));
+    assert_eq!(bench.posix.describe_stream(socket, 64).0, item(libc::IPPROTO_TCP, TCP_INQ, &[8]));
 }

@@ -361,7 +361,7 @@ const TCP: [Row; 46] = [
     (33, "TCP_FASTOPEN_KEY", Served, NoEffect),
     (34, "TCP_FASTOPEN_NO_COOKIE", Served, NoEffect),
     (35, "TCP_ZEROCOPY_RECEIVE", KEPT, NoEffect),
-    (36, "TCP_INQ", OFF, NoEffect),
+    (36, "TCP_INQ", Served, NoEffect),
     (37, "TCP_TX_DELAY", OFF, NoEffect),
     (38, "TCP_AO_ADD_KEY", KEPT, NoEffect),
     (39, "TCP_AO_DEL_KEY", KEPT, NoEffect),

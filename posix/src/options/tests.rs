@@ -93,7 +93,6 @@ fn it_looks_like_a_tcp_socket_and_refuses_what_the_stack_lacks() {
     assert_eq!(bench.get(fd, socket, libc::SOL_SOCKET, libc::SO_PROTOCOL), libc::IPPROTO_TCP);
     assert_eq!(bench.get(fd, socket, libc::SOL_SOCKET, libc::SO_ACCEPTCONN), 0);
     assert_eq!(bench.set(fd, socket, libc::IPPROTO_TCP, libc::TCP_ULP, 1), Err(Errno::NOPROTOOPT));
-    assert_eq!(bench.set(fd, socket, libc::IPPROTO_TCP, 36, 1), Err(Errno::NOPROTOOPT));
     for name in [libc::SO_TIMESTAMPING, libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS, 63, 64, 65] {
         assert_eq!(bench.set(fd, socket, libc::SOL_SOCKET, name, 1), Err(Errno::NOPROTOOPT), "{name}");
     }

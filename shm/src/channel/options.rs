@@ -10,6 +10,7 @@ use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET, SOL_UDP};
 
 /// linux/tcp.h
 const TCP_FASTOPEN_NO_COOKIE: i32 = 34;
+const TCP_INQ: i32 = 36;
 
 /// Values of an option, as setsockopt(2) takes them and getsockopt(2) returns them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,6 +198,7 @@ options! { worker {
 } library {
     SOL_SOCKET, libc::SO_OOBINLINE, 0, Switch;
     SOL_SOCKET, libc::SO_BUSY_POLL, 0, Number;
+    IPPROTO_TCP, TCP_INQ, 0, Switch;
 } }
 
 impl SocketOption {

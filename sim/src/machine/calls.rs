@@ -271,12 +271,13 @@ impl System for Machine {
     }
 
     fn inq(&mut self, fd: i32) -> Option<i32> {
-        let asked = System::option(self, fd, libc::IPPROTO_TCP, TCP_INQ).ok()?.iter().any(|byte| *byte != 0);
-        let there = System::control(self, fd, libc::FIONREAD);
         let fd = self.fd(fd);
-        let ended = self.call(move |posix, kernel| poll(posix, kernel, vec![(fd, libc::POLLRDHUP)], Some(Duration::ZERO)));
-        let ended = ended.reported.first().is_some_and(|bits| bits & libc::POLLRDHUP != 0);
-        asked.then(|| if there.value == 0 { i32::from(ended) } else { there.value as i32 })
+        let answer = self.call(move |posix, _| match posix.table().socket(fd) {
+            Some(socket) => Answer { bytes: posix.describe_stream(socket, CONTROL_BYTES).0, ..Answer::default() },
+            None => Answer::default(),
+        });
+        // One item: header, number, padding.
+        answer.bytes.get(16..)?.first_chunk().map(|left| i32::from_ne_bytes(*left))
     }
 
     fn info(&mut self, fd: i32) -> Vec<u8> {
@@ -377,7 +378,7 @@ fn epoll_wait(posix: &Posix, kernel: &SimKernel, fd: Fd, count: usize, timeout: 
 
 /// No descriptor has this number.
 const CLOSED: Fd = -1;
+/// Bytes that a program has for control data.
+const CONTROL_BYTES: usize = 64;
 /// Bytes of the longest option.
 const OPTION_MAX: usize = 512;
-/// linux/tcp.h
-const TCP_INQ: i32 = 36;

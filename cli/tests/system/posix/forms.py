@@ -3,6 +3,8 @@ import array, fcntl, termios
 
 from common import *
 
+TCP_INQ = 36
+
 
 def waiting(s):
     count = array.array("i", [0])
@@ -27,6 +29,10 @@ def server():
     attempt("pread", os.pread, c.fileno(), 1, 0)
     attempt("seek", os.lseek, c.fileno(), 0, os.SEEK_CUR)
     say("sendmsg", c.sendmsg([b"gh", b"ij"]))
+    attempt("inquiry", c.setsockopt, socket.IPPROTO_TCP, TCP_INQ, 2)
+    c.setsockopt(socket.IPPROTO_TCP, TCP_INQ, 1)
+    say("left", c.getsockopt(socket.IPPROTO_TCP, TCP_INQ), c.recvmsg(3, 100)[:3])
+    c.setsockopt(socket.IPPROTO_TCP, TCP_INQ, 0)
     data, control, flags, sender = c.recvmsg(100, 100)
     say("recvmsg", data, control, flags)
     say("recvfrom", c.recvfrom(1)[0])
