@@ -26,6 +26,8 @@ pub struct View {
     pub write_closed: bool,
     /// Both directions have ended.
     pub hung_up: bool,
+    /// The handshake is not over, although data may be sent: it goes with the SYN.
+    pub is_opening: bool,
     /// Unread urgent data.
     pub urgent: Option<Urgent>,
     /// The failure, if any.

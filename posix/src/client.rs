@@ -172,6 +172,7 @@ impl Channel for Attached {
             peer_closed: flags.has(shm::Flags::PEER_CLOSED),
             write_closed: flags.has(shm::Flags::WRITE_CLOSED),
             hung_up: flags.has(shm::Flags::HUNG_UP),
+            is_opening: flags.has(shm::Flags::OPENING),
             urgent: slot.urgent().filter(|_| state != State::Listening).map(|urgent| Urgent {
                 distance: urgent.distance as usize,
                 fetchable: urgent.fetchable,

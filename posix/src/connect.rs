@@ -79,7 +79,11 @@ impl Posix {
         if answer == Some(ControlAnswer::Done) {
             self.name_number(fd, socket);
             self.epoll_adopt(fd, socket);
-            return Some(if channel.nonblocking(socket) && !self.is_deferred(channel, socket) {
+            let is_deferred = self.is_deferred(channel, socket);
+            if is_deferred {
+                self.descriptions.of(socket).mark(Flag::OPENS_WITH_DATA);
+            }
+            return Some(if channel.nonblocking(socket) && !is_deferred {
                 Err(Errno::INPROGRESS)
             } else {
                 self.finish_connect(socket, Errno::INPROGRESS)

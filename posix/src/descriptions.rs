@@ -44,6 +44,8 @@ impl Flag {
     pub(crate) const DEATH_REPORTED: Flag = Flag(1 << 2);
     /// The success of a connect in the background has been reported.
     pub(crate) const CONNECT_REPORTED: Flag = Flag(1 << 3);
+    /// TCP_FASTOPEN_CONNECT or MSG_FASTOPEN: the first bytes go with the SYN, and none has been sent yet.
+    pub(crate) const OPENS_WITH_DATA: Flag = Flag(1 << 4);
     /// The program created it as AF_INET6: addresses are shown v4-mapped.
     pub(crate) const INET6: Flag = Flag(1 << 5);
     /// `connect` has reported a failure: the socket is as it was before.

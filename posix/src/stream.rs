@@ -258,17 +258,42 @@ impl Posix {
         let description = self.descriptions.of(socket);
         let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
         let mut done = 0;
-        match self.try_send(channel, socket, description, pieces, (&mut done, wanted), how) {
-            Some(answer) => return answer,
-            None if how.dont_wait || channel.nonblocking(socket) => {
+        let sent = self.try_send(channel, socket, description, pieces, (&mut done, wanted), how);
+        let is_first = done > 0 && description.is(Flag::OPENS_WITH_DATA);
+        if is_first {
+            description.unmark(Flag::OPENS_WITH_DATA);
+        }
+        match sent {
+            Some(answer) if !is_first => return answer,
+            _ if how.dont_wait || channel.nonblocking(socket) => {
                 return if done > 0 { Ok(done) } else { Err(Errno::AGAIN) };
             }
-            None => {}
+            _ => {}
         }
         let deadline = self.deadline_after(description.send_timeout.load(Ordering::Acquire));
         let wait = Wait { socket, shadow: None, deadline };
-        let answer = self.block_on(wait, || self.try_send(channel, socket, description, pieces, (&mut done, wanted), how));
+        let answer = match sent {
+            Some(answer) => answer,
+            None => self.block_on(wait, || self.try_send(channel, socket, description, pieces, (&mut done, wanted), how)),
+        };
+        if is_first {
+            self.await_handshake(channel, socket, wait)?;
+        }
         if done > 0 { Ok(done) } else { answer }
+    }
+
+    /// Waits, after the write whose first bytes go with the SYN, until the handshake is over (RFC 7413 §4.2.1; net/ipv4/tcp.c,
+    /// tcp_sendmsg_fastopen). Time that runs out is no failure.
+    fn await_handshake(&self, channel: &dyn Channel, socket: SocketRef, wait: Wait) -> Answer<()> {
+        let answer = self.block_on(wait, || {
+            let view = channel.view(socket)?;
+            (!view.is_opening || view.hung_up || view.failure.is_some()).then_some(Ok(()))
+        });
+        match (answer, self.take_failure(socket)) {
+            (_, Some(failure)) => Err(failure),
+            (Err(Errno::AGAIN), None) => Ok(()),
+            (answer, None) => answer,
+        }
     }
 
     fn try_send(

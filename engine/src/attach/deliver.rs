@@ -81,6 +81,7 @@ impl Region {
             self.channel.set_addresses(slot, address(local), address(remote));
         }
         self.channel.set_state(slot, State::Connected);
+        self.channel.clear_flags(slot, Flags::OPENING);
         self.ready(slot, core);
     }
 

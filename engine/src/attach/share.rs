@@ -8,7 +8,7 @@
 
 use ringway_shm::Duration;
 use ringway_shm::channel::layout::{BULK_CHUNK, BULK_LIMIT, LARGE_CHUNK};
-use ringway_shm::channel::{Attachment, SlotIndex};
+use ringway_shm::channel::{Attachment, Flags, SlotIndex};
 use ringway_stack::TcpOptions;
 
 use super::region::Region;
@@ -50,9 +50,11 @@ impl Region {
         self.channel.set_notify_bytes(slot, notify);
     }
 
-    /// Lets the application write no more than a SYN takes; the limit is the usual one when that has left.
+    /// Lets the application write no more than a SYN takes; the limit is the usual one when that has left. Until the handshake
+    /// is over the slot says so.
     pub(super) fn limit_first_send(&mut self, slot: SlotIndex, room: u32) {
         let Some(socket) = self.sockets.get(slot) else { return };
+        self.channel.set_flags(slot, Flags::OPENING);
         socket.send_limit = room;
         self.channel.set_send_limit(slot, room);
     }

@@ -58,6 +58,8 @@ impl Flags {
     pub const FAILED: Flags = Flags(4);
     /// Our side will send no more.
     pub const WRITE_CLOSED: Flags = Flags(8);
+    /// The handshake is not over: what the application writes first goes with the SYN (RFC 7413).
+    pub const OPENING: Flags = Flags(16);
 
     /// Whether any bit of `other` is set.
     #[inline]

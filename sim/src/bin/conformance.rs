@@ -23,7 +23,7 @@ struct Arguments {
     #[arg(long)]
     ipv6: bool,
     /// Socket calls to run on: the simulator's own, or those that programs run on.
-    #[arg(long, value_enum, default_value = "direct")]
+    #[arg(long, value_enum, default_value = "posix")]
     sockets: Which,
     /// Scripts, or folders of scripts.
     #[arg(default_value = "conformance")]

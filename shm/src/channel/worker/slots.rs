@@ -158,6 +158,11 @@ impl Attachment {
         self.map.slot(index).flags.fetch_or(flags.0, Ordering::AcqRel);
     }
 
+    /// Takes flags off the slot.
+    pub fn clear_flags(&mut self, index: u32, flags: Flags) {
+        self.map.slot(index).flags.fetch_and(!flags.0, Ordering::AcqRel);
+    }
+
     /// Publishes an error together with the flags that go with it. Publish the state afterwards.
     pub fn set_error(&mut self, index: u32, failure: Failure, flags: Flags) {
         self.publish_rx(index);
