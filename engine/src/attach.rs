@@ -253,8 +253,11 @@ impl Attachments {
         }
     }
 
-    pub(crate) fn process_gone(&mut self, id: RegionId, process: u32, core: &mut Core) {
-        if let Some(region) = self.region(id.0) {
+    /// Closes what process `pid` held under this number. Its death may be reported again when the number is another's.
+    pub(crate) fn process_gone(&mut self, id: RegionId, process: u32, pid: u32, core: &mut Core) {
+        if let Some(region) = self.region(id.0)
+            && region.is_number_of(process, pid)
+        {
             region.finish_requests(core);
             region.process_gone(process, core);
         }

@@ -108,7 +108,7 @@ pub(crate) enum Command {
     Settle(Reply<()>),
     QuotaHit(Quota, u32),
     ShowUsage(UsageSource),
-    ProcessGone(RegionId, u32),
+    ProcessGone(RegionId, u32, u32),
     DetachRegion(RegionId),
     Finish(Duration),
     Stop,
@@ -287,12 +287,13 @@ impl WorkerHandle {
         self.ask(Command::Settle)
     }
 
-    /// Reports that a process of a group has died: sockets that only it held are closed as the kernel would.
+    /// Reports that process `pid` of a group has died, whose number is `process`: sockets that only it held are closed as the kernel
+    /// would. Nothing happens when the number is another's by now.
     ///
     /// # Errors
     /// The worker is gone.
-    pub fn process_gone(&self, region: RegionId, process: u32) -> Result<(), Gone> {
-        self.tell(Command::ProcessGone(region, process))
+    pub fn process_gone(&self, region: RegionId, process: u32, pid: u32) -> Result<(), Gone> {
+        self.tell(Command::ProcessGone(region, process, pid))
     }
 
     /// Reports that the last process of a group is gone: everything is closed and the region forgotten.

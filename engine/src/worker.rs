@@ -490,9 +490,9 @@ impl Worker {
                 self.attachments.serve(&mut self.core);
                 reply.answer(());
             }
-            Command::ProcessGone(region, process) => {
+            Command::ProcessGone(region, process, pid) => {
                 self.core.metrics.add(Work::ProcessesGone, 1);
-                self.attachments.process_gone(region, process, &mut self.core);
+                self.attachments.process_gone(region, process, pid, &mut self.core);
             }
             Command::DetachRegion(region) => self.attachments.detach(region, &mut self.core, &self.idle),
             Command::Finish(limit) => {

@@ -106,6 +106,11 @@ impl Region {
         self.channel.free_slot(slot);
     }
 
+    /// Returns true when process `pid` has this number.
+    pub(super) fn is_number_of(&self, process: u32, pid: u32) -> bool {
+        self.channel.is_number_of(process, pid)
+    }
+
     /// Closes the sockets that only a dead process held, as the kernel would.
     pub(super) fn process_gone(&mut self, process: u32, core: &mut Core) {
         let gone = self.channel.process_gone(process);

@@ -276,7 +276,7 @@ fn act(net: &mut Net, group: &Group, step: u8, input: &mut Input<'_>) {
             let (ringer, _wake_fd) = make_wake_fd(kind).expect("descriptors are left");
             net.handles[0].context_wake_fd(group.region, input.distance(), Arc::new(ringer)).expect("the worker lives");
         }
-        6 => net.handles[0].process_gone(group.region, input.distance()).expect("the worker lives"),
+        6 => net.handles[0].process_gone(group.region, input.distance(), input.distance()).expect("the worker lives"),
         7 => net.handles[0].revoke(group.region, slot).expect("the worker lives"),
         8 => {
             let purpose = [Purpose::Listen, Purpose::Connect, Purpose::Datagrams][usize::from(port) % 3];

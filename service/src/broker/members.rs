@@ -213,11 +213,10 @@ impl Members {
         let group = self.groups.get(&region)?;
         // Once the service has written its own name for the child, a second sign tells nothing new.
         let is_unmet = |&(reserved, name): &(u32, u32)| reserved == index && (name == 0 || Peer::is_foreign(name));
-        if self.processes.contains_key(&process) || !group.processes.reserved().iter().any(is_unmet) {
-            return None;
-        }
+        let unmet = group.processes.reserved().into_iter().find(is_unmet);
+        let (_, name) = unmet.filter(|_| !self.processes.contains_key(&process))?;
         let Some(number) = number else {
-            self.tell_gone(process, 0);
+            self.tell_gone(process, name);
             return None;
         };
         if !group.may_have(number) {
@@ -315,7 +314,7 @@ impl Members {
             group.told_gone.insert(process.index, pid);
         }
         // A worker that has stopped has nothing to close.
-        self.worker.process_gone(process.region, process.index).ok();
+        self.worker.process_gone(process.region, process.index, pid).ok();
     }
 }
 

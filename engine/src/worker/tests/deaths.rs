@@ -52,3 +52,21 @@ fn a_dead_process_resets_connections_that_it_would_have_reset() {
         assert_eq!(errors, [Some(Failure::Reset), Some(Failure::Reset), None]);
     }
 }
+
+/// A death is reported twice when parent and child have both told of the child. By then its number may be another's.
+#[test]
+fn a_death_that_is_told_again_ends_nothing_of_the_next_holder() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    net.connect(1, 80);
+    let server = net.accept(0, listener);
+    let (process, region) = (net.apps[0].client.process(), net.apps[0].region);
+    let worker = &mut net.workers[0];
+    for pid in [0, std::process::id() + 1] {
+        worker.attachments.process_gone(region, process, pid, &mut worker.core);
+    }
+    assert_eq!(net.send(0, server, b"lives"), 5);
+    let before = net.workers[0].attachments.sockets();
+    net.process_gone(0, process);
+    assert!(net.workers[0].attachments.sockets() < before, "its own death");
+}

@@ -483,7 +483,7 @@ impl Net {
     pub(super) fn process_gone(&mut self, app: usize, process: u32) {
         let App { worker, region, .. } = self.apps[app];
         let Worker { attachments, core, .. } = &mut self.workers[worker];
-        attachments.process_gone(region, process, core);
+        attachments.process_gone(region, process, std::process::id(), core);
     }
 
     pub(super) fn detach(&mut self, app: usize) {

@@ -23,6 +23,12 @@ pub struct Gone {
 }
 
 impl Attachment {
+    /// Returns true when number `index` is that of process `pid`, or reserved for it; 0: for a child that is about to be made. It is
+    /// another's as soon as its death has been dealt with.
+    pub fn is_number_of(&self, index: u32, pid: u32) -> bool {
+        index < PROCESSES && self.map.process(index).entry.load(Ordering::SeqCst) as u32 == pid
+    }
+
     /// Clears everything of process `index`: held bits, locks, contexts, chunks in its hands, its
     /// number. Only call it when the process cannot run any more. Looks at every slot that it held.
     pub fn process_gone(&mut self, index: u32) -> Gone {
@@ -31,8 +37,6 @@ impl Attachment {
             return gone;
         }
         let held = self.map.take_held(index);
-        self.map.processes().give_back(index);
-        self.map.process(index).entry.store(0, Ordering::SeqCst);
         for ring in 0..RINGS {
             break_lock(&self.map.ring(ring).lock.0, index);
         }
@@ -57,6 +61,9 @@ impl Attachment {
                 gone.revisit.push(slot);
             }
         }
+        // Last: the number is another process's from here on.
+        self.map.process(index).entry.store(0, Ordering::SeqCst);
+        self.map.processes().give_back(index);
         gone
     }
 
