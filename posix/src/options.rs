@@ -24,6 +24,7 @@ use std::sync::atomic::Ordering;
 /// Number-valued options, by their index in a description.
 const KNOWN: &[LinuxOption] = LINUX_OPTIONS;
 const LOW_WATER: usize = index_of(libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+const CONNECTS_FAST: usize = index_of(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT);
 const INQUIRY: usize = index_of(libc::IPPROTO_TCP, TCP_INQ);
 /// linux/tcp.h
 pub(crate) const TCP_INQ: i32 = 36;
@@ -263,8 +264,7 @@ impl Posix {
 
     /// Returns true if TCP_FASTOPEN_CONNECT is set.
     pub(crate) fn connects_fast(&self, socket: SocketRef) -> bool {
-        let place = place(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT).expect("it is in the list");
-        self.descriptions.of(socket).values[place].load(Ordering::Acquire) == 1
+        self.descriptions.of(socket).values[CONNECTS_FAST].load(Ordering::Acquire) == 1
     }
 
     /// Sets an option with a value other than one number. `None`: it is none of those.

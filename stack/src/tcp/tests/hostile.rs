@@ -323,35 +323,6 @@ fn sockstress(family: Family) {
     rig.assert_no_leak();
 }
 
-/// Single bytes with holes between them, on many connections: each keeps a small frame, and enough of those are left to
-/// answer others.
-#[test]
-fn bytes_with_holes_between_them_leave_small_frames_to_others() {
-    let mut rig = Rig::of(Family::Ipv4, Rig::config());
-    rig.small = true;
-    let listener = rig.listen(NO_DELAY, 1_000);
-    for port in 1_000..1_040 {
-        rig.ports.1 = port;
-        rig.receive(seg(SYN, 0, 0).mss(1_460));
-        rig.sent();
-        rig.receive(seg(ACK, 1, 1));
-        rig.stack.accept(listener, u64::from(port)).expect("it is there");
-        for hole in 1..150 {
-            rig.receive(seg(ACK, 1 + 2 * hole, 1).data(1));
-            rig.sent();
-        }
-    }
-    assert!(rig.count(Counter::DropNoBuffer) > 0, "the small frames that may be kept are used up");
-    assert!(rig.arena.free(Class::Small) >= rig.arena.capacity(Class::Small) / 2 - 1);
-    rig.ports.1 = 2_000;
-    rig.receive(seg(SYN, 0, 0).mss(1_460));
-    assert_eq!(rig.brief(), vec![(SYN | ACK, 0, 1, 0)], "a new peer is answered");
-    rig.receive(seg(ACK, 1, 1).data(5));
-    rig.id = rig.stack.accept(listener, 2_000).expect("it is there");
-    assert_eq!(rig.read(1), Ok(5));
-    assert_eq!(rig.send(1, 100), 100, "the application may answer");
-}
-
 /// Delivers an ICMP error about a segment of ours at `sequence`; `word` is the second one of its header.
 pub(super) fn icmp(rig: &mut Rig, kind: u8, code: u8, word: u32, sequence: u32) {
     let iss = rig.iss.expect("the stack has sent a SYN");
