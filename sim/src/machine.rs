@@ -25,7 +25,7 @@ use ringway_engine::{Host, InterfaceInfo, PortError, Ports, RegionId, RegionRequ
 use ringway_posix::{Posix, Settings};
 use ringway_shm::channel::Shape;
 use ringway_shm::{ArenaConfig, Duration, Instant};
-use ringway_stack::{Cidr, Route, StackConfig, TcpConfig};
+use ringway_stack::{StackConfig, TcpConfig};
 
 use crate::sockets::{Answer, Sent, Sysctl};
 use kernel::{Clock, SimKernel};
@@ -103,14 +103,8 @@ impl Machine {
     fn add_address(&mut self, ip: IpAddr) {
         self.addresses.push(ip);
         self.kernel.add_address(ip);
-        let cidr = |ip: &IpAddr| Cidr { ip: *ip, prefix_len: if ip.is_ipv4() { 32 } else { 128 } };
-        self.worker.set_addresses(0, self.addresses.iter().map(cidr).collect());
-        let nowhere: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
-        let everywhere = |ip: IpAddr| {
-            let source = self.addresses.iter().find(|address| address.is_ipv4() == ip.is_ipv4()).copied();
-            Route { destination: Cidr { ip, prefix_len: 0 }, gateway: None, interface: 0, metric: 0, source }
-        };
-        let routes = nowhere.map(everywhere).into_iter().filter(|route| route.source.is_some()).collect();
+        let (cidrs, routes) = crate::sockets::addressing(&self.addresses);
+        self.worker.set_addresses(0, cidrs);
         self.worker.stack().set_routes(routes);
     }
 

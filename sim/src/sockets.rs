@@ -321,14 +321,8 @@ impl Machine {
 
     fn add_address(&mut self, ip: IpAddr) {
         self.addresses.push(ip);
-        let cidr = |ip: &IpAddr| Cidr { ip: *ip, prefix_len: if ip.is_ipv4() { 32 } else { 128 } };
-        self.stack.set_addresses(0, self.addresses.iter().map(cidr).collect());
-        let nowhere: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
-        let everywhere = |ip: IpAddr| {
-            let source = self.addresses.iter().find(|address| address.is_ipv4() == ip.is_ipv4()).copied();
-            Route { destination: Cidr { ip, prefix_len: 0 }, gateway: None, interface: 0, metric: 0, source }
-        };
-        let routes = nowhere.map(everywhere).into_iter().filter(|route| route.source.is_some()).collect();
+        let (cidrs, routes) = addressing(&self.addresses);
+        self.stack.set_addresses(0, cidrs);
         self.stack.set_routes(routes);
     }
 
@@ -536,6 +530,18 @@ impl Machine {
         let user_token = self.user_token(fd)?;
         self.sockets.get_mut(&user_token).ok_or(libc::EBADF)
     }
+}
+
+/// Addresses of a machine's only interface, and its routes: everything is beyond it, from the first address of the family.
+pub(crate) fn addressing(addresses: &[IpAddr]) -> (Vec<Cidr>, Vec<Route>) {
+    let cidr = |ip: &IpAddr| Cidr { ip: *ip, prefix_len: if ip.is_ipv4() { 32 } else { 128 } };
+    let nowhere: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+    let everywhere = |ip: IpAddr| {
+        let source = addresses.iter().find(|address| address.is_ipv4() == ip.is_ipv4()).copied();
+        Route { destination: Cidr { ip, prefix_len: 0 }, gateway: None, interface: 0, metric: 0, source }
+    };
+    let routes = nowhere.map(everywhere).into_iter().filter(|route| route.source.is_some());
+    (addresses.iter().map(cidr).collect(), routes.collect())
 }
 
 /// Returns the packet's destination, if it can be an address of one machine.
