@@ -6,8 +6,10 @@ use crate::channel::{Attach, Channel};
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::Entry;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::first_use::FirstUse;
+use ringway_shm::sys::{wait_on, wake_all};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Settings of this process from the environment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,13 +25,43 @@ pub struct Settings {
 /// State of the process's attachment.
 pub(crate) struct Attachment {
     attach: Box<dyn Attach>,
-    channel: OnceLock<Option<Box<dyn Channel>>>,
+    channel: FirstUse<Option<Box<dyn Channel>>>,
+    /// 1: a thread attaches, and others wait for it.
+    attaching: AtomicU32,
     dead: AtomicBool,
+}
+
+thread_local! {
+    /// True while this thread attaches.
+    static ATTACHES: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Attachment {
     pub(crate) fn new(attach: Box<dyn Attach>) -> Attachment {
-        Attachment { attach, channel: OnceLock::new(), dead: AtomicBool::new(false) }
+        Attachment { attach, channel: FirstUse::new(), attaching: AtomicU32::new(0), dead: AtomicBool::new(false) }
+    }
+
+    /// The outcome of the process's one attempt, which is made now if there was none.
+    fn once(&self, attach: impl FnOnce() -> Option<Box<dyn Channel>>) -> &Option<Box<dyn Channel>> {
+        if ATTACHES.get() {
+            // A signal handler has interrupted the attach of its own thread.
+            return &None;
+        }
+        while self.attaching.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            wait_on(&self.attaching, 1, None);
+        }
+        ATTACHES.set(true);
+        let channel = self.channel.get_or_init(|| Box::new(attach()));
+        ATTACHES.set(false);
+        self.attaching.store(0, Ordering::Release);
+        wake_all(&self.attaching);
+        channel
+    }
+
+    /// In a child of fork: a thread that attaches is the parent's, and the child attaches by itself. (The gate keeps forks
+    /// from an attach, but not longer than its patience.)
+    pub(crate) fn forget_others(&self) {
+        self.attaching.store(0, Ordering::Release);
     }
 }
 
@@ -51,9 +83,9 @@ impl Posix {
         let channel = match self.attachment.channel.get() {
             Some(channel) => channel,
             None => {
-                // A child could not finish an attach that another thread of its parent has begun.
+                // A child has no use of what another thread of its parent has attached by half.
                 let _inside = self.fork_gate.enter();
-                self.attachment.channel.get_or_init(|| self.attach_now())
+                self.attachment.once(|| self.attach_now())
             }
         };
         match channel.as_deref() {
@@ -157,3 +189,6 @@ impl Posix {
 const INTERNAL_TOP: u64 = 16_384;
 /// Numbers below the limit that are reserved for us.
 const INTERNAL_ROOM: u64 = 128;
+
+#[cfg(test)]
+mod tests;

@@ -17,16 +17,16 @@ use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
+use crate::first_use::{FirstUse, boxed};
 use crate::yield_policy::look_at;
 use ringway_shm::{Duration, Instant};
 use std::os::fd::IntoRawFd;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// The process's wait contexts.
 pub(crate) struct WaitPool {
     /// Made when the process attaches: every program makes the pool at its start, and most never wait here.
-    cells: OnceLock<Box<[Cell]>>,
+    cells: FirstUse<[Cell; CELLS]>,
     /// Cells from this one on were never used.
     end: AtomicU32,
     /// The cell that was put back last; the next search begins there.
@@ -63,7 +63,7 @@ impl Cell {
 impl WaitPool {
     pub(crate) fn new() -> WaitPool {
         WaitPool {
-            cells: OnceLock::new(),
+            cells: FirstUse::new(),
             end: AtomicU32::new(0),
             last: AtomicU32::new(0),
             shared: AtomicU64::new(0),
@@ -73,7 +73,7 @@ impl WaitPool {
 
     /// All cells. The attachment asks first, so that no signal handler has to allocate them.
     pub(crate) fn cells(&self) -> &[Cell] {
-        self.cells.get_or_init(|| (0..CELLS).map(|_| Cell::new()).collect())
+        self.cells.get_or_init(|| boxed(Cell::new))
     }
 
     pub(crate) fn is_confined(&self) -> bool {

@@ -7,7 +7,7 @@
 
 use crate::datagram::pieces::Waiting;
 use crate::fd_table::SocketRef;
-use std::sync::OnceLock;
+use crate::first_use::{FirstUse, boxed};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// State of one socket in this process.
@@ -151,23 +151,23 @@ impl Description {
 /// All descriptions of the process. Each program makes it at its start, so it allocates nothing before the first
 /// socket.
 pub(crate) struct Descriptions {
-    shelves: Box<[OnceLock<Box<[Page]>>]>,
+    shelves: Box<[FirstUse<[Page; SHELF_PAGES]>]>,
     /// Stands for sockets of other processes.
     foreign: Description,
 }
 
-type Page = OnceLock<Box<[Description]>>;
+type Page = FirstUse<[Description; PAGE_ENTRIES]>;
 
 impl Descriptions {
     pub(crate) fn new() -> Descriptions {
-        Descriptions { shelves: (0..SHELVES).map(|_| OnceLock::new()).collect(), foreign: Description::new() }
+        Descriptions { shelves: (0..SHELVES).map(|_| FirstUse::new()).collect(), foreign: Description::new() }
     }
 
     /// The entry of the socket's slot.
     pub(crate) fn of(&self, socket: SocketRef) -> &Description {
         let index = socket.index as usize;
-        let shelf = self.shelves[index / (PAGE_ENTRIES * SHELF_PAGES) % SHELVES].get_or_init(new_shelf);
-        &shelf[index / PAGE_ENTRIES % SHELF_PAGES].get_or_init(new_page)[index % PAGE_ENTRIES]
+        let shelf = self.shelves[index / (PAGE_ENTRIES * SHELF_PAGES) % SHELVES].get_or_init(|| boxed(FirstUse::new));
+        &shelf[index / PAGE_ENTRIES % SHELF_PAGES].get_or_init(|| boxed(Description::new))[index % PAGE_ENTRIES]
     }
 
     /// The entry of the socket, of which this process may never have had a descriptor; it is then as without any option.
@@ -182,14 +182,6 @@ impl Descriptions {
         description.reset(socket.generation, flags.iter().fold(0, |bits, flag| bits | flag.0));
         description
     }
-}
-
-fn new_shelf() -> Box<[Page]> {
-    (0..SHELF_PAGES).map(|_| OnceLock::new()).collect()
-}
-
-fn new_page() -> Box<[Description]> {
-    (0..PAGE_ENTRIES).map(|_| Description::new()).collect()
 }
 
 /// The program has not set this option.

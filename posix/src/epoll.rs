@@ -14,13 +14,14 @@ mod ends;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use crate::Posix;
 use crate::channel::{Channel, Context, State as SocketState};
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
+use crate::first_use::{FirstUse, boxed};
 use crate::interest::{InterestError, InterestList, Key, State};
 use crate::yield_policy::look_at;
 use ends::Ends;
@@ -31,7 +32,7 @@ use ringway_shm::{Duration, Instant};
 pub(crate) struct Epolls {
     /// In blocks that are made at first use. They stay as long as the process, so that a thread that forks can hold their
     /// locks ([`hold_all`](Epolls::hold_all)).
-    cells: &'static [OnceLock<Box<Block>>; INSTANCES / BLOCK],
+    cells: &'static [FirstUse<Block>; INSTANCES / BLOCK],
     /// Cells from this one on were never used.
     end: AtomicU32,
 }
@@ -69,7 +70,7 @@ struct Instance {
 
 impl Epolls {
     pub(crate) fn new() -> Epolls {
-        Epolls { cells: Box::leak(Box::new([const { OnceLock::new() }; INSTANCES / BLOCK])), end: AtomicU32::new(0) }
+        Epolls { cells: Box::leak(boxed(FirstUse::new)), end: AtomicU32::new(0) }
     }
 
     /// Cells in which an instance may be; few, because each end of a socket scans them.
@@ -78,7 +79,7 @@ impl Epolls {
     }
 
     fn cell(&self, number: u32) -> &'static Mutex<Option<Instance>> {
-        let block = self.cells[number as usize / BLOCK].get_or_init(|| Box::new([const { Mutex::new(None) }; BLOCK]));
+        let block = self.cells[number as usize / BLOCK].get_or_init(|| boxed(Mutex::default));
         &block[number as usize % BLOCK]
     }
 

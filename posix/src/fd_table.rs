@@ -19,7 +19,7 @@
 
 use crate::apart::is_apart;
 use crate::fallback::Fd;
-use std::sync::OnceLock;
+use crate::first_use::{FirstUse, boxed};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A socket's slot in the channel, with the generation under which we know it.
@@ -46,7 +46,7 @@ pub enum Entry {
 
 /// The table; one per process.
 pub struct FdTable {
-    pages: Box<[OnceLock<Box<[AtomicU64]>>]>,
+    pages: Box<[FirstUse<[AtomicU64; PAGE_ENTRIES]>]>,
 }
 
 impl Default for FdTable {
@@ -58,7 +58,7 @@ impl Default for FdTable {
 impl FdTable {
     /// Creates an empty table. Takes a few KiB; pages are allocated when needed.
     pub fn new() -> FdTable {
-        FdTable { pages: (0..PAGES).map(|_| OnceLock::new()).collect() }
+        FdTable { pages: (0..PAGES).map(|_| FirstUse::new()).collect() }
     }
 
     /// The meaning of `fd`.
@@ -84,7 +84,7 @@ impl FdTable {
     /// Sets the entry of `fd`; returns the earlier one. Numbers beyond the table stay the kernel's.
     pub fn set(&self, fd: Fd, entry: Entry) -> Entry {
         let Some((page, offset)) = place(fd) else { return Entry::None };
-        let page = self.pages[page].get_or_init(|| (0..PAGE_ENTRIES).map(|_| AtomicU64::new(0)).collect());
+        let page = self.pages[page].get_or_init(|| boxed(|| AtomicU64::new(0)));
         decode(page[offset].swap(encode(entry), Ordering::AcqRel))
     }
 

@@ -13,6 +13,7 @@ use crate::channel::Channel;
 use crate::descriptions::Flag;
 use crate::fallback::{Fd, Identity};
 use crate::fd_table::{Entry, SocketRef};
+use crate::fork_gate::Inside;
 use std::sync::atomic::Ordering;
 
 /// State that `before_exec` prepares and a failed exec takes back.
@@ -36,6 +37,12 @@ impl Posix {
     pub fn fork_is_over(&self) {
         self.epoll_fork_is_over();
         self.fork_gate.open();
+    }
+
+    /// Enters the fork gate: while the guard lives, no other thread forks, so that a child finds no lock taken that it can
+    /// never get. Waits while another thread forks.
+    pub fn enter_fork_gate(&self) -> Inside<'_> {
+        self.fork_gate.enter()
     }
 
     /// Like [`announce_fork`](Posix::announce_fork); reserves a number for the child too.
@@ -66,6 +73,7 @@ impl Posix {
         self.process.store(self.kernel.process_id(), Ordering::Relaxed);
         self.drop_spares();
         self.forget_apart();
+        self.attachment.forget_others();
         self.forget_flights();
         self.epoll_after_fork_in_child();
         let Some(channel) = self.attached() else { return };

@@ -53,7 +53,7 @@ thread_local! {
 }
 
 /// Guard; while it lives, no other thread forks.
-pub(crate) struct Inside<'a> {
+pub struct Inside<'a> {
     gate: &'a ForkGate,
     /// This guard counted the thread, and its drop takes that back.
     counted: bool,

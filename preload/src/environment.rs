@@ -4,10 +4,10 @@ use crate::real::Strings;
 use libc::c_char;
 use ringway_posix::channel::Attach;
 use std::ffi::{CStr, CString};
-use std::sync::OnceLock;
 
 /// `NAME=value` for each variable that a child needs.
-static KEPT: OnceLock<Vec<CString>> = OnceLock::new();
+#[expect(clippy::disallowed_types, reason = "the library's constructor sets it, before the program has threads")]
+static KEPT: std::sync::OnceLock<Vec<CString>> = std::sync::OnceLock::new();
 
 const NAMES: [&str; 6] = ["LD_PRELOAD", "RINGWAY_SOCKET", "RINGWAY_GROUP", "RINGWAY_STRICT", "RINGWAY_QUIET", "RINGWAY_LOG"];
 

@@ -9,7 +9,7 @@ use crate::{c, io, real, shim};
 use libc::{FILE, c_char, c_int, c_void, off64_t, size_t, ssize_t};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// `cookie_io_functions_t` of stdio.h; a cookie is the descriptor's number.
 #[repr(C)]
@@ -32,8 +32,10 @@ static STREAMS: Mutex<Vec<(usize, c_int)>> = Mutex::new(Vec::new());
 /// Has there been one at all? Most programs never have.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-fn streams() -> MutexGuard<'static, Vec<(usize, c_int)>> {
-    STREAMS.lock().unwrap_or_else(PoisonError::into_inner)
+/// Acts on the streams while no other thread forks: a child could never get a lock that another thread had.
+fn with_streams<T>(act: impl FnOnce(&mut Vec<(usize, c_int)>) -> T) -> T {
+    let _inside = shim::posix().map(|posix| posix.enter_fork_gate());
+    act(&mut STREAMS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 unsafe extern "C" fn read_cookie(cookie: *mut c_void, bytes: *mut c_char, len: size_t) -> ssize_t {
@@ -49,7 +51,7 @@ unsafe extern "C" fn write_cookie(cookie: *mut c_void, bytes: *const c_char, len
 
 unsafe extern "C" fn close_cookie(cookie: *mut c_void) -> c_int {
     let fd = cookie as usize as c_int;
-    streams().retain(|(_, known)| *known != fd);
+    with_streams(|streams| streams.retain(|(_, known)| *known != fd));
     // SAFETY: the stream owned the descriptor.
     unsafe { crate::files::close(fd) }
 }
@@ -60,17 +62,23 @@ fn open(fd: c_int, mode: *const c_char) -> *mut FILE {
     // SAFETY: the functions live as long as the library, which is never unloaded; `mode` is the caller's C string.
     let stream = unsafe { fopencookie(ptr::without_provenance_mut(fd as usize), mode, functions) };
     if !stream.is_null() {
-        let mut streams = streams();
-        streams.retain(|(address, _)| *address != stream as usize);
-        streams.push((stream as usize, fd));
+        with_streams(|streams| {
+            streams.retain(|(address, _)| *address != stream as usize);
+            streams.push((stream as usize, fd));
+        });
         ANY.store(true, Ordering::Release);
     }
     stream
 }
 
+/// The descriptor of a stream of ours.
+fn descriptor_of(stream: *mut FILE) -> Option<c_int> {
+    with_streams(|streams| streams.iter().find(|(address, _)| *address == stream as usize).map(|(_, fd)| *fd))
+}
+
 /// Do the stream's bytes pass through this library?
 pub(crate) fn is_ours(stream: *mut FILE) -> bool {
-    ANY.load(Ordering::Acquire) && streams().iter().any(|(address, _)| *address == stream as usize)
+    ANY.load(Ordering::Acquire) && descriptor_of(stream).is_some()
 }
 
 /// fdopen(3).
@@ -87,8 +95,7 @@ pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
 /// fileno(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fileno(stream: *mut FILE) -> c_int {
-    let known = || streams().iter().find(|(address, _)| *address == stream as usize).map(|(_, fd)| *fd);
-    match ANY.load(Ordering::Acquire).then(known).flatten() {
+    match ANY.load(Ordering::Acquire).then(|| descriptor_of(stream)).flatten() {
         Some(fd) => fd,
         // SAFETY: the program's own call.
         None => unsafe { real::fileno(stream) },
@@ -116,7 +123,7 @@ pub(crate) fn follow(fd: c_int) {
     }
     // SAFETY: glibc's variables, which C programs may set; nothing else does while descriptors 0 to 2 are replaced.
     let old = unsafe { standard.read() };
-    if streams().iter().any(|(address, _)| *address == old as usize) {
+    if descriptor_of(old).is_some() {
         return;
     }
     let errno = c::errno();

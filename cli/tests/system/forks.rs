@@ -30,7 +30,10 @@ fn fork_beside_threads(source: &str, forks: &str) -> String {
 
 #[test]
 fn a_child_has_the_parents_descriptors_and_no_others() {
-    assert_eq!(fork_beside_threads(CONNECTIONS, "1000"), "bad children 0 wrong 0 errors 0 some 1\n");
+    // The first use of each table falls into a program's first forks.
+    for _ in 0..5 {
+        assert_eq!(fork_beside_threads(CONNECTIONS, "200"), "bad children 0 wrong 0 errors 0 some 1\n");
+    }
 }
 
 #[test]

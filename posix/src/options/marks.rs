@@ -10,14 +10,14 @@ use super::table::{self, Known};
 use super::{congestion_of, is_congestion};
 use crate::Posix;
 use crate::fallback::Fd;
+use crate::first_use::{FirstUse, boxed};
 use crate::options::table::Rule;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A cookie in the upper 48 bits, an option's code in the lower 16; zero: free.
 #[derive(Default)]
 pub(crate) struct Marks {
-    words: OnceLock<Box<[AtomicU64]>>,
+    words: FirstUse<[AtomicU64; MARKS]>,
     /// Number of marks ever made.
     made: AtomicUsize,
 }
@@ -37,7 +37,7 @@ impl Marks {
         if self.words().iter().any(|known| known.load(Ordering::Relaxed) == word) {
             return;
         }
-        let words = self.words.get_or_init(|| (0..MARKS).map(|_| AtomicU64::new(0)).collect());
+        let words = self.words.get_or_init(|| boxed(|| AtomicU64::new(0)));
         let place = self.made.fetch_add(1, Ordering::Relaxed) % MARKS;
         words[place].store(word, Ordering::Release);
     }
