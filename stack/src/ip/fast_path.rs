@@ -8,7 +8,7 @@ use core::net::Ipv4Addr;
 
 use ringway_shm::{Checksum, Frame};
 
-use super::input::ECN_COUNTERS;
+use super::input::{ECN_COUNTERS, is_intact, ports_of};
 use super::{Datagram, Datagrams, Ip, Medium, Pair};
 use crate::address::MacAddress;
 use crate::stats::{Counter, Counters};
@@ -73,22 +73,16 @@ impl Ip {
             return Err(first);
         }
         let len = total_len - ipv4::HEADER_LEN;
-        // The packet has a whole TCP header.
-        let ports = packet[ipv4::HEADER_LEN..].first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports));
+        let ports = ports_of(&packet[ipv4::HEADER_LEN..]);
         first.pull(link_len + ipv4::HEADER_LEN);
         first.truncate(len);
         let (tos, ttl, header_len) = (header[1], header[8], ipv4::HEADER_LEN as u16);
         let datagram = Datagram { pair, interface, tos, ttl, len: len as u32, header_len, ports, multicast: false };
         counters.count(Counter::IpInReceives);
         counters.count(ECN_COUNTERS[usize::from(tos & 3)]);
-        if first.checksum() == Checksum::Complete {
-            let pseudo = checksum::pseudo_header(datagram.remote(), datagram.local(), ipv4::PROTOCOL_TCP, len as u32);
-            if checksum::add(pseudo, checksum::sum(first.bytes())) != 0xffff {
-                counters.count(Counter::TcpInSegs);
-                counters.count(Counter::TcpInErrs);
-                counters.count(Counter::TcpInCsumErrors);
-                return Ok(());
-            }
+        if first.checksum() == Checksum::Complete && !is_intact(counters, &datagram, || checksum::sum(first.bytes())) {
+            counters.count(Counter::TcpInCsumErrors);
+            return Ok(());
         }
         counters.count(Counter::IpInDelivers);
         datagrams.headers.push(datagram);

@@ -214,16 +214,11 @@ impl Ip {
         first: Frame,
         datagrams: &mut Datagrams,
     ) -> Result<(), Counter> {
-        if first.checksum() == Checksum::Complete {
-            let pseudo = checksum::pseudo_header(datagram.remote(), datagram.local(), ipv4::PROTOCOL_TCP, datagram.len);
-            if checksum::add(pseudo, self.sum_of_packet(&first)) != 0xffff {
-                counters.count(Counter::TcpInSegs);
-                counters.count(Counter::TcpInErrs);
-                return Err(Counter::TcpInCsumErrors);
-            }
+        let datagram = Datagram { ports: ports_of(first.bytes()), ..datagram };
+        if first.checksum() == Checksum::Complete && !is_intact(counters, &datagram, || self.sum_of_packet(&first)) {
+            return Err(Counter::TcpInCsumErrors);
         }
-        let ports = first.bytes().first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports));
-        datagrams.headers.push(Datagram { ports, ..datagram });
+        datagrams.headers.push(datagram);
         datagrams.packets.push(first);
         self.rest.drain(..).for_each(|frame| datagrams.packets.push(frame));
         Ok(())
@@ -239,6 +234,25 @@ impl Ip {
         }
         total
     }
+}
+
+/// Returns true when the checksum of a segment is right, which the device has not verified. `sum` is the one's-complement sum
+/// of the packet.
+#[inline]
+pub(super) fn is_intact(counters: &mut Counters, datagram: &Datagram, sum: impl FnOnce() -> u16) -> bool {
+    let pseudo = checksum::pseudo_header(datagram.remote(), datagram.local(), ipv4::PROTOCOL_TCP, datagram.len);
+    let is_intact = checksum::add(pseudo, sum()) == 0xffff;
+    if !is_intact {
+        counters.count(Counter::TcpInSegs);
+        counters.count(Counter::TcpInErrs);
+    }
+    is_intact
+}
+
+/// Returns both ports of a segment as one word; 0 when it is too short to have them.
+#[inline]
+pub(super) fn ports_of(segment: &[u8]) -> u32 {
+    segment.first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports))
 }
 
 /// Counters by ECN field.
