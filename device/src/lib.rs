@@ -45,26 +45,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use ringway_shm::{Burst, Duration, Instant, Room};
-
-/// The unit that a link carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Medium {
-    /// Frames start with an Ethernet header.
-    Ethernet,
-    /// Frames start with an IP header.
-    Ip,
-}
-
-impl Medium {
-    /// Bytes in front of the IP header.
-    #[inline]
-    pub const fn header_bytes(self) -> usize {
-        match self {
-            Medium::Ethernet => 14,
-            Medium::Ip => 0,
-        }
-    }
-}
+pub use ringway_wire::classify::Medium;
 
 /// The abilities of a device, which the stack then need not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,6 +29,7 @@ pub mod division;
 mod fanout;
 pub mod groups;
 mod ingress;
+mod offsets;
 mod program;
 mod sys;
 

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use ringway_device::offload::Offload;
-use ringway_device::{Capabilities, Counters, Device, Medium, Rooms};
+use ringway_device::{Capabilities, Counters, Device, Rooms};
 use ringway_shm::capture::CaptureWriter;
 use ringway_shm::{Arena, Burst, Duration, Instant, Room};
 use ringway_stack::{Interface, Role, Stack};
@@ -252,10 +252,7 @@ fn describe(new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena) -> (Wor
     let mtu = new.mtu.min(capabilities.mtu);
     let described = Interface {
         name: new.name.clone(),
-        medium: match capabilities.medium {
-            Medium::Ethernet => ringway_stack::Medium::Ethernet,
-            Medium::Ip => ringway_stack::Medium::Ip,
-        },
+        medium: capabilities.medium,
         mac: new.mac,
         mtu,
         sends_partial_checksums: capabilities.sends_partial_checksums,

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 
+use ringway_device::Device;
 use ringway_device::impair::Impair;
 use ringway_device::offload::Offload;
-use ringway_device::{Device, Medium as DeviceMedium};
 use ringway_shm::{Arena, Burst, Class, Instant};
-use ringway_stack::{Autoconfiguration, Cidr, Counter, Interface, MacAddress, Medium, Role, Route, Stack, StackConfig};
+use ringway_stack::{Autoconfiguration, Cidr, Counter, Interface, MacAddress, Role, Route, Stack, StackConfig};
 
 use crate::application::Application;
 use crate::check::wire::{Watch, WireCheck};
@@ -79,13 +79,9 @@ impl Host {
         let capabilities = wiring.wire.capabilities();
         let arena = wiring.arena.clone();
         let mut stack = Stack::new(config.clone(), arena.clone(), Instant::ZERO);
-        let medium = match capabilities.medium {
-            DeviceMedium::Ethernet => Medium::Ethernet,
-            DeviceMedium::Ip => Medium::Ip,
-        };
         let interface = stack.add_interface(Interface {
             name: "wire0".into(),
-            medium,
+            medium: capabilities.medium,
             mac: MacAddress([2, 0, 0, 0, 0, number]),
             mtu: capabilities.mtu,
             sends_partial_checksums: capabilities.sends_partial_checksums,

@@ -3,7 +3,6 @@
 //! Receiving marks; transmitting writes: `receive` changes state and marks connections ready, `transmit` is the only place
 //! where headers are written. Nothing here reads a clock, opens a file or calls upward. See ARCHITECTURE.md for the packet's
 //! journey.
-//! or calls upward. See ARCHITECTURE.md for the packet's journey.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -26,7 +25,6 @@ pub mod stats;
 mod tcp;
 mod timer;
 mod udp;
-pub mod wire;
 
 pub use address::{BadCidr, Cidr, MacAddress, SocketAddress};
 pub use admission::FrameUse;
@@ -39,6 +37,7 @@ pub use error::{AcceptError, BindError, ConnectError, GroupError, ListenError, R
 pub use event::{AddressChange, Event, Readiness, SocketError, SocketId, Urgent};
 pub use ip::{Autoconfiguration, Interface, Medium, Role, Route};
 pub use ringway_shm::{Duration, Instant};
+pub use ringway_wire as wire;
 pub use source::Source;
 pub use stack::Stack;
 pub use stats::{Counter, Counters};

@@ -61,8 +61,7 @@ fn answers_about_link_addresses_and_fragments_reach_everyone_and_questions_the_f
     let mut fragment = Packet::default().bytes();
     fragment[20..22].copy_from_slice(&[0x20, 0]);
     let mut arp = fragment.clone();
-    arp[12..14].copy_from_slice(&[8, 6]);
-    arp[20..22].copy_from_slice(&[0, 2]);
+    arp[12..22].copy_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
     let mut advertisement = Packet { ipv6: true, ..Packet::default() }.bytes();
     (advertisement[20], advertisement[54]) = (58, 136);
     for bytes in [&fragment, &arp, &advertisement] {

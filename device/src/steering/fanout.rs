@@ -13,25 +13,10 @@ use std::os::fd::BorrowedFd;
 use ringway_shm::flow_group::{MULTIPLIER, SHIFT};
 
 use super::assembler::{Assembler, Helper, Instruction, Label, R0, R1, R2, R6, R7, R8, R9, R10, Register, When, Width};
-use super::program::{ICMP_ERRORS, ICMPV6_ERRORS};
+use super::offsets::*;
 
 // `struct __sk_buff`; the packet begins with its IP header here.
 const SKB_PROTOCOL: i16 = 16;
-const ETHERTYPE_IPV4: i32 = 0x0800;
-const ETHERTYPE_IPV6: i32 = 0x86dd;
-const V4_FRAGMENT: i32 = 6;
-const V4_PROTOCOL: i32 = 9;
-const V4_ADDRESSES: i32 = 12;
-const V6_NEXT: i32 = 6;
-const V6_ADDRESSES: i32 = 8;
-const V6_HEADER: i32 = 40;
-const ICMP_HEADER: i32 = 8;
-/// More fragments, or an offset.
-const FRAGMENT_MASK: i32 = 0x3fff;
-const PROTOCOL_ICMP: i32 = 1;
-const PROTOCOL_TCP: i32 = 6;
-const PROTOCOL_UDP: i32 = 17;
-const PROTOCOL_ICMPV6: i32 = 58;
 /// Where the key of the table stands on the program's stack.
 const KEY: i16 = -4;
 
@@ -47,13 +32,13 @@ pub(super) fn fanout(table: BorrowedFd<'_>) -> Vec<Instruction> {
     asm.jump_if(When::Equal, R0, PROTOCOL_ICMPV6, icmpv6);
     asm.place(v6_flow).load_packet_indexed(Width::Byte, R7, V6_NEXT);
     need_ports(&mut asm, first);
-    combine(&mut asm, V6_ADDRESSES, 8);
+    combine(&mut asm, V6_SOURCE, 8);
     asm.add(R7, V6_HEADER).jump(ports);
-    asm.place(v4).set(R7, 0).load_packet(Width::Half, V4_FRAGMENT).jump_if(When::AnyBit, R0, FRAGMENT_MASK, first);
+    asm.place(v4).set(R7, 0).load_packet(Width::Half, V4_FRAGMENT).jump_if(When::AnyBit, R0, V4_FRAGMENT_MASK, first);
     asm.load_packet(Width::Byte, V4_PROTOCOL).jump_if(When::Equal, R0, PROTOCOL_ICMP, icmp);
     asm.place(v4_flow).load_packet_indexed(Width::Byte, R7, V4_PROTOCOL);
     need_ports(&mut asm, first);
-    combine(&mut asm, V4_ADDRESSES, 2);
+    combine(&mut asm, V4_SOURCE, 2);
     skip_v4_header(&mut asm);
     asm.place(ports);
     for port in [0, 2] {
@@ -93,11 +78,11 @@ fn skip_v4_header(asm: &mut Assembler) {
 }
 
 /// Goes on when the ICMP message at `R7` is one of `kinds`, else jumps to `other`.
-fn need_error(asm: &mut Assembler, kinds: &[i32], other: Label) {
+fn need_error(asm: &mut Assembler, kinds: &[u8], other: Label) {
     let error = asm.label();
     asm.load_packet_indexed(Width::Byte, R7, 0);
     for &kind in kinds {
-        asm.jump_if(When::Equal, R0, kind, error);
+        asm.jump_if(When::Equal, R0, kind.into(), error);
     }
     asm.jump(other).place(error);
 }

@@ -12,6 +12,7 @@ use super::assembler::{
     Assembler, Helper, Instruction, Label, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, Register, When, Width,
 };
 use super::division::{Division, FLOW_ADDRESSES, FLOW_BYTES, FLOW_PORTS, SCATTERED, WORKER};
+use super::offsets::*;
 use super::{KEY_ADDRESS, KEY_BYTES, KEY_PORT, KEY_PROTOCOL};
 
 /// Where an XDP program runs.
@@ -28,43 +29,6 @@ const SKB_VLAN_PRESENT: i16 = 20;
 const XDP_DATA: i16 = 0;
 const XDP_DATA_END: i16 = 4;
 const XDP_QUEUE: i16 = 16;
-
-// Offsets in an untagged Ethernet frame, and inside the headers.
-const ETHERTYPE: i32 = 12;
-const IP: i32 = 14;
-const V4_FRAGMENT: i32 = 6;
-const V4_PROTOCOL: i32 = 9;
-const V4_SOURCE: i32 = 12;
-const V4_DESTINATION: i32 = 16;
-const V4_MIN: i32 = 20;
-const V6_NEXT: i32 = 6;
-const V6_SOURCE: i32 = 8;
-const V6_DESTINATION: i32 = 24;
-const V6_HEADER: i32 = 40;
-const V6_FRAGMENT_OFFSET: i32 = 2;
-const V6_FRAGMENT_HEADER: i32 = 8;
-const DESTINATION_PORT: i32 = 2;
-const PORTS: i32 = 4;
-const ICMP_HEADER: i32 = 8;
-
-const ETHERTYPE_IPV4: i32 = 0x0800;
-const ETHERTYPE_IPV6: i32 = 0x86dd;
-const V4_OFFSET_MASK: i32 = 0x1fff;
-const V6_OFFSET_MASK: i32 = 0xfff8;
-const PROTOCOL_ICMP: i32 = 1;
-const PROTOCOL_TCP: i32 = 6;
-const PROTOCOL_UDP: i32 = 17;
-const PROTOCOL_FRAGMENT: i32 = 44;
-const PROTOCOL_ICMPV6: i32 = 58;
-/// Destination unreachable, time exceeded, parameter problem.
-pub(super) const ICMP_ERRORS: &[i32] = &[3, 11, 12];
-/// Destination unreachable, packet too big, time exceeded, parameter problem.
-pub(super) const ICMPV6_ERRORS: &[i32] = &[1, 2, 3, 4];
-const ICMP_ECHO_REPLY: i32 = 0;
-const ICMPV6_ECHO_REPLY: i32 = 129;
-const ECHO_IDENTIFIER: i32 = 4;
-/// Version 4 and a header without options.
-const V4_PLAIN: i32 = 0x45;
 
 const FILTER_REJECT: i32 = 0;
 const FILTER_WHOLE: i32 = -1;
@@ -106,7 +70,7 @@ pub(super) fn socket_filter(table: BorrowedFd<'_>, among: Option<(usize, &Divisi
     for (label, errors) in [(exits.icmp, ICMP_ERRORS), (exits.icmpv6, ICMPV6_ERRORS)] {
         asm.place(label).load_packet_indexed(Width::Byte, R7, 0);
         for &kind in errors {
-            asm.jump_if(When::Equal, R0, kind, ours);
+            asm.jump_if(When::Equal, R0, kind.into(), ours);
         }
         asm.jump(exits.not_ours);
     }
@@ -341,12 +305,12 @@ fn find_v4_transport(asm: &mut Assembler, icmp: Label, pass: Label) {
 }
 
 /// Goes on when an ICMP error of one of `kinds` stands at `R7` and `bytes` bytes with it; else jumps to `pass`.
-fn need_error(asm: &mut Assembler, kinds: &[i32], bytes: i32, pass: Label) {
+fn need_error(asm: &mut Assembler, kinds: &[u8], bytes: i32, pass: Label) {
     let error = asm.label();
     need(asm, R7, bytes, pass);
     asm.load(Width::Byte, R0, R7, 0);
     for &kind in kinds {
-        asm.jump_if(When::Equal, R0, kind, error);
+        asm.jump_if(When::Equal, R0, kind.into(), error);
     }
     asm.jump(pass).place(error);
 }

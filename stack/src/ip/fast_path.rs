@@ -15,10 +15,6 @@ use crate::stats::{Counter, Counters};
 use crate::wire::ethernet::{self, TYPE_IPV4};
 use crate::wire::{checksum, ipv4};
 
-/// Version 4 and a header of five words.
-const VERSION_AND_LENGTH: u8 = 0x45;
-/// All bits of the fragment word except "don't fragment".
-const FRAGMENT: u16 = 0xbfff;
 /// Length of IP header and TCP header.
 const BYTES_MIN: usize = 40;
 
@@ -63,8 +59,8 @@ impl Ip {
         let total_len = (read(0) & 0xffff) as usize;
         let (source, destination) = (read(12), read(16));
         let pair = Pair::ipv4(destination.into(), source.into());
-        let is_plain = header[0] == VERSION_AND_LENGTH
-            && read(4) as u16 & FRAGMENT == 0
+        let is_plain = header[0] == ipv4::VERSION_AND_LENGTH
+            && read(4) as u16 & (ipv4::MORE_FRAGMENTS | ipv4::OFFSET_MASK) == 0
             && header[9] == ipv4::PROTOCOL_TCP
             && (BYTES_MIN..=packet.len()).contains(&total_len)
             && self.ends == Ends { pair, interface, generation: self.generation }

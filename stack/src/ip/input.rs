@@ -105,7 +105,7 @@ impl Ip {
                 Ok(())
             }
             _ => {
-                self.send_icmp_error(env, interface, &first, ErrorCause::Protocol { named_at: PROTOCOL_AT });
+                self.send_icmp_error(env, interface, &first, ErrorCause::Protocol { named_at: ipv4::PROTOCOL_AT });
                 Err(Counter::IpInUnknownProtos)
             }
         };
@@ -287,9 +287,6 @@ pub(crate) fn trim(first: &mut Frame, rest: &mut Vec<Frame>, len: usize) -> Opti
     rest[last].set_continues(false);
     Some(())
 }
-
-/// Offset of the protocol in the IPv4 header.
-const PROTOCOL_AT: usize = 9;
 
 #[cfg(test)]
 mod tests;

@@ -4,15 +4,7 @@ use alloc::string::String;
 use core::net::IpAddr;
 
 use crate::address::{Cidr, MacAddress};
-
-/// Frame format of an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Medium {
-    /// Frames start with an Ethernet header.
-    Ethernet,
-    /// Frames start with an IP header.
-    Ip,
-}
+pub use crate::wire::classify::Medium;
 
 /// Owner of an interface's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

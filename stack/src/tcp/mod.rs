@@ -66,7 +66,6 @@ mod scheduler;
 mod segment;
 mod send_queue;
 mod send_tuning;
-pub(crate) mod sequence;
 mod siphash;
 mod slow_starts;
 mod socket;
@@ -102,6 +101,7 @@ pub use owners::OwnerUse;
 pub(crate) use send_queue::sendable_frames;
 pub use state::State;
 
+pub(crate) use crate::wire::sequence;
 use arrival::Arrival;
 use connection::{Connection, Shared};
 pub(crate) use demux::FlowKey;

@@ -129,8 +129,7 @@ fn what_is_no_flow_is_the_first_sockets_or_everyones() {
             bytes[at..at + values.len()].copy_from_slice(values);
             bytes
         };
-        let (mut arp, mut short) = (changed(12, &[8, 6]), plain.clone());
-        arp[20..22].copy_from_slice(&[0, 1]);
+        let (mut arp, mut short) = (changed(12, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]), plain.clone());
         short.truncate(35);
         let echo = changed(23, &[1]);
         // Worker 1 has joined first.

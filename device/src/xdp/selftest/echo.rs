@@ -5,16 +5,13 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use ringway_wire::{ethernet, icmpv4, icmpv6, ipv4, ipv6};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, ipproto, recv, sendto, socket_with};
 
 use super::{Echo, Ends};
 use crate::checksum;
 
-const ETHERNET: usize = 14;
-const V4_HEADER: usize = 20;
-const V6_HEADER: usize = 40;
-const ICMP: u8 = 1;
-const ICMPV6: u8 = 58;
+const ETHERNET: usize = ethernet::HEADER_LEN;
 /// Type, code, checksum, identifier, sequence number.
 const HEADER: usize = 8;
 /// Where the checksum stands in a message.
@@ -45,8 +42,18 @@ struct Family {
 
 fn family(ip: IpAddr) -> Family {
     match ip {
-        IpAddr::V4(_) => Family { header: V4_HEADER, protocol: ICMP, request: 8, reply: 0 },
-        IpAddr::V6(_) => Family { header: V6_HEADER, protocol: ICMPV6, request: 128, reply: 129 },
+        IpAddr::V4(_) => Family {
+            header: ipv4::HEADER_LEN,
+            protocol: ipv4::PROTOCOL_ICMP,
+            request: icmpv4::ECHO_REQUEST,
+            reply: icmpv4::ECHO_REPLY,
+        },
+        IpAddr::V6(_) => Family {
+            header: ipv6::HEADER_LEN,
+            protocol: ipv6::PROTOCOL_ICMP,
+            request: icmpv6::ECHO_REQUEST,
+            reply: icmpv6::ECHO_REPLY,
+        },
     }
 }
 
@@ -71,7 +78,7 @@ fn message(kind: u8, header: usize, (identifier, sequence): (u16, u16), len: usi
 fn pseudo(source: IpAddr, destination: IpAddr, len: usize) -> u64 {
     match source {
         IpAddr::V4(_) => 0,
-        IpAddr::V6(_) => checksum::pseudo(&[bytes_of(source), bytes_of(destination)].concat(), ICMPV6, len as u32),
+        IpAddr::V6(_) => checksum::pseudo(&[bytes_of(source), bytes_of(destination)].concat(), ipv6::PROTOCOL_ICMP, len as u32),
     }
 }
 

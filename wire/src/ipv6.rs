@@ -4,6 +4,16 @@ use core::net::Ipv6Addr;
 
 /// Bytes of the header; extension headers are not part of it.
 pub const HEADER_LEN: usize = 40;
+/// Where the protocol of the next header stands.
+pub const NEXT_HEADER_AT: usize = 6;
+/// Where the source stands.
+pub const SOURCE_AT: usize = 8;
+/// Where the destination stands.
+pub const DESTINATION_AT: usize = 24;
+/// Where the offset stands in a fragment header.
+pub const FRAGMENT_OFFSET_AT: usize = 2;
+/// Bits of the offset in a fragment header, in bytes.
+pub const FRAGMENT_OFFSET_MASK: u16 = 0xfff8;
 /// Bytes of a fragment header.
 pub const FRAGMENT_LEN: usize = 8;
 /// MTU that every link has at least (RFC 8200 §5).

@@ -4,9 +4,9 @@
 //! bytes are; unknown options are skipped, a malformed option ends the list. The checksum is not
 //! looked at here.
 
-pub(crate) mod timestamped;
+pub mod timestamped;
 
-use crate::tcp::sequence::SeqNum;
+use crate::sequence::SeqNum;
 
 /// Bytes of a header without options.
 pub const HEADER_BYTES: usize = 20;

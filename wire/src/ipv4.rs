@@ -15,9 +15,19 @@ pub const PROTOCOL_UDP: u8 = 17;
 
 /// Where flags and fragment offset stand.
 pub const FRAGMENT_AT: usize = 6;
+/// Where the protocol stands.
+pub const PROTOCOL_AT: usize = 9;
+/// Where the source stands.
+pub const SOURCE_AT: usize = 12;
+/// Where the destination stands.
+pub const DESTINATION_AT: usize = 16;
+/// First byte of a header without options: version 4, five words.
+pub const VERSION_AND_LENGTH: u8 = 0x45;
 const DONT_FRAGMENT: u16 = 0x4000;
-const MORE_FRAGMENTS: u16 = 0x2000;
-const OFFSET_MASK: u16 = 0x1fff;
+/// Flag of each fragment but the last.
+pub const MORE_FRAGMENTS: u16 = 0x2000;
+/// Bits of the fragment offset, in units of eight bytes.
+pub const OFFSET_MASK: u16 = 0x1fff;
 
 /// An IPv4 header, options left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +127,7 @@ impl Header {
         let dont_fragment = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
         let more_fragments = if self.more_fragments { MORE_FRAGMENTS } else { 0 };
         let fragment = dont_fragment | more_fragments | (self.fragment_offset / 8);
-        bytes[0] = 0x45;
+        bytes[0] = VERSION_AND_LENGTH;
         bytes[1] = self.tos;
         bytes[2..4].copy_from_slice(&self.total_len.to_be_bytes());
         bytes[4..6].copy_from_slice(&self.identification.to_be_bytes());

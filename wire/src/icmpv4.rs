@@ -18,6 +18,9 @@ pub const REASSEMBLY_TIME: u8 = 1;
 /// Type of "parameter problem".
 pub const PARAMETER_PROBLEM: u8 = 12;
 
+/// Types of the errors about a packet of ours.
+pub const ERRORS: [u8; 3] = [UNREACHABLE, TIME_EXCEEDED, PARAMETER_PROBLEM];
+
 /// Codes of [`UNREACHABLE`].
 pub mod code {
     /// No route to the network.

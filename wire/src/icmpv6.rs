@@ -30,6 +30,9 @@ pub const REDIRECT: u8 = 137;
 /// Type of a version 2 multicast listener report (RFC 3810).
 pub const MLD_REPORT: u8 = 143;
 
+/// Types of the errors about a packet of ours.
+pub const ERRORS: [u8; 4] = [UNREACHABLE, PACKET_TOO_BIG, TIME_EXCEEDED, PARAMETER_PROBLEM];
+
 /// Codes of [`UNREACHABLE`].
 pub mod unreachable {
     /// No route to the destination.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::checksum;
+use crate::checksum;
 use core::net::{IpAddr, Ipv4Addr};
 
 /// What is written is what is read, and seven bytes are no header.
