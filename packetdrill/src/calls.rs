@@ -434,8 +434,8 @@ extern "C" fn epoll_create(user: User, size: c_int) -> c_int {
 
 extern "C" fn epoll_ctl(user: User, epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
     // SAFETY: the tool passes an event or null.
-    let (events, data) = if event.is_null() { (0, 0) } else { unsafe { ((*event).events, (*event).u64) } };
-    answer(&session(user).with(|machine| machine.epoll_control(epoll, operation, fd, events, data))) as c_int
+    let event = if event.is_null() { epoll_event { events: 0, u64: 0 } } else { unsafe { *event } };
+    answer(&session(user).with(|machine| machine.epoll_control(epoll, operation, fd, event))) as c_int
 }
 
 extern "C" fn epoll_wait(user: User, fd: c_int, to: *mut epoll_event, count: c_int, timeout_ms: c_int) -> c_int {

@@ -486,7 +486,7 @@ impl Machine {
             Call::Connect { fd, to, begun } => self.try_connect(*fd, *to, begun),
             Call::Receive { fd, count, flags } => self.try_receive(*fd, *count, *flags),
             Call::Send { fd, bytes, done, flags } => self.try_send(*fd, bytes, done, *flags),
-            Call::SendFast { fd, to, bytes, done, begun, flags } => self.try_send_fast(*fd, *to, bytes, (done, begun), *flags),
+            Call::SendFast { fd, to, bytes, done, begun, flags } => self.try_send_fast(*fd, (*to, bytes), (done, begun), *flags),
             Call::Poll { set, deadline } => self.try_poll(set, *deadline),
             Call::Splice { from, to, count, flags } => self.try_splice((*from, *to), *count, *flags),
             Call::EpollWait { fd, count, deadline } => self.try_epoll_wait(*fd, *count, *deadline),

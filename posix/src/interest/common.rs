@@ -14,8 +14,8 @@
 //! An entry has two places for events and data. MOD writes the one that is not in use and makes it the used one together
 //! with a new version, so a death in between changes nothing. A report stands for one version.
 
-use super::{EDGE, Key, ONESHOT, State, edge_bits, wanted};
-use crate::fd_table::SocketRef;
+use super::{EDGE, ONESHOT, State, edge_bits, wanted};
+use crate::fd_table::{Descriptor, SocketRef};
 use ringway_shm::shared_words::SharedWords;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -103,7 +103,7 @@ impl CommonList {
     /// before. `None`: the list is full.
     pub(crate) fn add(
         &self,
-        key: Key,
+        key: Descriptor,
         (events, data): (u32, u64),
         reported: Option<(u32, u32)>,
         spent: bool,
@@ -153,7 +153,7 @@ impl CommonList {
     }
 
     /// The watch in an entry.
-    pub(crate) fn read(&self, index: u32) -> Option<(Place, Key)> {
+    pub(crate) fn read(&self, index: u32) -> Option<(Place, Descriptor)> {
         let entry = self.entry(index);
         let state = entry[STATE].load(SeqCst);
         if state & LIVE == 0 {
@@ -161,7 +161,7 @@ impl CommonList {
         }
         let socket = entry[SOCKET].load(SeqCst);
         let socket = SocketRef { index: (socket >> 32) as u32, generation: socket as u32 };
-        let key = Key { fd: entry[NUMBER].load(SeqCst) as u32 as i32, socket };
+        let key = Descriptor { fd: entry[NUMBER].load(SeqCst) as u32 as i32, socket };
         let here = place(index, state);
         self.state_of(here).map(|_| (here, key))
     }

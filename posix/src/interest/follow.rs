@@ -2,8 +2,8 @@
 //! each use of the list, at no cost while nothing has changed.
 
 use super::common::{CommonList, Place};
-use super::{InterestList, Key, NONE};
-use crate::fd_table::SocketRef;
+use super::{InterestList, NONE};
+use crate::fd_table::{Descriptor, SocketRef};
 
 /// This process's view of the common list.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ impl InterestList {
         Some(common.list.clone())
     }
 
-    fn follow_entry(&mut self, list: &CommonList, at: u32, read: Option<(Place, Key)>, followed: &mut Followed) {
+    fn follow_entry(&mut self, list: &CommonList, at: u32, read: Option<(Place, Descriptor)>, followed: &mut Followed) {
         let common = self.common.as_ref().expect("the list is common");
         if let Some(&index) = common.by_place.get(at as usize).filter(|index| **index != NONE) {
             let interest = &mut self.interests[index as usize];

@@ -65,10 +65,16 @@ fn what_others_may_know_serves_no_other_connection() {
         }),
         ("option", |bench, fd, socket| {
             let (level, name) = (libc::SOL_SOCKET, libc::SO_DEBUG);
-            assert_eq!(bench.posix.set_option(fd, socket, level, name, &1_i32.to_ne_bytes()), Ok(()));
+            assert_eq!(
+                bench.posix.set_option(crate::fd_table::Descriptor { fd, socket }, level, name, &1_i32.to_ne_bytes()),
+                Ok(())
+            );
         }),
         ("cookie", |bench, fd, socket| {
-            assert_eq!(bench.posix.option(fd, socket, libc::SOL_SOCKET, libc::SO_COOKIE, &mut [0; 8]), Ok(8));
+            assert_eq!(
+                bench.posix.option(crate::fd_table::Descriptor { fd, socket }, libc::SOL_SOCKET, libc::SO_COOKIE, &mut [0; 8]),
+                Ok(8)
+            );
         }),
         ("signal", |bench, fd, socket| assert_eq!(bench.posix.fcntl(fd, socket, 10, 1), None)),
     ];

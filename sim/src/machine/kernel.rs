@@ -278,7 +278,7 @@ impl Kernel for SimKernel {
 
     fn set_option(&self, fd: Fd, level: i32, name: i32, value: &[u8]) -> Answer<()> {
         let settings = self.tables().settings.clone();
-        self.with_socket(fd, |socket| socket.options.set(&settings, level, name, value, socket.listening))
+        self.with_socket(fd, |socket| socket.options.set(&settings, (level, name), value, socket.listening))
     }
 
     fn option(&self, fd: Fd, level: i32, name: i32, value: &mut [u8]) -> Answer<usize> {
