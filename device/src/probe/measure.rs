@@ -53,7 +53,7 @@ pub fn measure(
         let (near_arena, far_arena) = (Arena::new(ARENA), Arena::new(ARENA));
         let (mut near, mut far, mac) = wire(candidate, &near_arena, &far_arena)?;
         let bytes = raw_packet(mac, packet_bytes.clamp(60, 1514));
-        run(near.as_mut(), far.as_mut(), &near_arena, &bytes, count, &clock)
+        run([near.as_mut(), far.as_mut()], &near_arena, &bytes, count, &clock)
     })?;
     thread.join().map_err(|_| io::Error::other("the measuring thread failed"))?
 }
@@ -105,8 +105,7 @@ fn raw_packet(destination: [u8; 6], len: usize) -> Vec<u8> {
 }
 
 fn run(
-    near: &mut dyn Device,
-    far: &mut dyn Device,
+    [near, far]: [&mut dyn Device; 2],
     arena: &Arena,
     packet: &[u8],
     count: usize,
