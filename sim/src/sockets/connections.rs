@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::Duration;
-use ringway_stack::{AcceptError, ConnectError, ListenError, State};
+use ringway_stack::{AcceptError, ActiveOpen, ConnectError, ListenError, State};
 
 use super::{Answer, Descriptor, Machine, Phase, Socket, plain_address, stack_address};
 
@@ -177,7 +177,8 @@ impl Machine {
     pub(super) fn begin_connect(&mut self, user_token: u64, to: SocketAddr, begun: &mut bool) -> Option<Answer> {
         let socket = self.sockets.get_mut(&user_token).expect("the caller has found it");
         let local = socket.bound.map(stack_address);
-        match self.stack.connect(self.now, local, stack_address(to), socket.options, user_token) {
+        let open = ActiveOpen { local, remote: stack_address(to), options: socket.options, user_token };
+        match self.stack.connect(self.now, open) {
             Ok(id) => {
                 *begun = true;
                 socket.id = Some(id);
