@@ -11,7 +11,7 @@
 pub(crate) mod common;
 mod follow;
 
-use common::{Place, Taken};
+use common::{Known, Place, Taken};
 use follow::Shared;
 use std::collections::{HashMap, VecDeque};
 
@@ -85,7 +85,7 @@ impl InterestList {
         }
         let mut place = Place::NONE;
         if let Some(common) = &mut self.common {
-            let (added, before) = common.list.add(key, (events, data), None, false).ok_or(InterestError::Full)?;
+            let (added, before) = common.list.add(key, (events, data), Known::default()).ok_or(InterestError::Full)?;
             common.note(before);
             place = added;
         }

@@ -1,7 +1,7 @@
 //! This process's way to the interest list of an instance that fork shares: what other processes change is followed before
 //! each use of the list, at no cost while nothing has changed.
 
-use super::common::{CommonList, Place};
+use super::common::{CommonList, Known, Place};
 use super::{InterestList, NONE};
 use crate::fd_table::{Descriptor, SocketRef};
 
@@ -51,7 +51,7 @@ impl InterestList {
         let mut common = Shared { list, seen: 0, by_place: Vec::new() };
         for (index, interest) in self.interests.iter_mut().enumerate().filter(|(_, interest)| interest.live) {
             let request = (interest.events, interest.data);
-            let added = common.list.add(interest.key, request, interest.reported, interest.spent);
+            let added = common.list.add(interest.key, request, Known { reported: interest.reported, spent: interest.spent });
             let (place, before) = added.expect("there is room for twice as many");
             interest.place = place;
             common.set(place, index as u32);
