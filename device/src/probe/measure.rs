@@ -64,7 +64,7 @@ type Ends = (Box<dyn Device>, Box<dyn Device>, [u8; 6]);
 fn wire(candidate: Candidate, near_arena: &Arena, far_arena: &Arena) -> io::Result<Ends> {
     let options = PacketOptions { ring_slots: 255, ..PacketOptions::default() };
     if candidate == Candidate::Tap {
-        let tap = Tap::open("rwmeasure%d", false, near_arena)?;
+        let tap = Tap::open("rwmeasure%d", near_arena)?;
         let name = tap.interface().name.clone();
         set_up(&name, None, None)?;
         let far = Packet::open(&name, None, options, far_arena)?;
