@@ -199,10 +199,16 @@ struct Socket {
     info: Option<ringway_stack::TcpInfo>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PipeEnd {
+    Read,
+    Write,
+}
+
 enum Descriptor {
     Socket(u64),
-    /// Index of the pipe; true for the writing end.
-    Pipe(usize, bool),
+    /// Index of the pipe, and its end.
+    Pipe(usize, PipeEnd),
     Epoll(waiting::Instance),
 }
 

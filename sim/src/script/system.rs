@@ -132,7 +132,7 @@ impl System for Machine {
     fn control(&mut self, fd: i32, request: u64) -> Answer {
         match request {
             libc::FIONREAD => self.readable_bytes(fd),
-            libc::TIOCOUTQ => self.queued_bytes(fd, false),
+            libc::TIOCOUTQ => self.queued_bytes(fd),
             SIOCATMARK => self.is_at_mark(fd),
             _ => Answer::error(libc::EINVAL),
         }

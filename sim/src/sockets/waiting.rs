@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ringway_shm::Instant;
 
-use super::{Answer, Descriptor, Machine, Phase};
+use super::{Answer, Descriptor, Machine, Phase, PipeEnd};
 
 /// An epoll instance with its watched descriptors.
 #[derive(Debug, Default)]
@@ -27,8 +27,8 @@ impl Machine {
     fn ready(&mut self, fd: i32) -> i16 {
         match self.descriptors.get(&fd) {
             None => return libc::POLLNVAL,
-            Some(Descriptor::Pipe(_, true)) => return libc::POLLOUT,
-            Some(Descriptor::Pipe(index, false)) => return if self.pipes[*index].is_empty() { 0 } else { libc::POLLIN },
+            Some(Descriptor::Pipe(_, PipeEnd::Write)) => return libc::POLLOUT,
+            Some(Descriptor::Pipe(index, PipeEnd::Read)) => return if self.pipes[*index].is_empty() { 0 } else { libc::POLLIN },
             Some(Descriptor::Epoll(_)) => return 0,
             Some(Descriptor::Socket(_)) => {}
         }
