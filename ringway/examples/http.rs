@@ -44,7 +44,8 @@ async fn converse(runtime: &Runtime, stream: &TcpStream, site: &Site) -> Result<
     loop {
         let Some(end) = input.windows(4).position(|bytes| bytes == b"\r\n\r\n").map(|at| at + 4) else {
             if input.len() > HEAD_MAX {
-                return answer(stream, "431 Request Header Fields Too Large", &nothing, Body::Send, false).await;
+                let persists = false;
+                return answer(stream, "431 Request Header Fields Too Large", &nothing, Body::Send, persists).await;
             }
             match runtime.timeout(IDLE, stream.read_chunk()).await?? {
                 Some(chunk) => input.extend_from_slice(&chunk),
@@ -55,8 +56,9 @@ async fn converse(runtime: &Runtime, stream: &TcpStream, site: &Site) -> Result<
         let persists = match Request::parse(&input[..end]) {
             Some(request) => respond(stream, site, &request).await?,
             None => {
-                answer(stream, "400 Bad Request", &nothing, Body::Send, false).await?;
-                false
+                let persists = false;
+                answer(stream, "400 Bad Request", &nothing, Body::Send, persists).await?;
+                persists
             }
         };
         if !persists {

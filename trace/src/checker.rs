@@ -281,7 +281,8 @@ impl Checker {
 
     fn retire(&mut self, key: Key) {
         if let Some(followed) = self.live.remove(&key) {
-            self.close(followed, false);
+            let dropped = false;
+            self.close(followed, dropped);
         }
     }
 
