@@ -48,14 +48,22 @@ pub fn measure(
             let ratio = median_ratio(&ours, &theirs).unwrap_or(0.0);
             let agree = if (ratio - 1.0).abs() <= AGREEMENT { "they agree" } else { "they do not agree" };
             let note = format!("{ratio:.3} of wrk's figure: {agree}");
-            give(row(setting, point, target.name(), "ours", &ours, note))?;
-            give(row(setting, point, target.name(), "wrk", &theirs, String::new()))?;
+            give(row(setting, point, target.name(), Measured { client: "ours", values: &ours, note }))?;
+            give(row(setting, point, target.name(), Measured { client: "wrk", values: &theirs, note: String::new() }))?;
         }
     }
     Ok(())
 }
 
-fn row(setting: &Setting, point: &Point, target: String, client: &str, values: &[f64], note: String) -> Row {
+/// Requests per second that one of the two clients has measured.
+struct Measured<'a> {
+    client: &'a str,
+    values: &'a [f64],
+    note: String,
+}
+
+fn row(setting: &Setting, point: &Point, target: String, measured: Measured<'_>) -> Row {
+    let Measured { client, values, note } = measured;
     let mut parameters = point.parameters.clone();
     parameters.insert("generator".into(), Parameter::Text(client.into()));
     Row {

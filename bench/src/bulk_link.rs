@@ -6,7 +6,7 @@ use ringway_device::Device;
 use ringway_device::memory::link::{Link, LinkOptions};
 use ringway_shm::wire::WireEnd;
 use ringway_shm::{Arena, ArenaConfig, Burst, Instant};
-use ringway_stack::{Event, SendError, SocketAddress, SocketId, Stack, StackConfig, TcpOptions};
+use ringway_stack::{ActiveOpen, Event, SendError, SocketAddress, SocketId, Stack, StackConfig, TcpOptions};
 
 use crate::pair::join;
 
@@ -61,7 +61,7 @@ impl End {
         join(&mut stack, number, &device.capabilities());
         let server = SocketAddress { ip: [10, 0, 0, 2].into(), port: PORT };
         let socket = if sends {
-            Some(stack.connect(Instant::ZERO, None, server, TcpOptions::default(), 0).expect("a route to the server"))
+            Some(stack.connect(Instant::ZERO, ActiveOpen::to(server)).expect("a route to the server"))
         } else {
             stack.listen(server, 16, TcpOptions::default(), 0).expect("a free port");
             None

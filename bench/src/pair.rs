@@ -4,8 +4,8 @@ use ringway_device::memory::{self, Memory, MemoryOptions};
 use ringway_device::{Capabilities, Device};
 use ringway_shm::{Arena, ArenaConfig, Burst, Duration, Instant};
 use ringway_stack::{
-    Autoconfiguration, Cidr, Event, Interface, MacAddress, Medium, Role, Route, SocketAddress, SocketId, Stack, StackConfig,
-    TcpOptions,
+    ActiveOpen, Autoconfiguration, Cidr, Event, Interface, MacAddress, Medium, Role, Route, SocketAddress, SocketId, Stack,
+    StackConfig, TcpOptions,
 };
 
 /// The server's port.
@@ -164,7 +164,7 @@ impl Pair {
 /// # Panics
 /// When there is no route to it: the benchmark is broken.
 pub fn open(client: &mut Stack, now: Instant) -> SocketId {
-    client.connect(now, None, server(), socket_options(), 0).expect("a route to the server")
+    client.connect(now, ActiveOpen { options: socket_options(), ..ActiveOpen::to(server()) }).expect("a route to the server")
 }
 
 fn server() -> SocketAddress {

@@ -65,7 +65,7 @@ pub fn measure(
             if *target == Target::Linux {
                 linux = Some(value);
             }
-            give(row(question, setting, target.name(), plan, value, linux, note))?;
+            give(row(question, setting, target.name(), plan, Measured { value, linux, note }))?;
         }
     }
     Ok(())
@@ -96,7 +96,15 @@ fn both_ends(bed: &Bed, before: &Rest, connections: u32) -> String {
     format!("client {each:.0} bytes/connection; both ends {} MB resident", (server + client) / 1_000_000)
 }
 
-fn row(question: Question, setting: &Setting, target: String, plan: &Plan, value: f64, linux: Option<f64>, note: String) -> Row {
+struct Measured {
+    value: f64,
+    /// The kernel's value of the same point.
+    linux: Option<f64>,
+    note: String,
+}
+
+fn row(question: Question, setting: &Setting, target: String, plan: &Plan, measured: Measured) -> Row {
+    let Measured { value, linux, note } = measured;
     let parameters = BTreeMap::from([("connections".to_string(), Parameter::Number(f64::from(plan.connections)))]);
     Row {
         scenario: setting.scenario.clone(),

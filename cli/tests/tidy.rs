@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "tidy/arguments.rs"]
+mod arguments;
 #[path = "tidy/arrows.rs"]
 mod arrows;
 #[path = "tidy/capi.rs"]

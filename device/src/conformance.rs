@@ -203,7 +203,7 @@ fn packet_conforms_over_veth() {
 fn tap_conforms_against_packet_on_the_kernel_side() {
     in_namespace(|| {
         let (near_arena, far_arena) = (arena(), arena());
-        let near = Box::new(Tap::open("rwtest%d", false, &near_arena).expect("TAP is available"));
+        let near = Box::new(Tap::open("rwtest%d", &near_arena).expect("TAP is available"));
         let name = near.interface().name.clone();
         interface::set_up(&name, None, None).expect("the interface was made above");
         let far = Box::new(packet_device(&name, &far_arena));

@@ -190,7 +190,8 @@ impl Packet {
         let mut header = [0; vnet::BYTES];
         self.counters.syscalls += 1;
         let rest = Rest::Room(&mut payload);
-        let len = read_next(self.inbound.front_fd(), &mut header, &mut head, rest, &mut self.pieces, &mut self.failure);
+        let to = Scattered { header: &mut header, head: &mut head, rest };
+        let len = read_next(self.inbound.front_fd(), to, &mut self.pieces, &mut self.failure);
         if len == expected && vnet::decode(header, &mut head) {
             self.counters.rx_packets += 1;
             self.counters.rx_bytes += len as u64;
@@ -210,7 +211,8 @@ impl Packet {
         let mut header = [0; vnet::BYTES];
         self.counters.syscalls += 1;
         let rest = Rest::Frames(rest);
-        let len = read_next(self.inbound.front_fd(), &mut header, head, rest, &mut self.pieces, &mut self.failure);
+        let to = Scattered { header: &mut header, head, rest };
+        let len = read_next(self.inbound.front_fd(), to, &mut self.pieces, &mut self.failure);
         if len > 0 && !tagged && self.inlet.deliver(len, burst, |first| vnet::decode(header, first)) {
             self.counters.rx_packets += 1;
             self.counters.rx_bytes += len as u64;
@@ -257,15 +259,16 @@ impl Packet {
     }
 }
 
+/// Where the parts of a packet go.
+struct Scattered<'a> {
+    header: &'a mut [u8; vnet::BYTES],
+    head: &'a mut Frame,
+    rest: Rest<'a>,
+}
+
 /// Reads the next packet of the socket and says how many bytes it has; none: it could not be read.
-fn read_next(
-    fd: BorrowedFd<'_>,
-    header: &mut [u8; vnet::BYTES],
-    head: &mut Frame,
-    mut rest: Rest<'_>,
-    pieces: &mut Pieces,
-    failure: &mut Option<io::Error>,
-) -> usize {
+fn read_next(fd: BorrowedFd<'_>, to: Scattered<'_>, pieces: &mut Pieces, failure: &mut Option<io::Error>) -> usize {
+    let Scattered { header, head, mut rest } = to;
     let mut read = read_packet(fd, header, head, &mut rest, pieces);
     if let Err(error) = read {
         // An error of the link comes first and once; the packet is behind it.

@@ -125,7 +125,7 @@ fn try_out(candidate: Candidate, interface: &Interface) -> io::Result<String> {
             Ok(format!("shares the interface; {moves}, {} queue(s), packets up to the MTU", interface.receive_queues))
         }
         Candidate::XdpGeneric => {
-            let scratch = Tap::open("rwprobe%d", false, &arena)?;
+            let scratch = Tap::open("rwprobe%d", &arena)?;
             let name = &scratch.interface().name;
             set_up(name, None, None)?;
             let moves = try_xdp(XdpMode::Generic, name, &arena)?;
@@ -135,7 +135,7 @@ fn try_out(candidate: Candidate, interface: &Interface) -> io::Result<String> {
             ))
         }
         Candidate::Tap => {
-            drop(Tap::open("rwprobe%d", false, &arena)?);
+            drop(Tap::open("rwprobe%d", &arena)?);
             Ok("a private link to this machine's kernel; 64 KiB segments and partial checksums both ways".to_owned())
         }
     }

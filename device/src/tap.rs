@@ -37,13 +37,12 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes the interface `name` (with `%d` the kernel picks a number), or attaches another queue to
-    /// it when `multi_queue` says that it has several.
+    /// Makes the interface `name` (with `%d` the kernel picks a number).
     ///
     /// # Errors
     /// No /dev/net/tun, no CAP_NET_ADMIN, the name is taken, or the kernel lacks an offload.
-    pub fn open(name: &str, multi_queue: bool, arena: &Arena) -> io::Result<Tap> {
-        let (fd, name) = sys::open(name, multi_queue, sys::ALL_OFFLOADS)?;
+    pub fn open(name: &str, arena: &Arena) -> io::Result<Tap> {
+        let (fd, name) = sys::open(name, sys::ALL_OFFLOADS)?;
         let interface = Interface::open(&name)?;
         let inlet = Inlet::new(arena, RECEIVE_MAX as usize);
         Ok(Tap {
@@ -63,7 +62,7 @@ impl Tap {
     /// # Errors
     /// As [`Tap::open`].
     pub fn open_plain(name: &str, arena: &Arena) -> io::Result<Tap> {
-        let (fd, name) = sys::open(name, false, 0)?;
+        let (fd, name) = sys::open(name, 0)?;
         let interface = Interface::open(&name)?;
         let receive_max = u32::from(interface.mtu) + LINK_BYTES_MAX;
         let inlet = Inlet::new(arena, receive_max as usize);

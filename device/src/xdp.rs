@@ -339,7 +339,7 @@ impl Device for Xdp {
         let mut count = 0;
         for queue in &mut self.queues {
             queue.reap(&mut self.accounting);
-            let (packets, bytes, lost) = queue.receive(&mut self.accounting, &self.arena, burst, BURST, &mut mark);
+            let (packets, bytes, lost) = queue.receive(&mut self.accounting, &self.arena, burst, &mut mark);
             self.counters.rx_packets += packets as u64;
             self.counters.rx_bytes += bytes as u64;
             self.counters.rx_dropped += lost as u64;

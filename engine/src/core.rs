@@ -86,13 +86,14 @@ pub struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(now: Instant, stack: Stack, arena: Arena, ports: PortTable, metrics: Metrics, tcp: &TcpConfig) -> Core {
-        let mut core = Core {
+    /// [`follow_config`](Core::follow_config) completes it.
+    pub(crate) fn new(now: Instant, stack: Stack, arena: Arena, ports: PortTable, metrics: Metrics) -> Core {
+        Core {
             now,
             stack,
             ports,
             metrics,
-            tcp: tcp.clone(),
+            tcp: TcpConfig::default(),
             time_wait: Duration::ZERO,
             buffer_bytes: 0,
             socket_defaults: TcpOptions::default(),
@@ -103,9 +104,7 @@ impl Core {
             orphans_max: u32::MAX,
             arena,
             departing: Vec::new(),
-        };
-        core.follow_config(tcp);
-        core
+        }
     }
 
     /// Takes over what TCP's settings mean for sockets of applications.
@@ -143,12 +142,16 @@ impl Core {
         if free >= quarter * 3 {
             return (free * bytes / SHARE).saturating_sub(held).min(PIECE);
         }
-        self.scarce_allowance(id, held, free, quarter, bytes)
+        self.scarce_allowance(id, held, free, class)
     }
 
-    /// Like [`send_allowance`](Core::send_allowance), if only `free` frames of `bytes` bytes are left.
+    /// Like [`send_allowance`](Core::send_allowance), if only `free` frames of the class are left.
     #[inline(never)]
-    fn scarce_allowance(&self, id: SocketId, held: usize, free: usize, quarter: usize, bytes: usize) -> usize {
+    fn scarce_allowance(&self, id: SocketId, held: usize, free: usize, class: Class) -> usize {
+        let (bytes, quarter) = match class {
+            Class::Small => (SMALL_BYTES, self.quarters[1] as usize),
+            Class::Large => (LARGE_BYTES, self.quarters[0] as usize),
+        };
         let start = if held == 0 { START.min(free * bytes) } else { 0 };
         let share = free.saturating_sub(quarter) * bytes / SHARE;
         let taken = usize::try_from(self.stack.bytes_acknowledged(id)).unwrap_or(usize::MAX);

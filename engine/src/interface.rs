@@ -16,6 +16,7 @@ use rustix::net::{AddressFamily, SocketType};
 
 use crate::attach::{Attachments, MESSAGE};
 use crate::command::InterfaceInfo;
+use crate::core::Core;
 use crate::notice::notice;
 
 mod capture;
@@ -65,20 +66,13 @@ impl Interfaces {
 
     /// Adds a device, with the offloads that it lacks in front of it, and names it to the stack. Reuses the number of a
     /// removed interface if there is one.
-    pub(crate) fn add(
-        &mut self,
-        now: Instant,
-        new: &InterfaceInfo,
-        device: Box<dyn Device>,
-        arena: &Arena,
-        stack: &mut Stack,
-    ) -> u32 {
+    pub(crate) fn add(&mut self, new: &InterfaceInfo, device: Box<dyn Device>, core: &mut Core) -> u32 {
         if let Some(number) = self.ports.iter().position(|port| port.removed) {
-            self.replace(now, number as u32, new, device, arena, stack);
+            self.replace(number as u32, new, device, core);
             return number as u32;
         }
-        let (port, described) = describe(new, device, arena);
-        let number = stack.add_interface(described);
+        let (port, described) = describe(new, device, &core.arena);
+        let number = core.stack.add_interface(described);
         assert_eq!(number as usize, self.ports.len(), "the stack numbers interfaces in order");
         self.ports.push(port);
         self.out.push(Burst::with_capacity(BURST_FRAMES));
@@ -86,17 +80,9 @@ impl Interfaces {
     }
 
     /// Replaces the device of an interface, which may have been removed before.
-    pub(crate) fn replace(
-        &mut self,
-        now: Instant,
-        number: u32,
-        new: &InterfaceInfo,
-        device: Box<dyn Device>,
-        arena: &Arena,
-        stack: &mut Stack,
-    ) {
-        let (port, described) = describe(new, device, arena);
-        stack.set_interface(now, number, described);
+    pub(crate) fn replace(&mut self, number: u32, new: &InterfaceInfo, device: Box<dyn Device>, core: &mut Core) {
+        let (port, described) = describe(new, device, &core.arena);
+        core.stack.set_interface(core.now, number, described);
         self.ports[number as usize] = port;
     }
 
@@ -143,12 +129,12 @@ impl Interfaces {
     /// Takes one burst from every device into the stack; returns the number of packets.
     pub(crate) fn receive(
         &mut self,
-        now: Instant,
-        stack: &mut Stack,
+        core: &mut Core,
         attachments: &mut Attachments,
-        arena: &Arena,
         capture: Option<&mut CaptureWriter>,
     ) -> usize {
+        let Core { now, stack, arena, .. } = core;
+        let now = *now;
         let mut capture = capture.filter(|capture| capture.is_wanted());
         let mut packets = 0;
         for (number, port) in self.ports.iter_mut().enumerate() {

@@ -159,7 +159,8 @@ impl Worker {
         let stack = Stack::new(config.stack.clone(), arena.clone(), now);
         let metrics = Metrics::new(config.stats_path.as_deref())?;
         let capture = config.capture_path.as_deref();
-        let mut core = Core::new(now, stack, arena.clone(), PortTable::new(ports), metrics, &config.stack.tcp);
+        let mut core = Core::new(now, stack, arena.clone(), PortTable::new(ports), metrics);
+        core.follow_config(&config.stack.tcp);
         core.limit_orphans(config.orphans_max);
         core.ports.limit_users(config.user.ports);
         let worker = Worker {
@@ -247,8 +248,8 @@ impl Worker {
         self.balance.turn_begins(now);
         let written = self.flush_native();
         let commanded = self.run_commands();
-        let Worker { core, attachments, arena, capture, .. } = self;
-        let packets = self.interfaces.receive(now, &mut core.stack, attachments, arena, capture.as_mut());
+        let Worker { core, attachments, capture, .. } = self;
+        let packets = self.interfaces.receive(core, attachments, capture.as_mut());
         self.balance.keep_migrating_flows(core);
         if self.core.stack.connections() > self.crowd {
             self.expect();
@@ -322,7 +323,7 @@ impl Worker {
 
     /// Adds an interface over a device that takes its frames from [`arena`](Worker::arena), and returns its number.
     pub fn add_interface(&mut self, interface: &InterfaceInfo, device: Box<dyn Device>) -> u32 {
-        let number = self.interfaces.add(self.core.now, interface, device, &self.arena, &mut self.core.stack);
+        let number = self.interfaces.add(interface, device, &mut self.core);
         self.crowd = CROWD;
         self.core.set_kernel_number(number, kernel_number(interface));
         number
@@ -341,7 +342,7 @@ impl Worker {
         }
         self.interfaces.close(number);
         let device = open(&self.arena)?;
-        self.interfaces.replace(self.core.now, number, interface, device, &self.arena, &mut self.core.stack);
+        self.interfaces.replace(number, interface, device, &mut self.core);
         self.crowd = CROWD;
         self.core.set_kernel_number(number, kernel_number(interface));
         Ok(())

@@ -7,7 +7,7 @@ use ringway_shm::Duration;
 use ringway_sim::sockets::{Answer, Call};
 
 use crate::convert::{copy_in, copy_out, gather, is_unspecified_family, put_control, read_address, room, scatter, write_address};
-use crate::session::Session;
+use crate::session::{Moment, Session};
 use crate::{Interface, User};
 
 pub(crate) fn table(userdata: User) -> Interface {
@@ -93,7 +93,7 @@ extern "C" fn free(user: User) {
 }
 
 extern "C" fn socket(user: User, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    session(user).read_settings(true);
+    session(user).read_settings(Moment::FirstSocket);
     answer(&session(user).with(|machine| machine.socket(domain, kind, protocol))) as c_int
 }
 
@@ -106,12 +106,12 @@ extern "C" fn bind(user: User, fd: c_int, address: *const sockaddr, len: socklen
 }
 
 extern "C" fn listen(user: User, fd: c_int, backlog: c_int) -> c_int {
-    session(user).read_settings(false);
+    session(user).read_settings(Moment::Later);
     answer(&session(user).with(|machine| machine.listen(fd, backlog))) as c_int
 }
 
 extern "C" fn accept(user: User, fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
-    let result = session(user).call(Call::Accept { fd, flags: 0 }, deadline(user, fd, false));
+    let result = session(user).call(Call::Accept { fd, flags: 0 }, deadline(user, fd, Direction::Receive));
     if let Some(peer) = result.peer {
         let inet6 = session(user).with(|machine| machine.is_inet6(fd));
         // SAFETY: the tool's pointers, as accept(2) wants them.
@@ -121,35 +121,43 @@ extern "C" fn accept(user: User, fd: c_int, address: *mut sockaddr, len: *mut so
 }
 
 extern "C" fn connect(user: User, fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
-    session(user).read_settings(false);
+    session(user).read_settings(Moment::Later);
     // SAFETY: the tool passes an address of this length.
     if unsafe { is_unspecified_family(address, len) } {
         return answer(&session(user).with(|machine| machine.disconnect(fd))) as c_int;
     }
     // SAFETY: as above.
     match unsafe { read_address(address, len) } {
-        Ok(to) => answer(&session(user).call(Call::Connect { fd, to, begun: false }, deadline(user, fd, true))) as c_int,
+        Ok(to) => {
+            answer(&session(user).call(Call::Connect { fd, to, begun: false }, deadline(user, fd, Direction::Send))) as c_int
+        }
         Err(errno) => refuse(errno),
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Receive,
+    Send,
+}
+
 /// Returns the time at which SO_RCVTIMEO or SO_SNDTIMEO ends a call that begins now.
-fn deadline(user: User, fd: c_int, sending: bool) -> Option<ringway_shm::Instant> {
-    session(user).with(|machine| machine.patience(fd, sending).map(|span| machine.now() + span))
+fn deadline(user: User, fd: c_int, direction: Direction) -> Option<ringway_shm::Instant> {
+    session(user).with(|machine| machine.patience(fd, direction == Direction::Send).map(|span| machine.now() + span))
 }
 
 fn receive(user: User, fd: c_int, count: usize, flags: c_int) -> Answer {
-    session(user).call(Call::Receive { fd, count, flags }, deadline(user, fd, false))
+    session(user).call(Call::Receive { fd, count, flags }, deadline(user, fd, Direction::Receive))
 }
 
 fn transmit(user: User, fd: c_int, bytes: Vec<u8>, flags: c_int) -> ssize_t {
-    answer(&session(user).call(Call::Send { fd, bytes, done: 0, flags }, deadline(user, fd, true))) as ssize_t
+    answer(&session(user).call(Call::Send { fd, bytes, done: 0, flags }, deadline(user, fd, Direction::Send))) as ssize_t
 }
 
 /// Sends data and connects with it (RFC 7413).
 fn send_fast(user: User, fd: c_int, to: Option<std::net::SocketAddr>, bytes: Vec<u8>, flags: c_int) -> ssize_t {
     let call = Call::SendFast { fd, to, bytes, done: 0, begun: false, flags };
-    answer(&session(user).call(call, deadline(user, fd, true))) as ssize_t
+    answer(&session(user).call(call, deadline(user, fd, Direction::Send))) as ssize_t
 }
 
 extern "C" fn read(user: User, fd: c_int, to: *mut c_void, count: size_t) -> ssize_t {
@@ -246,7 +254,7 @@ extern "C" fn sendto(
         if is_missing(from, count) {
             return refuse(libc::EFAULT) as ssize_t;
         }
-        session(user).read_settings(false);
+        session(user).read_settings(Moment::Later);
         // SAFETY: the tool passes an address of this length, and `count` bytes.
         let (to, bytes) = unsafe { (read_address(to, len).ok(), copy_in(from, count)) };
         return send_fast(user, fd, to, bytes, flags);
@@ -299,8 +307,8 @@ extern "C" fn fcntl(user: User, fd: c_int, command: c_int, argument: c_long) -> 
 extern "C" fn ioctl(user: User, fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
     let result = session(user).with(|machine| match request {
         libc::FIONREAD => machine.readable_bytes(fd),
-        libc::TIOCOUTQ => machine.queued_bytes(fd, false),
-        SIOCOUTQNSD => machine.queued_bytes(fd, true),
+        libc::TIOCOUTQ => machine.queued_bytes(fd),
+        SIOCOUTQNSD => machine.unsent_bytes(fd),
         libc::FIONBIO if !argument.is_null() => {
             // SAFETY: FIONBIO takes a pointer to an int.
             let on = unsafe { argument.cast::<c_int>().read_unaligned() } != 0;
@@ -380,7 +388,7 @@ fn wait_until(user: User, timeout_ms: c_int) -> Option<ringway_shm::Instant> {
 }
 
 extern "C" fn netdev_send(user: User, packet: *const c_void, count: size_t) -> c_int {
-    session(user).read_settings(false);
+    session(user).read_settings(Moment::Later);
     // SAFETY: the packet has `count` bytes.
     let packet = unsafe { copy_in(packet, count) };
     session(user).with(|machine| machine.deliver(&packet));
@@ -434,8 +442,8 @@ extern "C" fn epoll_create(user: User, size: c_int) -> c_int {
 
 extern "C" fn epoll_ctl(user: User, epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
     // SAFETY: the tool passes an event or null.
-    let (events, data) = if event.is_null() { (0, 0) } else { unsafe { ((*event).events, (*event).u64) } };
-    answer(&session(user).with(|machine| machine.epoll_control(epoll, operation, fd, events, data))) as c_int
+    let event = if event.is_null() { epoll_event { events: 0, u64: 0 } } else { unsafe { *event } };
+    answer(&session(user).with(|machine| machine.epoll_control(epoll, operation, fd, event))) as c_int
 }
 
 extern "C" fn epoll_wait(user: User, fd: c_int, to: *mut epoll_event, count: c_int, timeout_ms: c_int) -> c_int {
@@ -476,7 +484,7 @@ extern "C" fn splice(
     count: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    answer(&session(user).call(Call::Splice { from, to, count, flags }, deadline(user, from, false))) as ssize_t
+    answer(&session(user).call(Call::Splice { from, to, count, flags }, deadline(user, from, Direction::Receive))) as ssize_t
 }
 
 /// linux/tcp.h

@@ -51,6 +51,15 @@ struct Waiting {
     answer: Option<Answer>,
 }
 
+/// When the system settings are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// A socket is about to be made.
+    FirstSocket,
+    /// Before another call.
+    Later,
+}
+
 impl Session {
     pub(crate) fn new(flags: &str) -> Session {
         let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
@@ -147,9 +156,9 @@ impl Session {
         result
     }
 
-    /// Reads the system settings, which a script's commands change between its calls. `opens`: before the first socket the
-    /// machine is made anew with them.
-    pub(crate) fn read_settings(&self, opens: bool) {
+    /// Reads the system settings, which a script's commands change between its calls. Before the first socket the machine is made
+    /// anew with them.
+    pub(crate) fn read_settings(&self, moment: Moment) {
         let mut state = self.lock_in_order();
         let mut sysctl = Sysctl::default();
         for name in Sysctl::names() {
@@ -162,7 +171,7 @@ impl Session {
             let mut fresh = machine(state.local, &settings);
             fresh.0.advance(state.machine.0.now());
             state.machine = fresh;
-            state.begun = opens;
+            state.begun = moment == Moment::FirstSocket;
         } else if settings != state.settings {
             state.machine.0.reconfigure(settings.1, &settings.0);
             self.progress(&mut state);

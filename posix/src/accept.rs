@@ -9,7 +9,7 @@ use crate::channel::{Channel, State};
 use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
-use crate::fallback::{Fd, RawAddress};
+use crate::fallback::{Fd, OnExec, RawAddress};
 use crate::fd_table::{Entry, SocketRef};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -71,7 +71,7 @@ impl Posix {
     fn accept_from_stack(&self, channel: &dyn Channel, listener: SocketRef, flags: i32) -> Option<Answer<(Fd, RawAddress)>> {
         let inet6 = self.descriptions.of(listener).is(Flag::INET6);
         let _inside = self.fork_gate.enter();
-        let own = match self.connection_descriptor(inet6, flags & libc::SOCK_CLOEXEC != 0) {
+        let own = match self.connection_descriptor(inet6, OnExec::of(flags & libc::SOCK_CLOEXEC != 0)) {
             Ok(own) => own,
             Err(error) => return Some(Err(error)),
         };

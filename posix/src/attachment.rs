@@ -4,7 +4,7 @@ use crate::Posix;
 use crate::apart::is_apart;
 use crate::channel::{Attach, Channel};
 use crate::errno::{Answer, Errno};
-use crate::fallback::Fd;
+use crate::fallback::{Fd, OnExec};
 use crate::fd_table::Entry;
 use crate::first_use::FirstUse;
 use ringway_shm::sys::{wait_on, wake_all};
@@ -140,7 +140,7 @@ impl Posix {
 
     /// Moves one of our own descriptors to the top of the range and marks it.
     pub(crate) fn park(&self, fd: Fd) -> Fd {
-        let parked = match self.kernel.duplicate(fd, self.internal_floor(), true) {
+        let parked = match self.kernel.duplicate(fd, self.internal_floor(), OnExec::Close) {
             Ok(high) => {
                 if self.kernel.close(fd).is_err() {
                     self.counters.count(crate::Fallback::CloseFailed);

@@ -113,6 +113,15 @@ pub struct Waiter<'a> {
     cell: usize,
 }
 
+/// How long a thread sleeps in the kernel, and with which signal mask, as ppoll(2) and epoll_pwait2(2) say it.
+#[derive(Clone, Copy)]
+pub(crate) struct Sleep {
+    /// `None`: for ever.
+    pub(crate) deadline: Option<Instant>,
+    /// `None`: the thread's own.
+    pub(crate) mask: Option<SignalMask>,
+}
+
 /// Condition of a blocking call.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait {

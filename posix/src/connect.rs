@@ -67,9 +67,10 @@ impl Posix {
             return self.leave("connect", &what, Fallback::OptionNotServed);
         }
         let place = if local.is_some_and(|local| local.port() != 0) { Place::First } else { Place::Any };
-        let Some(socket) = self.open_socket(channel, fd, inet6, Some(remote.ip()), place) else {
+        let Some(socket) = self.open_socket(channel, fd, inet6, place) else {
             return self.leave("connect", &remote, Fallback::NoResources);
         };
+        self.copy_kernel_options(channel, fd, socket, Some(remote.ip()));
         let has_port = local.is_some_and(|local| local.port() != 0);
         if self.is_elsewhere(channel, fd) || has_port && !channel.show(socket, Purpose::Connect, fd) {
             self.abandon(channel, socket);

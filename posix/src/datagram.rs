@@ -16,9 +16,10 @@ use crate::channel::{Channel, ControlAnswer, Envelope, Failure, Place, Purpose, 
 use crate::connect::is_unspecified_family;
 use crate::counters::Fallback;
 use crate::descriptions::{Description, Flag};
+use crate::epoll::Shadow;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, RawAddress};
-use crate::fd_table::{Entry, SocketRef};
+use crate::fd_table::{Descriptor, Entry, SocketRef};
 use crate::options::table::Known;
 use crate::options::timeout_nanos;
 use crate::socket::{fallback_reason, kernels_reason};
@@ -30,6 +31,17 @@ use routes::Way;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
+
+/// What sendmsg(2) sends.
+#[derive(Clone, Copy)]
+pub struct Outgoing<'a> {
+    /// The `sockaddr` of the destination. `None`: the connected peer.
+    pub to: Option<&'a [u8]>,
+    /// Ancillary data.
+    pub control: &'a [u8],
+    /// The payload.
+    pub pieces: &'a [IoSlice<'a>],
+}
 
 /// Result of a receive.
 #[derive(Debug)]
@@ -127,7 +139,7 @@ impl Posix {
         };
         let answer = self.ask(channel, socket, Request::ConnectDatagrams { remote }, &mut []);
         if answer == Some(ControlAnswer::Done) {
-            self.epoll_refresh(fd, socket, false);
+            self.epoll_refresh(fd, socket, Shadow::Beside);
             return Some(Ok(()));
         }
         self.surrender(fd, socket, answer.map_or(Fallback::NoAnswer, fallback_reason)).err().map(Err)
@@ -241,7 +253,7 @@ impl Posix {
             }
         });
         for number in numbers {
-            self.epoll_refresh(number, socket, true);
+            self.epoll_refresh(number, socket, Shadow::Alone);
             self.let_go(number);
         }
         // Another process may still have the stack's socket.
@@ -265,17 +277,17 @@ impl Posix {
     /// Until there is one, unless the socket or the call is non-blocking.
     pub fn receive_datagram(
         &self,
-        fd: Fd,
-        socket: SocketRef,
+        at: Descriptor,
         pieces: &mut [IoSliceMut<'_>],
         how: Receive,
         shadow: &mut dyn FnMut() -> Answer<usize>,
     ) -> Answer<Arrival> {
+        let Descriptor { fd, socket } = at;
         let Some(channel) = self.attached() else { return Ok(Arrival::Surrendered) };
         if how.urgent {
             return Err(Errno::OPNOTSUPP);
         }
-        let mut attempt = || self.try_receive_datagram(channel, fd, socket, pieces, how, shadow);
+        let mut attempt = || self.try_receive_datagram(at, pieces, how, shadow);
         match attempt() {
             Some(answer) => return answer,
             None if how.dont_wait || channel.nonblocking(socket) => return Err(Errno::AGAIN),
@@ -294,13 +306,12 @@ impl Posix {
 
     fn try_receive_datagram(
         &self,
-        channel: &dyn Channel,
-        fd: Fd,
-        socket: SocketRef,
+        Descriptor { fd, socket }: Descriptor,
         pieces: &mut [IoSliceMut<'_>],
         how: Receive,
         shadow: &mut dyn FnMut() -> Answer<usize>,
     ) -> Option<Answer<Arrival>> {
+        let Some(channel) = self.attached() else { return Some(Ok(Arrival::Surrendered)) };
         let description = self.descriptions.of(socket);
         let taking = if how.peek { Taking::Peek } else { Taking::Take };
         match channel.receive_datagram(socket, pieces, taking) {
@@ -341,20 +352,12 @@ impl Posix {
         self.kernel_number(fd, libc::SOL_SOCKET, libc::SO_ERROR).filter(|&number| number != 0).map(Errno)
     }
 
-    /// Sends one datagram, or several (`segment_size`), from a socket of ours; `to` is a `sockaddr`, `control` the
-    /// ancillary data. `None`: the kernel socket must send it.
+    /// Sends one datagram, or several (`segment_size`), from a socket of ours. `None`: the kernel socket must send it.
     ///
     /// # Blocking
     /// Until there is space, unless the socket or the call is non-blocking.
-    pub fn send_datagram(
-        &self,
-        fd: Fd,
-        socket: SocketRef,
-        to: Option<&[u8]>,
-        control: &[u8],
-        pieces: &[IoSlice<'_>],
-        how: Send,
-    ) -> Option<Answer<usize>> {
+    pub fn send_datagram(&self, at: Descriptor, message: Outgoing<'_>, how: Send) -> Option<Answer<usize>> {
+        let (socket, Outgoing { to, control, pieces }) = (at.socket, message);
         let channel = self.attached()?;
         let description = self.descriptions.of(socket);
         let more = how.more || description.is(Flag::CORKED);
@@ -373,7 +376,7 @@ impl Posix {
             Added::Nothing => {}
             Added::Kept => return Some(Ok(len)),
             Added::Refused(error) => return Some(Err(error)),
-            Added::Complete(datagram) => return Some(self.send_complete(channel, fd, socket, datagram, len, how)),
+            Added::Complete(datagram) => return Some(self.send_complete(at, datagram, len, how)),
         }
         let Some((peer, remote)) = self.datagram_peer(channel, socket, to) else {
             return self.leave_to_kernel(description, to, more);
@@ -407,7 +410,7 @@ impl Posix {
         if more {
             return Some(self.begin_datagram(description, envelope, remote, pieces).map(|()| len));
         }
-        self.queue_datagram(channel, fd, socket, &envelope, pieces, how)
+        self.queue_datagram(at, &envelope, pieces, how)
     }
 
     /// Leaves the datagram, and further pieces of it, to the kernel's socket.
@@ -442,19 +445,11 @@ impl Posix {
     }
 
     /// Sends the datagram that the last piece, of `len` bytes, has completed. Without space the piece is not taken.
-    fn send_complete(
-        &self,
-        channel: &dyn Channel,
-        fd: Fd,
-        socket: SocketRef,
-        datagram: Unfinished,
-        len: usize,
-        how: Send,
-    ) -> Answer<usize> {
+    fn send_complete(&self, at: Descriptor, datagram: Unfinished, len: usize, how: Send) -> Answer<usize> {
         let bytes = [IoSlice::new(&datagram.bytes)];
-        match self.queue_datagram(channel, fd, socket, &datagram.envelope, &bytes, how) {
+        match self.queue_datagram(at, &datagram.envelope, &bytes, how) {
             Some(Err(Errno::AGAIN)) => {
-                self.take_piece_back(self.descriptions.of(socket), datagram, len);
+                self.take_piece_back(self.descriptions.of(at.socket), datagram, len);
                 Err(Errno::AGAIN)
             }
             // The service has died, and the kernel's socket lacks the other pieces: the datagram is lost.
@@ -465,13 +460,12 @@ impl Posix {
 
     fn queue_datagram(
         &self,
-        channel: &dyn Channel,
-        fd: Fd,
-        socket: SocketRef,
+        Descriptor { fd, socket }: Descriptor,
         envelope: &Envelope,
         pieces: &[IoSlice<'_>],
         how: Send,
     ) -> Option<Answer<usize>> {
+        let channel = self.attached()?;
         if let Some(error) = self.kernel_error(fd, socket) {
             return Some(Err(error));
         }

@@ -8,7 +8,7 @@ use crate::datagram::control;
 use crate::descriptions::{Flag, UNSET};
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
-use crate::fd_table::SocketRef;
+use crate::fd_table::{Descriptor, SocketRef};
 use crate::options::{put_number, table, without_force};
 use crate::tcp_info;
 use ringway_shm::channel::options::LINUX_OPTIONS;
@@ -93,7 +93,8 @@ impl Posix {
     }
 
     /// setsockopt(2) on a datagram socket of ours.
-    pub(crate) fn set_datagram_option(&self, fd: Fd, socket: SocketRef, level: i32, name: i32, value: &[u8]) -> Answer<()> {
+    pub(crate) fn set_datagram_option(&self, at: Descriptor, level: i32, name: i32, value: &[u8]) -> Answer<()> {
+        let Descriptor { fd, socket } = at;
         self.kernel.set_option(fd, level, name, value)?;
         self.mark_option(fd, level, name, value);
         if table::find(level, name).is_some_and(|option| option.datagram().claims(value)) {
@@ -120,7 +121,8 @@ impl Posix {
     }
 
     /// getsockopt(2) on a datagram socket of ours.
-    pub(crate) fn datagram_option(&self, fd: Fd, socket: SocketRef, level: i32, name: i32, out: &mut [u8]) -> Answer<usize> {
+    pub(crate) fn datagram_option(&self, at: Descriptor, level: i32, name: i32, out: &mut [u8]) -> Answer<usize> {
+        let Descriptor { fd, socket } = at;
         match (level, name) {
             (libc::SOL_SOCKET, libc::SO_ERROR) if !self.descriptions.of(socket).is(Flag::KERNEL_ERRORS) => {
                 match self.take_failure(socket) {

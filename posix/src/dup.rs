@@ -3,20 +3,20 @@
 use crate::Posix;
 use crate::blocking::Wait;
 use crate::errno::{Answer, Errno};
-use crate::fallback::Fd;
+use crate::fallback::{Fd, OnExec};
 use crate::fd_table::{Entry, SocketRef};
 use ringway_shm::Duration;
 use std::sync::atomic::Ordering;
 
 impl Posix {
     /// dup(2) and F_DUPFD of a socket of ours: the lowest free number not below `minimum`.
-    pub fn duplicate(&self, fd: Fd, socket: SocketRef, minimum: Fd, close_on_exec: bool) -> Answer<Fd> {
+    pub fn duplicate(&self, fd: Fd, socket: SocketRef, minimum: Fd, on_exec: OnExec) -> Answer<Fd> {
         if self.is_borrowed() {
             self.name_in_borrowed_memory(fd, socket);
-            return self.kernel.duplicate(fd, minimum, close_on_exec);
+            return self.kernel.duplicate(fd, minimum, on_exec);
         }
         let _inside = self.fork_gate.enter();
-        let new = self.kernel.duplicate(fd, minimum, close_on_exec)?;
+        let new = self.kernel.duplicate(fd, minimum, on_exec)?;
         if !self.table.fits(new) {
             self.kernel.close(new)?;
             return Err(Errno::MFILE);
@@ -27,10 +27,10 @@ impl Posix {
     }
 
     /// dup(2) and F_DUPFD of an epoll instance. `None`: an instance that is not known here.
-    pub fn duplicate_epoll(&self, fd: Fd, minimum: Fd, close_on_exec: bool) -> Option<Answer<Fd>> {
+    pub fn duplicate_epoll(&self, fd: Fd, minimum: Fd, on_exec: OnExec) -> Option<Answer<Fd>> {
         let Entry::Epoll(number) = self.table.lookup(fd) else { return None };
         let _inside = self.fork_gate.enter();
-        Some(self.kernel.duplicate(fd, minimum, close_on_exec).inspect(|&new| {
+        Some(self.kernel.duplicate(fd, minimum, on_exec).inspect(|&new| {
             if self.table.fits(new) {
                 self.epoll_duplicated(number);
                 self.table.set(new, Entry::Epoll(number));
@@ -39,7 +39,7 @@ impl Posix {
     }
 
     /// dup2(2) and dup3(2) between different numbers. `None`: neither is ours.
-    pub fn duplicate_to(&self, old: Fd, new: Fd, close_on_exec: bool) -> Option<Answer<Fd>> {
+    pub fn duplicate_to(&self, old: Fd, new: Fd, on_exec: OnExec) -> Option<Answer<Fd>> {
         let (from, to) = (self.table.lookup(old), self.table.lookup(new));
         if from == Entry::Internal || to == Entry::Internal {
             return Some(Err(Errno::BADF));
@@ -54,19 +54,19 @@ impl Posix {
             if let Entry::Socket(socket) = from {
                 self.name_in_borrowed_memory(old, socket);
             }
-            return Some(self.kernel.duplicate_to(old, new, close_on_exec));
+            return Some(self.kernel.duplicate_to(old, new, on_exec));
         }
-        Some(self.replace(from, old, new, close_on_exec))
+        Some(self.replace(from, old, new, on_exec))
     }
 
-    fn replace(&self, from: Entry, old: Fd, new: Fd, close_on_exec: bool) -> Answer<Fd> {
+    fn replace(&self, from: Entry, old: Fd, new: Fd, on_exec: OnExec) -> Answer<Fd> {
         let inside = self.fork_gate.enter();
         match from {
             Entry::Socket(socket) => self.descriptions.of(socket).refer(),
             Entry::Epoll(number) => self.epoll_duplicated(number),
             Entry::Internal | Entry::None => {}
         }
-        let answer = self.kernel.duplicate_to(old, new, close_on_exec);
+        let answer = self.kernel.duplicate_to(old, new, on_exec);
         let left = match answer {
             Ok(_) => self.drop_entry(self.table.set(new, from)),
             Err(_) => self.drop_entry(from),

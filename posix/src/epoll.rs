@@ -17,16 +17,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use crate::Posix;
+use crate::blocking::Sleep;
 use crate::channel::{Channel, Context, State as SocketState};
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
-use crate::fd_table::{Entry, SocketRef};
+use crate::fd_table::{Descriptor, Entry, SocketRef};
 use crate::first_use::{FirstUse, boxed};
-use crate::interest::{InterestError, InterestList, Key, State};
+use crate::interest::{InterestError, InterestList, State};
 use crate::yield_policy::look_at;
 use ends::Ends;
 use libc::epoll_event;
-use ringway_shm::{Duration, Instant};
+use ringway_shm::Duration;
 
 /// All epoll instances of the process.
 pub(crate) struct Epolls {
@@ -43,6 +44,31 @@ thread_local! {
 }
 
 type Block = [Mutex<Option<Instance>>; BLOCK];
+
+/// An epoll instance and the program's descriptor of it.
+#[derive(Clone, Copy)]
+struct EpollRef {
+    number: u32,
+    fd: Fd,
+}
+
+/// What follows if no socket of the stack is ready.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Harvest {
+    /// Nothing: the thread goes on.
+    Now,
+    /// The thread sleeps.
+    BeforeSleep,
+}
+
+/// The kernel socket under a socket of the stack.
+#[derive(Clone, Copy)]
+pub(crate) enum Shadow {
+    /// Serves beside the stack.
+    Beside,
+    /// Goes on alone.
+    Alone,
+}
 
 /// One epoll instance.
 #[derive(Default)]
@@ -165,9 +191,10 @@ impl Posix {
     /// `epoll_ctl(2)`. `None`: the kernel's call.
     pub fn epoll_control(&self, epoll: Fd, operation: i32, fd: Fd, event: Option<epoll_event>) -> Option<Answer<()>> {
         let Entry::Epoll(number) = self.table.lookup(epoll) else { return None };
+        let at = EpollRef { number, fd: epoll };
         match self.table.lookup(fd) {
             Entry::Socket(socket) => {
-                let key = Key { fd, socket };
+                let key = Descriptor { fd, socket };
                 let answer = match (operation, event) {
                     (libc::EPOLL_CTL_ADD, Some(event)) => self.epoll_add(number, epoll, key, event),
                     (libc::EPOLL_CTL_MOD, Some(event)) => self.epoll_modify(number, epoll, key, event),
@@ -180,15 +207,15 @@ impl Posix {
             Entry::Internal => Some(Err(Errno::BADF)),
             Entry::Epoll(inner) => {
                 self.note_nesting(inner, operation);
-                Some(self.epoll_control_kernel(number, epoll, operation, fd, event))
+                Some(self.epoll_control_kernel(at, operation, fd, event))
             }
-            Entry::None => Some(self.epoll_control_kernel(number, epoll, operation, fd, event)),
+            Entry::None => Some(self.epoll_control_kernel(at, operation, fd, event)),
         }
     }
 
-    fn epoll_control_kernel(&self, number: u32, epoll: Fd, operation: i32, fd: Fd, event: Option<epoll_event>) -> Answer<()> {
-        self.kernel.epoll_control(epoll, operation, fd, event)?;
-        if let Some(instance) = self.epolls.lock(number).as_mut() {
+    fn epoll_control_kernel(&self, at: EpollRef, operation: i32, fd: Fd, event: Option<epoll_event>) -> Answer<()> {
+        self.kernel.epoll_control(at.fd, operation, fd, event)?;
+        if let Some(instance) = self.epolls.lock(at.number).as_mut() {
             match (operation, event) {
                 (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, Some(event)) => {
                     instance.kernel_members.insert(fd, event);
@@ -203,7 +230,7 @@ impl Posix {
         Ok(())
     }
 
-    fn epoll_add(&self, number: u32, epoll: Fd, key: Key, event: epoll_event) -> Answer<()> {
+    fn epoll_add(&self, number: u32, epoll: Fd, key: Descriptor, event: epoll_event) -> Answer<()> {
         let channel = self.attached().ok_or(Errno::BADF)?;
         let mut cell = self.epolls.lock(number);
         let instance = cell.as_mut().ok_or(Errno::BADF)?;
@@ -220,7 +247,7 @@ impl Posix {
         Ok(())
     }
 
-    fn epoll_modify(&self, number: u32, epoll: Fd, key: Key, event: epoll_event) -> Answer<()> {
+    fn epoll_modify(&self, number: u32, epoll: Fd, key: Descriptor, event: epoll_event) -> Answer<()> {
         let mut cell = self.epolls.lock(number);
         let instance = cell.as_mut().ok_or(Errno::BADF)?;
         self.epoll_follow(instance);
@@ -234,7 +261,7 @@ impl Posix {
         Ok(())
     }
 
-    fn epoll_delete(&self, number: u32, epoll: Fd, key: Key) -> Answer<()> {
+    fn epoll_delete(&self, number: u32, epoll: Fd, key: Descriptor) -> Answer<()> {
         let mut cell = self.epolls.lock(number);
         let instance = cell.as_mut().ok_or(Errno::BADF)?;
         self.epoll_follow(instance);
@@ -245,7 +272,7 @@ impl Posix {
         Ok(())
     }
 
-    fn forget_interest(&self, instance: &mut Instance, key: Key) -> Answer<()> {
+    fn forget_interest(&self, instance: &mut Instance, key: Descriptor) -> Answer<()> {
         let last = instance.list.remove(key).map_err(refusal)?;
         if let (true, Some((context, _)), Some(channel)) = (last, instance.wake_fd, self.attached()) {
             channel.unwatch(key.socket, context);
@@ -280,7 +307,7 @@ impl Posix {
             };
             // ENOENT: the number was closed without DEL and reused; the new socket is not watched.
             if self.kernel.epoll_control(epoll, libc::EPOLL_CTL_DEL, fd, None).is_ok()
-                && self.epoll_add(number, epoll, Key { fd, socket }, event).is_err()
+                && self.epoll_add(number, epoll, Descriptor { fd, socket }, event).is_err()
             {
                 self.counters.count(crate::Fallback::WatchLost);
             }
@@ -301,11 +328,12 @@ impl Posix {
         if events.is_empty() {
             return Some(Err(Errno::INVAL));
         }
-        if let Some(answer) = self.epoll_without_stack(number, epoll, events, (timeout, deadline), mask) {
+        let at = EpollRef { number, fd: epoll };
+        if let Some(answer) = self.epoll_without_stack(at, events, timeout, Sleep { deadline, mask }) {
             return Some(answer);
         }
         Some(loop {
-            match self.epoll_turn(number, epoll, events, deadline, poll_only, mask) {
+            match self.epoll_turn(at, events, poll_only, Sleep { deadline, mask }) {
                 Ok(0) if !poll_only && deadline.is_none_or(|deadline| self.kernel.now() < deadline) => {}
                 answer => break answer,
             }
@@ -315,21 +343,20 @@ impl Posix {
     /// Waits in an instance that watches no socket of the stack. `None`: it does, or has begun to meanwhile.
     fn epoll_without_stack(
         &self,
-        number: u32,
-        epoll: Fd,
+        at: EpollRef,
         events: &mut [epoll_event],
-        (mut left, deadline): (Option<Duration>, Option<Instant>),
-        mask: Option<SignalMask>,
+        mut left: Option<Duration>,
+        Sleep { deadline, mask }: Sleep,
     ) -> Option<Answer<usize>> {
         loop {
-            match self.epolls.lock(number).as_mut() {
+            match self.epolls.lock(at.number).as_mut() {
                 Some(instance) if instance.wake_fd.is_none() && instance.news.is_none() && instance.list.is_empty() => {
                     instance.sleepers += 1;
                 }
                 _ => return None,
             }
-            let answer = self.epoll_kernel(number, epoll, events, left, mask);
-            self.epoll_woken(number);
+            let answer = self.epoll_kernel(at, events, left, mask);
+            self.epoll_woken(at.number);
             left = deadline.map(|deadline| deadline.since(self.kernel.now()));
             // `Ok(0)` before its time: a first socket of the stack, or what ends the wait of another process.
             if answer != Ok(0) || left == Some(Duration::ZERO) {
@@ -341,23 +368,22 @@ impl Posix {
     /// Checks everything once, and sleeps once if there is nothing. `Ok(0)`: spurious wake-up or timeout.
     fn epoll_turn(
         &self,
-        number: u32,
-        epoll: Fd,
+        at: EpollRef,
         events: &mut [epoll_event],
-        deadline: Option<Instant>,
         poll_only: bool,
-        mask: Option<SignalMask>,
+        Sleep { deadline, mask }: Sleep,
     ) -> Answer<usize> {
+        let number = at.number;
         let mut told = 0;
         if self.kernel_is_due(number) {
             // At most half of the space: neither world may hide the other.
             let half = events.len().div_ceil(2);
-            told = self.epoll_kernel(number, epoll, &mut events[..half], Some(Duration::ZERO), mask)?;
+            told = self.epoll_kernel(at, &mut events[..half], Some(Duration::ZERO), mask)?;
         }
-        let ours = self.epoll_harvest(number, epoll, &mut events[told..], false)?;
+        let ours = self.epoll_harvest(at, &mut events[told..], Harvest::Now)?;
         if ours > 0 && told == 0 && ours < events.len() && self.watches_kernel_files(number) {
             // Both worlds in one result, as expected by a program that has just written to its own pipe.
-            let rest = self.epoll_kernel(number, epoll, &mut events[ours..], Some(Duration::ZERO), mask);
+            let rest = self.epoll_kernel(at, &mut events[ours..], Some(Duration::ZERO), mask);
             return Ok(ours + rest.unwrap_or(0));
         }
         told += ours;
@@ -365,26 +391,26 @@ impl Posix {
             return Ok(told);
         }
         if poll_only {
-            return self.epoll_kernel(number, epoll, events, Some(Duration::ZERO), mask);
+            return self.epoll_kernel(at, events, Some(Duration::ZERO), mask);
         }
         if self.epoll_give_way(number) {
-            let ready = self.epoll_harvest(number, epoll, events, false)?;
+            let ready = self.epoll_harvest(at, events, Harvest::Now)?;
             if ready > 0 {
                 return Ok(ready);
             }
         }
-        let ready = self.epoll_harvest(number, epoll, events, true)?;
+        let ready = self.epoll_harvest(at, events, Harvest::BeforeSleep)?;
         if ready > 0 {
             // No second harvest: it would report level-triggered events twice in one result.
             self.epoll_woken(number);
             return Ok(ready);
         }
         let timeout = self.until_next_look(deadline.map(|deadline| deadline.since(self.kernel.now())));
-        let answer = self.epoll_kernel(number, epoll, events, timeout, mask);
+        let answer = self.epoll_kernel(at, events, timeout, mask);
         self.epoll_woken(number);
         // Our own socket may have ended the sleep: take it now rather than after another sleep.
         match answer {
-            Ok(count) => Ok(count + self.epoll_harvest(number, epoll, &mut events[count..], false)?),
+            Ok(count) => Ok(count + self.epoll_harvest(at, &mut events[count..], Harvest::Now)?),
             answer => answer,
         }
     }
@@ -422,8 +448,9 @@ impl Posix {
         cell.as_ref().is_some_and(|instance| instance.list.has_kernel_files() || instance.kernel_members.keys().any(is_kernels))
     }
 
-    /// Takes ready sockets of the stack; arms the wake descriptor first if `sleepy`.
-    fn epoll_harvest(&self, number: u32, epoll: Fd, events: &mut [epoll_event], sleepy: bool) -> Answer<usize> {
+    /// Takes ready sockets of the stack; before a sleep, arms the wake descriptor first.
+    fn epoll_harvest(&self, at: EpollRef, events: &mut [epoll_event], harvest: Harvest) -> Answer<usize> {
+        let EpollRef { number, fd: epoll } = at;
         let channel = self.attached().ok_or(Errno::BADF)?;
         let mut cell = self.epolls.lock(number);
         let instance = cell.as_mut().ok_or(Errno::BADF)?;
@@ -433,7 +460,7 @@ impl Posix {
             Err(_) if instance.list.is_empty() => None,
             context => context?,
         };
-        if sleepy {
+        if harvest == Harvest::BeforeSleep {
             instance.sleepers += 1;
             context.into_iter().for_each(|context| channel.arm(context));
         }
@@ -462,7 +489,7 @@ impl Posix {
             if let (true, Some(context)) = (instance.nested, context) {
                 channel.arm(context);
             }
-        } else if !sleepy {
+        } else if harvest == Harvest::Now {
             // Some did not fit, or a level still holds: the next sleeper may take it, as in the kernel.
             self.wake_sleepers(instance);
         }
@@ -509,13 +536,16 @@ impl Posix {
         }
     }
 
-    /// Updates the watches of the shadow of a socket of ours after a change, or because (`alone`) it goes on alone.
-    pub(crate) fn epoll_refresh(&self, fd: Fd, socket: SocketRef, alone: bool) {
+    /// Updates the watches of the shadow of a socket of ours after a change.
+    pub(crate) fn epoll_refresh(&self, fd: Fd, socket: SocketRef, shadow: Shadow) {
         for number in self.epolls.used() {
             let cell = self.epolls.lock(number);
             let Some(instance) = cell.as_ref() else { continue };
             let Some(&event) = instance.kernel_members.get(&fd) else { continue };
-            let event = if alone { event } else { self.shadow_event(socket, event) };
+            let event = match shadow {
+                Shadow::Alone => event,
+                Shadow::Beside => self.shadow_event(socket, event),
+            };
             if self.kernel.epoll_control(instance.fd, libc::EPOLL_CTL_MOD, fd, Some(event)).is_err() {
                 self.counters.count(crate::Fallback::WatchLost);
             }

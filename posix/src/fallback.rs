@@ -14,6 +14,22 @@ pub type Fd = i32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SignalMask(pub u64);
 
+/// What exec does with a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnExec {
+    /// It stays open.
+    Keep,
+    /// FD_CLOEXEC.
+    Close,
+}
+
+impl OnExec {
+    /// `closes`: the call's flag for close-on-exec is set.
+    pub fn of(closes: bool) -> OnExec {
+        if closes { OnExec::Close } else { OnExec::Keep }
+    }
+}
+
 /// Identity of the file that a descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
@@ -74,9 +90,9 @@ pub trait Kernel: Send + Sync {
     /// `close(2)`.
     fn close(&self, fd: Fd) -> Answer<()>;
     /// `fcntl(F_DUPFD)` or `F_DUPFD_CLOEXEC`: the lowest free number not below `minimum`.
-    fn duplicate(&self, fd: Fd, minimum: Fd, close_on_exec: bool) -> Answer<Fd>;
+    fn duplicate(&self, fd: Fd, minimum: Fd, on_exec: OnExec) -> Answer<Fd>;
     /// `dup3(2)`; `old` and `new` differ.
-    fn duplicate_to(&self, old: Fd, new: Fd, close_on_exec: bool) -> Answer<Fd>;
+    fn duplicate_to(&self, old: Fd, new: Fd, on_exec: OnExec) -> Answer<Fd>;
     /// `fcntl(F_GETFD)`: descriptor flags.
     fn descriptor_flags(&self, fd: Fd) -> Answer<i32>;
     /// `fcntl(F_GETFL)`: status flags.

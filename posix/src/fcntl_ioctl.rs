@@ -6,7 +6,7 @@ use crate::channel::{Channel, State, View};
 use crate::counters::Fallback;
 use crate::datagram::control;
 use crate::errno::{Answer, Errno};
-use crate::fallback::Fd;
+use crate::fallback::{Fd, OnExec};
 use crate::fd_table::SocketRef;
 use ringway_shm::Instant;
 use std::sync::atomic::Ordering;
@@ -42,7 +42,9 @@ impl Posix {
             libc::F_GETOWN => Some(Ok(channel.owner(socket).cast_signed())),
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
                 let minimum = Fd::try_from(argument).map_err(|_| Errno::INVAL);
-                Some(minimum.and_then(|minimum| self.duplicate(fd, socket, minimum, command == libc::F_DUPFD_CLOEXEC)))
+                Some(
+                    minimum.and_then(|minimum| self.duplicate(fd, socket, minimum, OnExec::of(command == libc::F_DUPFD_CLOEXEC))),
+                )
             }
             libc::F_GETFD | libc::F_SETFD => None,
             _ => {

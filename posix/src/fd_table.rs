@@ -31,6 +31,15 @@ pub struct SocketRef {
     pub generation: u32,
 }
 
+/// A descriptor of the program, and the socket it names: as in Linux's epoll, the number *and* the open description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Descriptor {
+    /// The number.
+    pub fd: Fd,
+    /// The socket.
+    pub socket: SocketRef,
+}
+
 /// Meaning of a descriptor number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {

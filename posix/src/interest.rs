@@ -11,12 +11,11 @@
 pub(crate) mod common;
 mod follow;
 
-use common::{Place, Taken};
+use common::{Known, Place, Taken};
 use follow::Shared;
 use std::collections::{HashMap, VecDeque};
 
-use crate::fallback::Fd;
-use crate::fd_table::SocketRef;
+use crate::fd_table::{Descriptor, SocketRef};
 
 /// Readiness of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,18 +28,9 @@ pub(crate) struct State {
     pub(crate) write_sequence: u32,
 }
 
-/// One watched descriptor. Linux's key: the number *and* the open description.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
-    /// The number it was added under.
-    pub(crate) fd: Fd,
-    /// The socket.
-    pub(crate) socket: SocketRef,
-}
-
 #[derive(Clone, Debug)]
 struct Interest {
-    key: Key,
+    key: Descriptor,
     /// Requested events, with EPOLLET, EPOLLONESHOT.
     events: u32,
     data: u64,
@@ -61,7 +51,7 @@ struct Interest {
 pub(crate) struct InterestList {
     interests: Vec<Interest>,
     free: Vec<u32>,
-    by_key: HashMap<Key, u32>,
+    by_key: HashMap<Descriptor, u32>,
     /// First interest of each slot that has one.
     by_slot: HashMap<u32, u32>,
     ready: VecDeque<u32>,
@@ -86,7 +76,7 @@ impl InterestList {
     ///
     /// # Errors
     /// `Exists`, `Invalid`, `Full`.
-    pub(crate) fn add(&mut self, key: Key, events: u32, data: u64) -> Result<bool, InterestError> {
+    pub(crate) fn add(&mut self, key: Descriptor, events: u32, data: u64) -> Result<bool, InterestError> {
         if events & EXCLUSIVE != 0 && events & !EXCLUSIVE_ALLOWED != 0 {
             return Err(InterestError::Invalid);
         }
@@ -95,7 +85,7 @@ impl InterestList {
         }
         let mut place = Place::NONE;
         if let Some(common) = &mut self.common {
-            let (added, before) = common.list.add(key, (events, data), None, false).ok_or(InterestError::Full)?;
+            let (added, before) = common.list.add(key, (events, data), Known::default()).ok_or(InterestError::Full)?;
             common.note(before);
             place = added;
         }
@@ -103,7 +93,7 @@ impl InterestList {
     }
 
     /// Returns true if it is the first one of its slot.
-    fn insert(&mut self, key: Key, events: u32, data: u64, place: Place) -> bool {
+    fn insert(&mut self, key: Descriptor, events: u32, data: u64, place: Place) -> bool {
         let first = self.by_slot.get(&key.socket.index).copied();
         let next = first.unwrap_or(NONE);
         let interest = Interest { key, events, data, reported: None, spent: false, queued: false, next, live: true, place };
@@ -135,7 +125,7 @@ impl InterestList {
     ///
     /// # Errors
     /// `Missing`, `Invalid`.
-    pub(crate) fn modify(&mut self, key: Key, events: u32, data: u64) -> Result<(), InterestError> {
+    pub(crate) fn modify(&mut self, key: Descriptor, events: u32, data: u64) -> Result<(), InterestError> {
         if events & EXCLUSIVE != 0 {
             return Err(InterestError::Invalid);
         }
@@ -158,7 +148,7 @@ impl InterestList {
     ///
     /// # Errors
     /// `Missing`.
-    pub(crate) fn remove(&mut self, key: Key) -> Result<bool, InterestError> {
+    pub(crate) fn remove(&mut self, key: Descriptor) -> Result<bool, InterestError> {
         let index = *self.by_key.get(&key).ok_or(InterestError::Missing)?;
         let mut removed = true;
         if let Some(common) = &mut self.common {
@@ -172,7 +162,7 @@ impl InterestList {
     }
 
     /// Removes the interest here alone. Returns true if nothing else of its slot is watched here any more.
-    fn take_out(&mut self, key: Key) -> bool {
+    fn take_out(&mut self, key: Descriptor) -> bool {
         let Some(index) = self.by_key.remove(&key) else { return false };
         let place = self.interests[index as usize].place;
         if let Some(common) = &mut self.common
@@ -205,7 +195,7 @@ impl InterestList {
     }
 
     /// The keys that watch `slot`, whatever their number.
-    pub(crate) fn keys_of_slot(&self, slot: u32) -> Vec<Key> {
+    pub(crate) fn keys_of_slot(&self, slot: u32) -> Vec<Descriptor> {
         let mut keys = Vec::new();
         let mut at = self.by_slot.get(&slot).copied().unwrap_or(NONE);
         while at != NONE {
@@ -313,7 +303,7 @@ impl InterestList {
     }
 
     /// Forgets a socket that no process has open. Its slot ends with it, so there is nothing to unwatch.
-    fn forget(&mut self, key: Key) {
+    fn forget(&mut self, key: Descriptor) {
         if let Some(&index) = self.by_key.get(&key) {
             if let Some(common) = &mut self.common {
                 common.list.remove(self.interests[index as usize].place).into_iter().for_each(|before| common.note(before));

@@ -51,7 +51,7 @@ mod mock;
 pub use attachment::Settings;
 pub use blocking::Waiter;
 pub use counters::Fallback;
-pub use datagram::Arrival;
+pub use datagram::{Arrival, Outgoing};
 pub use errno::{Answer, Errno};
 pub use fcntl_ioctl::Control;
 pub use fork_exec::Departure;

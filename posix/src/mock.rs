@@ -4,7 +4,7 @@
 use crate::channel::{Attach, Channel, Place};
 use crate::client::Attached;
 use crate::errno::{Answer, Errno};
-use crate::fallback::{Fd, Identity, Kernel, RawAddress, SignalMask};
+use crate::fallback::{Fd, Identity, Kernel, OnExec, RawAddress, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
 use crate::{Posix, Settings};
 use ringway_shm::channel::attach::{
@@ -137,12 +137,12 @@ impl Kernel for TestKernel {
         self.open.lock().expect("no test panics with it").remove(&fd).map(drop).ok_or(Errno::BADF)
     }
 
-    fn duplicate(&self, fd: Fd, minimum: Fd, _close_on_exec: bool) -> Answer<Fd> {
+    fn duplicate(&self, fd: Fd, minimum: Fd, _on_exec: OnExec) -> Answer<Fd> {
         Ok(self.keep(rustix::io::fcntl_dupfd_cloexec(self.of(fd)?, minimum).map_err(errno)?))
     }
 
     /// Changes the table only: the number is not the descriptor's own.
-    fn duplicate_to(&self, old: Fd, new: Fd, _close_on_exec: bool) -> Answer<Fd> {
+    fn duplicate_to(&self, old: Fd, new: Fd, _on_exec: OnExec) -> Answer<Fd> {
         let file = self.of(old)?;
         self.open.lock().expect("no test panics with it").insert(new, file);
         Ok(new)

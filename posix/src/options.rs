@@ -15,7 +15,7 @@ use crate::counters::Fallback;
 use crate::descriptions::{Description, Flag, UNSET};
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
-use crate::fd_table::SocketRef;
+use crate::fd_table::{Descriptor, SocketRef};
 use crate::tcp_info;
 use ringway_shm::channel::options::{Form, LINUX_OPTIONS, LinuxOption, Use};
 use std::net::IpAddr;
@@ -75,7 +75,8 @@ impl Posix {
         }
     }
 
-    /// At the decision: copies the options of the kernel socket to the stack's socket.
+    /// At the decision: copies the options of the kernel socket to the stack's socket. `peer`: the remote address of a connection
+    /// to be opened.
     pub(crate) fn copy_kernel_options(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef, peer: Option<IpAddr>) {
         let foreign = self.is_foreign(fd);
         let set = if foreign { u64::MAX } else { self.options_set.load(Ordering::Relaxed) };
@@ -111,7 +112,7 @@ impl Posix {
         for (_, level, name) in others.into_iter().filter(|(bit, ..)| set & bit != 0) {
             let mut bytes = [0; 16];
             if let Ok(len) = self.kernel.option(fd, level, name, &mut bytes)
-                && self.set_special(channel, socket, description, level, name, &bytes[..len]).is_none()
+                && self.set_special(channel, socket, (level, name), &bytes[..len]).is_none()
             {
                 self.counters.count(crate::Fallback::NotOurs);
             }
@@ -158,13 +159,14 @@ impl Posix {
     }
 
     /// setsockopt(2) on a socket of ours.
-    pub fn set_option(&self, fd: Fd, socket: SocketRef, level: i32, name: i32, value: &[u8]) -> Answer<()> {
+    pub fn set_option(&self, at: Descriptor, level: i32, name: i32, value: &[u8]) -> Answer<()> {
+        let socket = at.socket;
         let channel = self.attached().ok_or(Errno::NOTCONN)?;
         let description = self.descriptions.of(socket);
         if description.is(Flag::DATAGRAM) {
-            return self.set_datagram_option(fd, socket, level, name, value);
+            return self.set_datagram_option(at, level, name, value);
         }
-        let answer = self.set_stream_option(channel, fd, socket, level, name, value);
+        let answer = self.set_stream_option(channel, at, (level, name), value);
         if channel.is_served_by_several(socket) {
             // A connection accepted after this call has the option, at any worker.
             self.ask(channel, socket, Request::Settle, &mut []);
@@ -175,14 +177,12 @@ impl Posix {
     fn set_stream_option(
         &self,
         channel: &dyn Channel,
-        fd: Fd,
-        socket: SocketRef,
-        level: i32,
-        name: i32,
+        Descriptor { fd, socket }: Descriptor,
+        (level, name): (i32, i32),
         value: &[u8],
     ) -> Answer<()> {
         let description = self.descriptions.of(socket);
-        if let Some(answer) = self.set_special(channel, socket, description, level, name, value) {
+        if let Some(answer) = self.set_special(channel, socket, (level, name), value) {
             return answer;
         }
         let Some(option) = table::find(level, name) else { return Err(Errno::NOPROTOOPT) };
@@ -222,12 +222,12 @@ impl Posix {
         if let Some(place) = place {
             let number = if name == libc::SO_MAX_PACING_RATE { rate_of(value) } else { number_of(value) };
             let number = number.ok_or(Errno::INVAL)?;
-            self.store(channel, socket, description, place, number);
+            self.store(channel, socket, place, number);
         }
         Ok(())
     }
 
-    fn store(&self, channel: &dyn Channel, socket: SocketRef, description: &Description, place: usize, number: i32) {
+    fn store(&self, channel: &dyn Channel, socket: SocketRef, place: usize, number: i32) {
         let known = &KNOWN[place];
         let value = match known.form {
             Form::Switch => u32::from(number != 0),
@@ -252,7 +252,7 @@ impl Posix {
             }
             Form::Buffer { least } => (number.max(0) as u32).min(BUFFER_MAX).saturating_mul(2).max(least),
         };
-        description.values[place].store(value, Ordering::Release);
+        self.descriptions.of(socket).values[place].store(value, Ordering::Release);
         if (known.level, known.name) == (libc::SOL_SOCKET, libc::SO_OOBINLINE) {
             channel.set_urgent_in_line(socket, value != 0);
         }
@@ -272,11 +272,10 @@ impl Posix {
         &self,
         channel: &dyn Channel,
         socket: SocketRef,
-        description: &Description,
-        level: i32,
-        name: i32,
+        (level, name): (i32, i32),
         value: &[u8],
     ) -> Option<Answer<()>> {
+        let description = self.descriptions.of(socket);
         match (level, name) {
             (libc::SOL_SOCKET, libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW) => {
                 Some(timeout_nanos(value).map(|nanos| description.receive_timeout.store(nanos, Ordering::Release)))
@@ -305,11 +304,12 @@ impl Posix {
     }
 
     /// getsockopt(2) on a socket of ours; returns the length written to `out`.
-    pub fn option(&self, fd: Fd, socket: SocketRef, level: i32, name: i32, out: &mut [u8]) -> Answer<usize> {
+    pub fn option(&self, at: Descriptor, level: i32, name: i32, out: &mut [u8]) -> Answer<usize> {
+        let Descriptor { fd, socket } = at;
         let channel = self.attached().ok_or(Errno::NOTCONN)?;
         let description = self.descriptions.of(socket);
         if description.is(Flag::DATAGRAM) {
-            return self.datagram_option(fd, socket, level, name, out);
+            return self.datagram_option(at, level, name, out);
         }
         let timeout = |nanos: u64| timeval_of(nanos);
         match (level, name) {

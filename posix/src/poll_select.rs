@@ -5,7 +5,7 @@
 //! never restarted after a signal (signal(7)).
 
 use crate::Posix;
-use crate::blocking::{LookAgain, Waiter};
+use crate::blocking::{LookAgain, Sleep, Waiter};
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
@@ -66,7 +66,7 @@ impl Posix {
         let sockets =
             || watched.iter().filter_map(|watched| if let Watched::Socket(socket) = watched { Some(*socket) } else { None });
         sockets().for_each(|socket| channel.watch(socket, waiter.context()));
-        let answer = self.poll_with(&waiter, set, watched, deadline, mask);
+        let answer = self.poll_with(&waiter, set, watched, Sleep { deadline, mask });
         sockets().for_each(|socket| channel.unwatch(socket, waiter.context()));
         answer
     }
@@ -76,8 +76,7 @@ impl Posix {
         waiter: &Waiter<'_>,
         set: &mut [pollfd],
         watched: &[Watched],
-        deadline: Option<Instant>,
-        mask: Option<SignalMask>,
+        Sleep { deadline, mask }: Sleep,
     ) -> Answer<usize> {
         loop {
             waiter.forget_events();

@@ -80,9 +80,10 @@ impl Posix {
             return self.yield_to_kernel("listen", &what, Fallback::OptionNotServed);
         }
         let dual_stack = local.is_ipv6() && local.ip().is_unspecified() && !self.is_v6_only(fd);
-        let Some(socket) = self.open_socket(channel, fd, inet6, None, Place::Every) else {
+        let Some(socket) = self.open_socket(channel, fd, inet6, Place::Every) else {
             return self.yield_to_kernel("listen", &local, Fallback::NoResources);
         };
+        self.copy_kernel_options(channel, fd, socket, None);
         let backlog = u32::try_from(backlog).unwrap_or(u32::MAX);
         if !channel.show(socket, Purpose::Listen, fd) {
             self.abandon(channel, socket);
@@ -126,23 +127,14 @@ impl Posix {
         self.kernel.status_flags(fd).and_then(set).is_ok()
     }
 
-    /// Opens a slot for the program's kernel socket `fd`, held by this process, with the socket's options. `peer`: the
-    /// remote address of a connection to be opened.
-    pub(crate) fn open_socket(
-        &self,
-        channel: &dyn Channel,
-        fd: Fd,
-        inet6: bool,
-        peer: Option<IpAddr>,
-        place: Place,
-    ) -> Option<SocketRef> {
+    /// Opens a slot for the program's kernel socket `fd`, held by this process.
+    pub(crate) fn open_socket(&self, channel: &dyn Channel, fd: Fd, inet6: bool, place: Place) -> Option<SocketRef> {
         if !self.table.fits(fd) {
             return None;
         }
         let socket = channel.open(place)?;
         self.descriptions.install(socket, if inet6 { &[Flag::INET6] } else { &[] });
         self.take_status(channel, fd, socket);
-        self.copy_kernel_options(channel, fd, socket, peer);
         Some(socket)
     }
 

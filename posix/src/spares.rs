@@ -19,7 +19,7 @@ use crate::Posix;
 use crate::channel::{Channel, State};
 use crate::descriptions::{Description, Flag};
 use crate::errno::{Answer, Errno};
-use crate::fallback::Fd;
+use crate::fallback::{Fd, OnExec};
 use crate::fd_table::{Entry, SocketRef};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
@@ -94,10 +94,10 @@ impl Spares {
 
 impl Posix {
     /// A kernel socket for a connection, under the lowest free number.
-    pub(crate) fn connection_descriptor(&self, inet6: bool, close_on_exec: bool) -> Answer<Own> {
-        let own = match self.spare_descriptor(inet6, close_on_exec) {
+    pub(crate) fn connection_descriptor(&self, inet6: bool, on_exec: OnExec) -> Answer<Own> {
+        let own = match self.spare_descriptor(inet6, on_exec) {
             Some(own) => own,
-            None => self.make_own(inet6, close_on_exec)?,
+            None => self.make_own(inet6, on_exec)?,
         };
         if self.table.fits(own.fd) {
             return Ok(own);
@@ -108,17 +108,17 @@ impl Posix {
     }
 
     /// Takes a spare. `None`: there is none, or the only free number was its own.
-    fn spare_descriptor(&self, inet6: bool, close_on_exec: bool) -> Option<Own> {
+    fn spare_descriptor(&self, inet6: bool, on_exec: OnExec) -> Option<Own> {
         let parked = self.spares.change(inet6, |word| word != 0 && word & BUSY == 0, |word| word | BUSY)?;
-        let fd = self.kernel.duplicate(number(parked.word), 0, close_on_exec);
+        let fd = self.kernel.duplicate(number(parked.word), 0, on_exec);
         if fd.is_err() {
             self.empty(parked);
         }
         Some(Own { fd: fd.ok()?, parked: Some(parked) })
     }
 
-    fn make_own(&self, inet6: bool, close_on_exec: bool) -> Answer<Own> {
-        let kind = libc::SOCK_STREAM | if close_on_exec { libc::SOCK_CLOEXEC } else { 0 };
+    fn make_own(&self, inet6: bool, on_exec: OnExec) -> Answer<Own> {
+        let kind = libc::SOCK_STREAM | if on_exec == OnExec::Close { libc::SOCK_CLOEXEC } else { 0 };
         let make = || self.kernel.socket(domain(inet6), kind, 0);
         let fd = match make() {
             Err(Errno::MFILE) if self.yield_number() => make()?,
@@ -140,7 +140,7 @@ impl Posix {
             let word = self.spares.places[usize::from(inet6)][place].load(Ordering::Relaxed);
             self.empty(Parked { inet6, place, word });
         }
-        let copy = self.kernel.duplicate(fd, self.spares.floor.load(Ordering::Relaxed), true).ok()?;
+        let copy = self.kernel.duplicate(fd, self.spares.floor.load(Ordering::Relaxed), OnExec::Close).ok()?;
         self.table.set(copy, Entry::Internal);
         let turn = u64::from(self.spares.turns.fetch_add(1, Ordering::Relaxed)) & TURNS;
         let word = turn << 33 | BUSY | u64::from(copy.cast_unsigned());
@@ -205,7 +205,7 @@ impl Posix {
     /// Frees a parked number for the program. Returns false if there is none.
     pub fn yield_number(&self) -> bool {
         let _inside = self.fork_gate.enter();
-        let given = self.spares.give_up(false).or_else(|| self.spares.give_up(true));
+        let given = [false, true].into_iter().find_map(|inet6| self.spares.give_up(inet6));
         given.inspect(|parked| self.discard_internal(number(parked.word))).is_some()
     }
 
@@ -227,7 +227,7 @@ impl Posix {
         let inet6 = self.descriptions.of(listener).is(Flag::INET6);
         let _inside = self.fork_gate.enter();
         for _ in 0..limit {
-            let Ok(own) = self.make_own(inet6, true) else { return };
+            let Ok(own) = self.make_own(inet6, OnExec::Close) else { return };
             let closed = self.kernel.close(own.fd);
             match (closed, own.parked) {
                 (Ok(()), Some(parked)) => {

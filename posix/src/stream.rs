@@ -3,7 +3,7 @@
 use crate::Posix;
 use crate::blocking::Wait;
 use crate::channel::{Channel, Failure, SocketOption, Taking, TransferError, UrgentError};
-use crate::descriptions::{Description, Flag};
+use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fd_table::SocketRef;
 use crate::options::receive_low_water;
@@ -75,6 +75,24 @@ impl Send {
     }
 }
 
+/// A call that reads: where the bytes go, and how far it is.
+struct Reading<'a, 'b> {
+    pieces: &'a mut [IoSliceMut<'b>],
+    wanted: usize,
+    /// Bytes delivered so far.
+    done: usize,
+    how: Receive,
+}
+
+/// A call that writes, and how far it is.
+struct Writing<'a> {
+    pieces: &'a [IoSlice<'a>],
+    wanted: usize,
+    /// Bytes queued so far.
+    done: usize,
+    is_urgent: bool,
+}
+
 impl Posix {
     /// Receives into `pieces`; 0 = end of stream (or zero bytes requested).
     ///
@@ -109,54 +127,48 @@ impl Posix {
         if wanted == 0 {
             return Ok(0);
         }
-        let mut done = 0;
-        match self.try_receive(channel, socket, pieces, &mut done, wanted, how) {
+        let mut reading = Reading { pieces, wanted, done: 0, how };
+        match self.try_receive(channel, socket, &mut reading) {
             Some(answer) => return answer,
             None if how.dont_wait || channel.nonblocking(socket) => {
-                return if done > 0 { Ok(done) } else { Err(Errno::AGAIN) };
+                return if reading.done > 0 { Ok(reading.done) } else { Err(Errno::AGAIN) };
             }
             None => {}
         }
         let deadline = self.deadline_after(self.descriptions.of(socket).receive_timeout.load(Ordering::Acquire));
         let wait = Wait { socket, shadow: None, deadline };
-        let answer = self.block_on(wait, || self.try_receive(channel, socket, pieces, &mut done, wanted, how));
-        if done > 0 { Ok(done) } else { answer }
+        let answer = self.block_on(wait, || self.try_receive(channel, socket, &mut reading));
+        if reading.done > 0 { Ok(reading.done) } else { answer }
     }
 
-    /// Checks the queue once. `None`: not enough data yet; `done` counts the bytes delivered so far.
-    fn try_receive(
-        &self,
-        channel: &dyn Channel,
-        socket: SocketRef,
-        pieces: &mut [IoSliceMut<'_>],
-        done: &mut usize,
-        wanted: usize,
-        how: Receive,
-    ) -> Option<Answer<usize>> {
+    /// Checks the queue once. `None`: not enough data yet.
+    fn try_receive(&self, channel: &dyn Channel, socket: SocketRef, reading: &mut Reading<'_, '_>) -> Option<Answer<usize>> {
+        let how = reading.how;
         // net/core/sock.h, sock_rcvlowat.
         let low_water = receive_low_water(self.descriptions.of(socket));
-        let target = if how.wait_all { wanted } else { low_water.min(wanted) };
+        let target = if how.wait_all { reading.wanted } else { low_water.min(reading.wanted) };
         loop {
             // A peek begins at the front of the queue each time; a take goes on at its last position.
-            let from = if how.peek { 0 } else { *done };
-            match self.receive_once(channel, socket, pieces, from, wanted, how) {
-                Ok(0) if *done > 0 => return Some(Ok(*done)),
+            let from = if how.peek { 0 } else { reading.done };
+            let done = reading.done;
+            match receive_once(channel, socket, reading, from) {
+                Ok(0) if done > 0 => return Some(Ok(done)),
                 // net/ipv4/tcp.c, tcp_disconnect: the failed attempt leaves nothing behind.
                 Ok(0) if self.descriptions.of(socket).is(Flag::CONNECT_FAILED) => return Some(Err(Errno::NOTCONN)),
                 Ok(0) => return Some(Ok(0)),
-                Ok(count) => *done = from + count,
-                Err(TransferError::WouldBlock) if self.descriptions.of(socket).is(Flag::READ_SHUT) => return Some(Ok(*done)),
-                Err(TransferError::WouldBlock) if *done >= target => return Some(Ok(*done)),
+                Ok(count) => reading.done = from + count,
+                Err(TransferError::WouldBlock) if self.descriptions.of(socket).is(Flag::READ_SHUT) => return Some(Ok(done)),
+                Err(TransferError::WouldBlock) if done >= target => return Some(Ok(done)),
                 Err(TransferError::WouldBlock) => return None,
-                Err(_) if *done > 0 => return Some(Ok(*done)),
+                Err(_) if done > 0 => return Some(Ok(done)),
                 Err(TransferError::Failed(Failure::ServiceGone)) => {
                     let told = self.descriptions.of(socket).mark(Flag::DEATH_REPORTED);
                     return Some(if told { Ok(0) } else { Err(Errno::CONNRESET) });
                 }
                 Err(error) => return Some(Err(self.transfer_error(socket, error))),
             }
-            if *done >= target || is_at_mark(channel, socket) {
-                return Some(Ok(*done));
+            if reading.done >= target || is_at_mark(channel, socket) {
+                return Some(Ok(reading.done));
             }
             if how.peek {
                 return None;
@@ -183,38 +195,6 @@ impl Posix {
             }
             None => usize::from(how.discard),
         })
-    }
-
-    fn receive_once(
-        &self,
-        channel: &dyn Channel,
-        socket: SocketRef,
-        pieces: &mut [IoSliceMut<'_>],
-        from: usize,
-        wanted: usize,
-        how: Receive,
-    ) -> Result<usize, TransferError> {
-        let taking = if how.peek { Taking::Peek } else { Taking::Take };
-        if how.discard {
-            return match taking {
-                Taking::Take => channel.discard(socket, wanted - from),
-                Taking::Peek => channel.view(socket).map_or(Err(TransferError::NotConnected), |view| match view.readable {
-                    0 => Err(TransferError::WouldBlock),
-                    there => Ok(there.min(wanted).min(view.urgent.map_or(there, |urgent| urgent.distance.max(1)))),
-                }),
-            };
-        }
-        if from == 0 {
-            return channel.receive(socket, pieces, taking);
-        }
-        let mut rest = Vec::with_capacity(pieces.len());
-        let mut skip = from;
-        for piece in pieces {
-            let start = skip.min(piece.len());
-            skip -= start;
-            rest.push(IoSliceMut::new(&mut piece[start..]));
-        }
-        channel.receive(socket, &mut rest, taking)
     }
 
     /// Sends `pieces`; returns the number of bytes queued. A broken pipe also raises SIGPIPE unless `how` forbids it.
@@ -256,17 +236,17 @@ impl Posix {
     fn send_bytes(&self, socket: SocketRef, pieces: &[IoSlice<'_>], how: Send) -> Answer<usize> {
         let channel = self.attached().ok_or(Errno::NOTCONN)?;
         let description = self.descriptions.of(socket);
-        let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let mut done = 0;
-        let sent = self.try_send(channel, socket, description, pieces, (&mut done, wanted), how);
-        let is_first = done > 0 && description.is(Flag::OPENS_WITH_DATA);
+        let wanted = pieces.iter().map(|piece| piece.len()).sum();
+        let mut writing = Writing { pieces, wanted, done: 0, is_urgent: how.urgent };
+        let sent = self.try_send(channel, socket, &mut writing);
+        let is_first = writing.done > 0 && description.is(Flag::OPENS_WITH_DATA);
         if is_first {
             description.unmark(Flag::OPENS_WITH_DATA);
         }
         match sent {
             Some(answer) if !is_first => return answer,
             _ if how.dont_wait || channel.nonblocking(socket) => {
-                return if done > 0 { Ok(done) } else { Err(Errno::AGAIN) };
+                return if writing.done > 0 { Ok(writing.done) } else { Err(Errno::AGAIN) };
             }
             _ => {}
         }
@@ -274,12 +254,12 @@ impl Posix {
         let wait = Wait { socket, shadow: None, deadline };
         let answer = match sent {
             Some(answer) => answer,
-            None => self.block_on(wait, || self.try_send(channel, socket, description, pieces, (&mut done, wanted), how)),
+            None => self.block_on(wait, || self.try_send(channel, socket, &mut writing)),
         };
         if is_first {
             self.await_handshake(channel, socket, wait)?;
         }
-        if done > 0 { Ok(done) } else { answer }
+        if writing.done > 0 { Ok(writing.done) } else { answer }
     }
 
     /// Waits, after the write whose first bytes go with the SYN, until the handshake is over (RFC 7413 §4.2.1; net/ipv4/tcp.c,
@@ -296,20 +276,13 @@ impl Posix {
         }
     }
 
-    fn try_send(
-        &self,
-        channel: &dyn Channel,
-        socket: SocketRef,
-        description: &Description,
-        pieces: &[IoSlice<'_>],
-        (done, wanted): (&mut usize, usize),
-        how: Send,
-    ) -> Option<Answer<usize>> {
-        if description.is(Flag::WRITE_SHUT) {
+    fn try_send(&self, channel: &dyn Channel, socket: SocketRef, writing: &mut Writing<'_>) -> Option<Answer<usize>> {
+        let Writing { pieces, wanted, ref mut done, is_urgent } = *writing;
+        if self.descriptions.of(socket).is(Flag::WRITE_SHUT) {
             return Some(if *done > 0 { Ok(*done) } else { Err(self.why_shut(socket)) });
         }
         let sent = match *done {
-            done if how.urgent => channel.send_urgent(socket, &rest_of(pieces, done)),
+            done if is_urgent => channel.send_urgent(socket, &rest_of(pieces, done)),
             0 => channel.send(socket, pieces),
             done => channel.send(socket, &rest_of(pieces, done)),
         };
@@ -360,6 +333,37 @@ impl Posix {
             TransferError::Failed(failure) => Errno::from(failure),
         }
     }
+}
+
+/// Receives what the queue has, behind the `from` bytes that were delivered before.
+fn receive_once(
+    channel: &dyn Channel,
+    socket: SocketRef,
+    reading: &mut Reading<'_, '_>,
+    from: usize,
+) -> Result<usize, TransferError> {
+    let Reading { wanted, how, .. } = *reading;
+    let taking = if how.peek { Taking::Peek } else { Taking::Take };
+    if how.discard {
+        return match taking {
+            Taking::Take => channel.discard(socket, wanted - from),
+            Taking::Peek => channel.view(socket).map_or(Err(TransferError::NotConnected), |view| match view.readable {
+                0 => Err(TransferError::WouldBlock),
+                there => Ok(there.min(wanted).min(view.urgent.map_or(there, |urgent| urgent.distance.max(1)))),
+            }),
+        };
+    }
+    if from == 0 {
+        return channel.receive(socket, reading.pieces, taking);
+    }
+    let mut rest = Vec::with_capacity(reading.pieces.len());
+    let mut skip = from;
+    for piece in reading.pieces.iter_mut() {
+        let start = skip.min(piece.len());
+        skip -= start;
+        rest.push(IoSliceMut::new(&mut piece[start..]));
+    }
+    channel.receive(socket, &mut rest, taking)
 }
 
 /// Returns true at the urgent mark: earlier bytes that were read are returned first.

@@ -7,8 +7,8 @@ use crate::real;
 use crate::shim::posix;
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use ringway_posix::channel::Received;
-use ringway_posix::fd_table::SocketRef;
-use ringway_posix::{Answer, Arrival, Posix, Receive, Send};
+use ringway_posix::fd_table::{Descriptor, SocketRef};
+use ringway_posix::{Answer, Arrival, Outgoing, Posix, Receive, Send};
 
 /// A message of one buffer.
 pub(crate) fn message_of(piece: &mut iovec) -> msghdr {
@@ -47,10 +47,10 @@ pub(crate) unsafe fn ours_towards(
 ///
 /// # Safety
 /// `message` and all that it points at are the program's promise, as for recvmsg.
-pub(crate) unsafe fn receive(posix: &Posix, fd: c_int, socket: SocketRef, message: &mut msghdr, flags: c_int) -> Answer<usize> {
+pub(crate) unsafe fn receive(posix: &Posix, at: Descriptor, message: &mut msghdr, flags: c_int) -> Answer<usize> {
     if flags & libc::MSG_ERRQUEUE != 0 {
         // SAFETY: the caller's promise.
-        return c::checked_size(unsafe { real::recvmsg(fd, message, flags) });
+        return c::checked_size(unsafe { real::recvmsg(at.fd, message, flags) });
     }
     let count = c::piece_count(message)?;
     // SAFETY: the caller's promise about its vector.
@@ -58,11 +58,11 @@ pub(crate) unsafe fn receive(posix: &Posix, fd: c_int, socket: SocketRef, messag
     let raw: *mut msghdr = message;
     let mut shadow = || {
         // SAFETY: the caller's promise. The pieces are not touched meanwhile.
-        c::checked_size(unsafe { real::recvmsg(fd, raw, flags | libc::MSG_DONTWAIT) })
+        c::checked_size(unsafe { real::recvmsg(at.fd, raw, flags | libc::MSG_DONTWAIT) })
     };
-    match posix.receive_datagram(fd, socket, &mut pieces, Receive::from_flags(flags), &mut shadow)? {
+    match posix.receive_datagram(at, &mut pieces, Receive::from_flags(flags), &mut shadow)? {
         // SAFETY: the caller's promise; nothing else refers to the message now.
-        Arrival::Stack(received) => Ok(unsafe { describe(posix, socket, &mut *raw, &received, flags) }),
+        Arrival::Stack(received) => Ok(unsafe { describe(posix, at.socket, &mut *raw, &received, flags) }),
         Arrival::Kernel(bytes) => Ok(bytes),
         Arrival::End => {
             // SAFETY: as above.
@@ -71,7 +71,7 @@ pub(crate) unsafe fn receive(posix: &Posix, fd: c_int, socket: SocketRef, messag
             Ok(0)
         }
         // SAFETY: the caller's promise.
-        Arrival::Surrendered => c::checked_size(unsafe { real::recvmsg(fd, raw, flags) }),
+        Arrival::Surrendered => c::checked_size(unsafe { real::recvmsg(at.fd, raw, flags) }),
     }
 }
 
@@ -101,7 +101,7 @@ unsafe fn describe(posix: &Posix, socket: SocketRef, message: &mut msghdr, recei
 ///
 /// # Safety
 /// `message` and all that it points at are the program's promise, as for sendmsg.
-pub(crate) unsafe fn send(posix: &Posix, fd: c_int, socket: SocketRef, message: &msghdr, flags: c_int) -> Answer<usize> {
+pub(crate) unsafe fn send(posix: &Posix, at: Descriptor, message: &msghdr, flags: c_int) -> Answer<usize> {
     let count = c::piece_count(message)?;
     // SAFETY: the caller's promise about its vector.
     let pieces = unsafe { c::inputs(message.msg_iov, count) }?;
@@ -113,10 +113,10 @@ pub(crate) unsafe fn send(posix: &Posix, fd: c_int, socket: SocketRef, message: 
     };
     // SAFETY: the caller's promise about its control data.
     let control = unsafe { c::input(message.msg_control, message.msg_controllen) }?;
-    match posix.send_datagram(fd, socket, to, control, &pieces, Send::from_flags(flags)) {
+    match posix.send_datagram(at, Outgoing { to, control, pieces: &pieces }, Send::from_flags(flags)) {
         Some(answer) => answer,
-        // SAFETY: the caller's promise. Where the program's socket does not block, neither does the kernel's.
-        None => c::checked_size(unsafe { real::sendmsg(fd, message, flags) }),
+        // SAFETY: the caller's promise. Where the program's at.socket does not block, neither does the kernel's.
+        None => c::checked_size(unsafe { real::sendmsg(at.fd, message, flags) }),
     }
 }
 
@@ -126,8 +126,7 @@ pub(crate) unsafe fn send(posix: &Posix, fd: c_int, socket: SocketRef, message: 
 /// `bytes` points at `len` writable bytes; `address`, if not null, at `*address_len`.
 pub(crate) unsafe fn receive_from(
     posix: &Posix,
-    fd: c_int,
-    socket: SocketRef,
+    at: Descriptor,
     (bytes, len): (*mut c_void, size_t),
     flags: c_int,
     (address, address_len): (*mut sockaddr, *mut socklen_t),
@@ -144,7 +143,7 @@ pub(crate) unsafe fn receive_from(
         message.msg_namelen = unsafe { *address_len };
     }
     // SAFETY: the message describes the caller's promise.
-    let answer = unsafe { receive(posix, fd, socket, &mut message, flags) };
+    let answer = unsafe { receive(posix, at, &mut message, flags) };
     if answer.is_ok() && !address.is_null() {
         // SAFETY: as above.
         unsafe { *address_len = message.msg_namelen };
@@ -158,8 +157,7 @@ pub(crate) unsafe fn receive_from(
 /// `bytes` points at `len` readable bytes; `address`, if not null, at `address_len`.
 pub(crate) unsafe fn send_to(
     posix: &Posix,
-    fd: c_int,
-    socket: SocketRef,
+    at: Descriptor,
     (bytes, len): (*const c_void, size_t),
     flags: c_int,
     (address, address_len): (*const sockaddr, socklen_t),
@@ -169,5 +167,5 @@ pub(crate) unsafe fn send_to(
     message.msg_name = address.cast_mut().cast();
     message.msg_namelen = if address.is_null() { 0 } else { address_len };
     // SAFETY: the message describes the caller's promise, and is only read.
-    c::size(unsafe { send(posix, fd, socket, &message, flags) })
+    c::size(unsafe { send(posix, at, &message, flags) })
 }

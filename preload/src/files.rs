@@ -4,6 +4,7 @@ use crate::c::{self, checked, number, status};
 use crate::real;
 use crate::shim::{entry, ours, posix};
 use libc::{c_int, c_uint, c_ulong};
+use ringway_posix::fallback::OnExec;
 use ringway_posix::fd_table::Entry;
 use ringway_posix::{Answer, Control, Errno};
 
@@ -90,8 +91,8 @@ pub unsafe extern "C" fn fclose(stream: *mut libc::FILE) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
     match (posix(), entry(fd)) {
-        (Some(posix), Entry::Socket(socket)) => followed(posix.duplicate(fd, socket, 0, false)),
-        (Some(posix), Entry::Epoll(_)) if let Some(answer) = posix.duplicate_epoll(fd, 0, false) => number(answer),
+        (Some(posix), Entry::Socket(socket)) => followed(posix.duplicate(fd, socket, 0, OnExec::Keep)),
+        (Some(posix), Entry::Epoll(_)) if let Some(answer) = posix.duplicate_epoll(fd, 0, OnExec::Keep) => number(answer),
         (_, Entry::Internal) => number(Err(Errno::BADF)),
         // SAFETY: the program's own call.
         _ => crate::makers::make(|| unsafe { real::dup(fd) }),
@@ -102,7 +103,7 @@ pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
     if let (Some(posix), true) = (posix(), old != new)
-        && let Some(answer) = posix.duplicate_to(old, new, false)
+        && let Some(answer) = posix.duplicate_to(old, new, OnExec::Keep)
     {
         crate::stdio::follow(new);
         return number(answer);
@@ -115,7 +116,7 @@ pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     if let (Some(posix), true) = (posix(), old != new && flags & !libc::O_CLOEXEC == 0)
-        && let Some(answer) = posix.duplicate_to(old, new, flags & libc::O_CLOEXEC != 0)
+        && let Some(answer) = posix.duplicate_to(old, new, OnExec::of(flags & libc::O_CLOEXEC != 0))
     {
         crate::stdio::follow(new);
         return number(answer);
@@ -140,8 +141,8 @@ pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -
 
 fn fcntl_of_ours(fd: c_int, command: c_int, argument: c_ulong) -> Option<c_int> {
     if let (Some(posix), Entry::Epoll(_), libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) = (posix(), entry(fd), command) {
-        let close_on_exec = command == libc::F_DUPFD_CLOEXEC;
-        return posix.duplicate_epoll(fd, argument as c_int, close_on_exec).map(number);
+        let on_exec = OnExec::of(command == libc::F_DUPFD_CLOEXEC);
+        return posix.duplicate_epoll(fd, argument as c_int, on_exec).map(number);
     }
     let (posix, socket) = ours(fd)?;
     let answer = posix.fcntl(fd, socket, command, i64::from(argument as c_int))?;

@@ -5,46 +5,46 @@ use crate::datagram;
 use crate::real;
 use crate::shim::{ours, posix};
 use libc::{c_int, c_uint, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
-use ringway_posix::fd_table::SocketRef;
+use ringway_posix::fd_table::Descriptor;
 use ringway_posix::{Answer, Errno, Posix, Receive, Send};
 use std::io::{IoSlice, IoSliceMut};
 use std::ptr;
 
 /// `flags`: those of recv(2).
-unsafe fn take(posix: &Posix, fd: c_int, socket: SocketRef, bytes: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
-    if posix.is_datagram(socket) {
+unsafe fn take(posix: &Posix, at: Descriptor, bytes: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+    if posix.is_datagram(at.socket) {
         // SAFETY: the program promises `len` bytes at `bytes`.
-        return unsafe { datagram::receive_from(posix, fd, socket, (bytes, len), flags, (ptr::null_mut(), ptr::null_mut())) };
+        return unsafe { datagram::receive_from(posix, at, (bytes, len), flags, (ptr::null_mut(), ptr::null_mut())) };
     }
     let how = Receive::from_flags(flags);
     if how.discard {
         // Nothing is written: the kernel does not look at the buffer either.
-        return size(posix.discard(socket, len.min(c::SIZE_MAX), how));
+        return size(posix.discard(at.socket, len.min(c::SIZE_MAX), how));
     }
     // SAFETY: the program promises `len` bytes at `bytes`.
     let bytes = unsafe { c::output(bytes, len) };
-    size(bytes.and_then(|bytes| posix.receive(socket, &mut [IoSliceMut::new(bytes)], how)))
+    size(bytes.and_then(|bytes| posix.receive(at.socket, &mut [IoSliceMut::new(bytes)], how)))
 }
 
 /// `flags`: those of send(2).
-unsafe fn give(posix: &Posix, fd: c_int, socket: SocketRef, bytes: *const c_void, len: size_t, flags: c_int) -> ssize_t {
-    if posix.is_datagram(socket) {
+unsafe fn give(posix: &Posix, at: Descriptor, bytes: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+    if posix.is_datagram(at.socket) {
         // SAFETY: the program promises `len` bytes at `bytes`.
-        return unsafe { datagram::send_to(posix, fd, socket, (bytes, len), flags, (ptr::null(), 0)) };
+        return unsafe { datagram::send_to(posix, at, (bytes, len), flags, (ptr::null(), 0)) };
     }
     let how = Send::from_flags(flags);
     // SAFETY: the program promises `len` bytes at `bytes`.
     let bytes = unsafe { c::input(bytes, len) };
-    size(bytes.and_then(|bytes| posix.send(socket, &[IoSlice::new(bytes)], how)))
+    size(bytes.and_then(|bytes| posix.send(at.socket, &[IoSlice::new(bytes)], how)))
 }
 
-/// net/socket.c, sock_read_iter: a read of no bytes takes nothing, not even from a datagram socket.
-unsafe fn read_some(posix: &Posix, fd: c_int, socket: SocketRef, bytes: *mut c_void, len: size_t) -> ssize_t {
+/// net/at.socket.c, sock_read_iter: a read of no bytes takes nothing, not even from a datagram at.socket.
+unsafe fn read_some(posix: &Posix, at: Descriptor, bytes: *mut c_void, len: size_t) -> ssize_t {
     if len == 0 {
         return 0;
     }
     // SAFETY: the caller's promise.
-    unsafe { take(posix, fd, socket, bytes, len, 0) }
+    unsafe { take(posix, at, bytes, len, 0) }
 }
 
 /// The vector calls that read; `flags`: those of recv(2).
@@ -52,7 +52,7 @@ unsafe fn read_some(posix: &Posix, fd: c_int, socket: SocketRef, bytes: *mut c_v
 /// Not inlined, like all that owns memory while it waits: a cancelled thread (pthread_cancel) unwinds from the wait, and where an
 /// exported function, which cannot unwind, had something to drop, the program would end.
 #[inline(never)]
-unsafe fn take_vector(posix: &Posix, fd: c_int, socket: SocketRef, pieces: *const iovec, count: c_int, flags: c_int) -> ssize_t {
+unsafe fn take_vector(posix: &Posix, at: Descriptor, pieces: *const iovec, count: c_int, flags: c_int) -> ssize_t {
     // SAFETY: the program's promise about its vector.
     let mut buffers = match unsafe { c::outputs(pieces, count) } {
         Ok(buffers) => buffers,
@@ -62,17 +62,17 @@ unsafe fn take_vector(posix: &Posix, fd: c_int, socket: SocketRef, pieces: *cons
     if buffers.iter().all(|buffer| buffer.is_empty()) {
         return 0;
     }
-    if !posix.is_datagram(socket) {
-        return size(posix.receive(socket, &mut buffers, Receive::from_flags(flags)));
+    if !posix.is_datagram(at.socket) {
+        return size(posix.receive(at.socket, &mut buffers, Receive::from_flags(flags)));
     }
     let mut message = message_of_vector(pieces, buffers.len());
     // SAFETY: the message describes the program's promise; `buffers` is not used any more.
-    size(unsafe { datagram::receive(posix, fd, socket, &mut message, flags) })
+    size(unsafe { datagram::receive(posix, at, &mut message, flags) })
 }
 
 /// The vector calls that write; `flags`: those of send(2). Not inlined for the same reason.
 #[inline(never)]
-unsafe fn give_vector(posix: &Posix, fd: c_int, socket: SocketRef, pieces: *const iovec, count: c_int, flags: c_int) -> ssize_t {
+unsafe fn give_vector(posix: &Posix, at: Descriptor, pieces: *const iovec, count: c_int, flags: c_int) -> ssize_t {
     // SAFETY: the program's promise about its vector.
     let buffers = match unsafe { c::inputs(pieces, count) } {
         Ok(buffers) => buffers,
@@ -82,12 +82,12 @@ unsafe fn give_vector(posix: &Posix, fd: c_int, socket: SocketRef, pieces: *cons
     if buffers.iter().all(|buffer| buffer.is_empty()) {
         return 0;
     }
-    if !posix.is_datagram(socket) {
-        return size(posix.send(socket, &buffers, Send::from_flags(flags)));
+    if !posix.is_datagram(at.socket) {
+        return size(posix.send(at.socket, &buffers, Send::from_flags(flags)));
     }
     let message = message_of_vector(pieces, buffers.len());
     // SAFETY: the message describes the program's promise.
-    size(unsafe { datagram::send(posix, fd, socket, &message, flags) })
+    size(unsafe { datagram::send(posix, at, &message, flags) })
 }
 
 fn message_of_vector(pieces: *const iovec, count: usize) -> libc::msghdr {
@@ -115,7 +115,7 @@ const RWF_KNOWN: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | li
 pub unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, len: size_t) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { read_some(posix, fd, socket, bytes, len) },
+        Some((posix, socket)) => unsafe { read_some(posix, Descriptor { fd, socket }, bytes, len) },
         // SAFETY: the program's own call.
         None => unsafe { real::read(fd, bytes, len) },
     }
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, len: size_t) -> ssi
 pub unsafe extern "C" fn __read_chk(fd: c_int, bytes: *mut c_void, len: size_t, room: size_t) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise, now checked by its compiler.
-        Some((posix, socket)) if len <= room => unsafe { read_some(posix, fd, socket, bytes, len) },
+        Some((posix, socket)) if len <= room => unsafe { read_some(posix, Descriptor { fd, socket }, bytes, len) },
         // SAFETY: the program's own call; libc ends it when the length is too large.
         _ => unsafe { real::__read_chk(fd, bytes, len, room) },
     }
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn __read_chk(fd: c_int, bytes: *mut c_void, len: size_t, 
 pub unsafe extern "C" fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise about its vector.
-        Some((posix, socket)) => unsafe { take_vector(posix, fd, socket, pieces, count, 0) },
+        Some((posix, socket)) => unsafe { take_vector(posix, Descriptor { fd, socket }, pieces, count, 0) },
         // SAFETY: the program's own call.
         None => unsafe { real::readv(fd, pieces, count) },
     }
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn preadv2(fd: c_int, pieces: *const iovec, count: c_int, 
     match ours(fd) {
         Some((posix, socket)) if offset == -1 => match flags_of_vector(flags) {
             // SAFETY: the program's promise about its vector.
-            Ok(flags) => unsafe { take_vector(posix, fd, socket, pieces, count, flags) },
+            Ok(flags) => unsafe { take_vector(posix, Descriptor { fd, socket }, pieces, count, flags) },
             Err(error) => size(Err(error)),
         },
         Some(_) => size(Err(Errno::SPIPE)),
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn preadv64v2(fd: c_int, pieces: *const iovec, count: c_in
 pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { give(posix, fd, socket, bytes, len, 0) },
+        Some((posix, socket)) => unsafe { give(posix, Descriptor { fd, socket }, bytes, len, 0) },
         // SAFETY: the program's own call.
         None => unsafe { real::write(fd, bytes, len) },
     }
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> 
 pub unsafe extern "C" fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise about its vector.
-        Some((posix, socket)) => unsafe { give_vector(posix, fd, socket, pieces, count, 0) },
+        Some((posix, socket)) => unsafe { give_vector(posix, Descriptor { fd, socket }, pieces, count, 0) },
         // SAFETY: the program's own call.
         None => unsafe { real::writev(fd, pieces, count) },
     }
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn pwritev2(fd: c_int, pieces: *const iovec, count: c_int,
     match ours(fd) {
         Some((posix, socket)) if offset == -1 => match flags_of_vector(flags) {
             // SAFETY: the program's promise about its vector.
-            Ok(flags) => unsafe { give_vector(posix, fd, socket, pieces, count, flags) },
+            Ok(flags) => unsafe { give_vector(posix, Descriptor { fd, socket }, pieces, count, flags) },
             Err(error) => size(Err(error)),
         },
         Some(_) => size(Err(Errno::SPIPE)),
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn pwritev64v2(fd: c_int, pieces: *const iovec, count: c_i
 pub unsafe extern "C" fn recv(fd: c_int, bytes: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { take(posix, fd, socket, bytes, len, flags) },
+        Some((posix, socket)) => unsafe { take(posix, Descriptor { fd, socket }, bytes, len, flags) },
         // SAFETY: the program's own call.
         None => unsafe { real::recv(fd, bytes, len, flags) },
     }
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn recv(fd: c_int, bytes: *mut c_void, len: size_t, flags:
 pub unsafe extern "C" fn __recv_chk(fd: c_int, bytes: *mut c_void, len: size_t, room: size_t, flags: c_int) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise, now checked by its compiler.
-        Some((posix, socket)) if len <= room => unsafe { take(posix, fd, socket, bytes, len, flags) },
+        Some((posix, socket)) if len <= room => unsafe { take(posix, Descriptor { fd, socket }, bytes, len, flags) },
         // SAFETY: the program's own call; libc ends it when the length is too large.
         _ => unsafe { real::__recv_chk(fd, bytes, len, room, flags) },
     }
@@ -243,7 +243,9 @@ pub unsafe extern "C" fn recvfrom(
 ) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { take_from(posix, fd, socket, (bytes, len), flags, (address, address_len)) },
+        Some((posix, socket)) => unsafe {
+            take_from(posix, Descriptor { fd, socket }, (bytes, len), flags, (address, address_len))
+        },
         // SAFETY: the program's own call.
         None => unsafe { real::recvfrom(fd, bytes, len, flags, address, address_len) },
     }
@@ -263,7 +265,7 @@ pub unsafe extern "C" fn __recvfrom_chk(
     match ours(fd) {
         // SAFETY: the program's promise, now checked by its compiler.
         Some((posix, socket)) if len <= room => unsafe {
-            take_from(posix, fd, socket, (bytes, len), flags, (address, address_len))
+            take_from(posix, Descriptor { fd, socket }, (bytes, len), flags, (address, address_len))
         },
         // SAFETY: the program's own call; libc ends it when the length is too large.
         _ => unsafe { real::__recvfrom_chk(fd, bytes, len, room, flags, address, address_len) },
@@ -272,22 +274,21 @@ pub unsafe extern "C" fn __recvfrom_chk(
 
 unsafe fn take_from(
     posix: &Posix,
-    fd: c_int,
-    socket: SocketRef,
+    at: Descriptor,
     (bytes, len): (*mut c_void, size_t),
     flags: c_int,
     (address, address_len): (*mut sockaddr, *mut socklen_t),
 ) -> ssize_t {
-    if posix.is_datagram(socket) {
+    if posix.is_datagram(at.socket) {
         // SAFETY: the program's promise.
-        return unsafe { datagram::receive_from(posix, fd, socket, (bytes, len), flags, (address, address_len)) };
+        return unsafe { datagram::receive_from(posix, at, (bytes, len), flags, (address, address_len)) };
     }
     // SAFETY: the program's promise about its room.
     if let Err(error) = unsafe { c::check_room(address, address_len) } {
         return size(Err(error));
     }
     // SAFETY: the program's promise.
-    let answer = unsafe { take(posix, fd, socket, bytes, len, flags) };
+    let answer = unsafe { take(posix, at, bytes, len, flags) };
     if answer >= 0 && !address.is_null() {
         // SAFETY: checked; the program promises it is valid. A stream names no sender.
         unsafe { *address_len = 0 };
@@ -300,7 +301,7 @@ unsafe fn take_from(
 pub unsafe extern "C" fn send(fd: c_int, bytes: *const c_void, len: size_t, flags: c_int) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { give(posix, fd, socket, bytes, len, flags) },
+        Some((posix, socket)) => unsafe { give(posix, Descriptor { fd, socket }, bytes, len, flags) },
         // SAFETY: the program's own call.
         None => unsafe { real::send(fd, bytes, len, flags) },
     }
@@ -321,16 +322,16 @@ pub unsafe extern "C" fn sendto(
         Some(Err(error)) => c::size(Err(error)),
         Some(Ok((posix, socket))) if posix.is_datagram(socket) => {
             // SAFETY: the program's promise.
-            unsafe { datagram::send_to(posix, fd, socket, (bytes, len), flags, (address, address_len)) }
+            unsafe { datagram::send_to(posix, Descriptor { fd, socket }, (bytes, len), flags, (address, address_len)) }
         }
         // SAFETY: the program's promise.
-        Some(Ok((posix, socket))) => unsafe { give(posix, fd, socket, bytes, len, flags) },
+        Some(Ok((posix, socket))) => unsafe { give(posix, Descriptor { fd, socket }, bytes, len, flags) },
         None => {
             let fast = if flags & libc::MSG_FASTOPEN == 0 {
                 None
             } else {
                 // SAFETY: the program's promise.
-                unsafe { give_fast(fd, bytes, len, flags, address, address_len) }
+                unsafe { give_fast(fd, (bytes, len), flags, (address, address_len)) }
             };
             // SAFETY: the program's own call.
             fast.unwrap_or_else(|| unsafe { real::sendto(fd, bytes, len, flags, address, address_len) })
@@ -341,11 +342,9 @@ pub unsafe extern "C" fn sendto(
 /// sendto(2) with MSG_FASTOPEN on a socket that is not ours yet. `None`: the kernel's call.
 unsafe fn give_fast(
     fd: c_int,
-    bytes: *const c_void,
-    len: size_t,
+    (bytes, len): (*const c_void, size_t),
     flags: c_int,
-    address: *const sockaddr,
-    address_len: socklen_t,
+    (address, address_len): (*const sockaddr, socklen_t),
 ) -> Option<ssize_t> {
     let posix = posix()?;
     // SAFETY: the program's promise about `address` and its length.

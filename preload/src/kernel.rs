@@ -3,7 +3,7 @@
 use crate::c::{checked, checked_size};
 use crate::{real, signals};
 use libc::{c_int, c_void, sigset_t, socklen_t, timespec};
-use ringway_posix::fallback::{Fd, Identity, Kernel, RawAddress, SignalMask, words_of_epoll};
+use ringway_posix::fallback::{Fd, Identity, Kernel, OnExec, RawAddress, SignalMask, words_of_epoll};
 use ringway_posix::{Answer, Errno};
 use ringway_shm::system_call::system_call;
 use ringway_shm::{Duration, Instant, PayloadMut};
@@ -80,15 +80,15 @@ impl Kernel for LibcKernel {
         checked(unsafe { real::close(fd) }).map(drop)
     }
 
-    fn duplicate(&self, fd: Fd, minimum: Fd, close_on_exec: bool) -> Answer<Fd> {
-        let command = if close_on_exec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
+    fn duplicate(&self, fd: Fd, minimum: Fd, on_exec: OnExec) -> Answer<Fd> {
+        let command = if on_exec == OnExec::Close { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
         // SAFETY: plain numbers. A negative minimum stays one: the kernel says EINVAL.
         checked(unsafe { real::fcntl(fd, command, minimum as libc::c_ulong) })
     }
 
-    fn duplicate_to(&self, old: Fd, new: Fd, close_on_exec: bool) -> Answer<Fd> {
+    fn duplicate_to(&self, old: Fd, new: Fd, on_exec: OnExec) -> Answer<Fd> {
         // SAFETY: plain numbers.
-        checked(unsafe { real::dup3(old, new, if close_on_exec { libc::O_CLOEXEC } else { 0 }) })
+        checked(unsafe { real::dup3(old, new, if on_exec == OnExec::Close { libc::O_CLOEXEC } else { 0 }) })
     }
 
     fn descriptor_flags(&self, fd: Fd) -> Answer<i32> {

@@ -5,7 +5,7 @@ use crate::datagram;
 use crate::real;
 use crate::shim::{ours, posix};
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
-use ringway_posix::fd_table::SocketRef;
+use ringway_posix::fd_table::{Descriptor, SocketRef};
 use ringway_posix::{Answer, Errno, Passage, Posix, Receive, Send, ancillary_descriptors};
 use ringway_shm::Instant;
 
@@ -14,7 +14,7 @@ use ringway_shm::Instant;
 pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise about its message.
-        Some((posix, socket)) => size(unsafe { receive_message(posix, fd, socket, message, flags) }),
+        Some((posix, socket)) => size(unsafe { receive_message(posix, Descriptor { fd, socket }, message, flags) }),
         None => {
             // SAFETY: the program's own call.
             let count = unsafe { real::recvmsg(fd, message, flags) };
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn recvmmsg(
         let entry = unsafe { messages.add(done as usize) };
         let wait_once = if done > 0 && flags & libc::MSG_WAITFORONE != 0 { libc::MSG_DONTWAIT } else { 0 };
         // SAFETY: as above.
-        match unsafe { receive_message(posix, fd, socket, &raw mut (*entry).msg_hdr, flags | wait_once) } {
+        match unsafe { receive_message(posix, Descriptor { fd, socket }, &raw mut (*entry).msg_hdr, flags | wait_once) } {
             Ok(bytes) => {
                 // SAFETY: as above.
                 unsafe { (*entry).msg_len = bytes as c_uint };
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
     // SAFETY: the program's promise about its message.
     match unsafe { towards(fd, message) } {
         // SAFETY: the program's promise about its message.
-        Some(Ok((posix, socket))) => size(unsafe { send_message(posix, fd, socket, message, flags) }),
+        Some(Ok((posix, socket))) => size(unsafe { send_message(posix, Descriptor { fd, socket }, message, flags) }),
         Some(Err(error)) => size(Err(error)),
         None => {
             if flags & libc::MSG_FASTOPEN != 0 {
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, asked: c_ui
         // SAFETY: the program promises `count` messages.
         let entry = unsafe { messages.add(done as usize) };
         // SAFETY: as above.
-        match unsafe { send_message(posix, fd, socket, &raw const (*entry).msg_hdr, flags) } {
+        match unsafe { send_message(posix, Descriptor { fd, socket }, &raw const (*entry).msg_hdr, flags) } {
             Ok(bytes) => {
                 // SAFETY: as above.
                 unsafe { (*entry).msg_len = bytes as c_uint };
@@ -229,7 +229,7 @@ unsafe fn towards(fd: c_int, message: *const msghdr) -> Option<Answer<(&'static 
     unsafe { datagram::ours_towards(fd, message.msg_name.cast(), message.msg_namelen) }
 }
 
-unsafe fn receive_message(posix: &Posix, fd: c_int, socket: SocketRef, message: *mut msghdr, flags: c_int) -> Answer<usize> {
+unsafe fn receive_message(posix: &Posix, at: Descriptor, message: *mut msghdr, flags: c_int) -> Answer<usize> {
     if !c::may_be_memory(message.cast(), size_of::<msghdr>()) {
         return Err(Errno::FAULT);
     }
@@ -238,18 +238,18 @@ unsafe fn receive_message(posix: &Posix, fd: c_int, socket: SocketRef, message: 
     if !message.msg_name.is_null() && message.msg_namelen as c_int <= -1 {
         return Err(Errno::INVAL);
     }
-    if posix.is_datagram(socket) {
+    if posix.is_datagram(at.socket) {
         // SAFETY: the program's promise about its message.
-        return unsafe { datagram::receive(posix, fd, socket, message, flags) };
+        return unsafe { datagram::receive(posix, at, message, flags) };
     }
     let count = c::piece_count(message)?;
     // SAFETY: the program's promise about its vector.
     let mut pieces = unsafe { c::outputs(message.msg_iov, count) }?;
-    let bytes = posix.receive(socket, &mut pieces, Receive::from_flags(flags))?;
+    let bytes = posix.receive(at.socket, &mut pieces, Receive::from_flags(flags))?;
     message.msg_namelen = 0;
     let room = if message.msg_control.is_null() { 0 } else { message.msg_controllen };
     let urgent = flags & libc::MSG_OOB != 0;
-    let (control, cut) = if urgent { Default::default() } else { posix.describe_stream(socket, room) };
+    let (control, cut) = if urgent { Default::default() } else { posix.describe_stream(at.socket, room) };
     if !control.is_empty() {
         // SAFETY: not more than the `msg_controllen` bytes that the program promises at `msg_control`.
         unsafe { std::ptr::copy_nonoverlapping(control.as_ptr(), message.msg_control.cast(), control.len()) };
@@ -259,20 +259,20 @@ unsafe fn receive_message(posix: &Posix, fd: c_int, socket: SocketRef, message: 
     Ok(bytes)
 }
 
-unsafe fn send_message(posix: &Posix, fd: c_int, socket: SocketRef, message: *const msghdr, flags: c_int) -> Answer<usize> {
+unsafe fn send_message(posix: &Posix, at: Descriptor, message: *const msghdr, flags: c_int) -> Answer<usize> {
     if !c::may_be_memory(message.cast(), size_of::<msghdr>()) {
         return Err(Errno::FAULT);
     }
     // SAFETY: not null, and the program promises that it is valid.
     let message = unsafe { &*message };
-    if posix.is_datagram(socket) {
+    if posix.is_datagram(at.socket) {
         // SAFETY: the program's promise about its message.
-        return unsafe { datagram::send(posix, fd, socket, message, flags) };
+        return unsafe { datagram::send(posix, at, message, flags) };
     }
     let count = c::piece_count(message)?;
     // SAFETY: the program's promise about its vector.
     let pieces = unsafe { c::inputs(message.msg_iov, count) }?;
-    posix.send(socket, &pieces, Send::from_flags(flags))
+    posix.send(at.socket, &pieces, Send::from_flags(flags))
 }
 
 /// Descriptors of ours in the message get a name that the receiver can look up.

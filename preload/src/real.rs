@@ -4,6 +4,7 @@
 //! constructors (before ours ran), from several threads at once and from signal handlers are fine: `dlsym` of a symbol
 //! that exists takes the loader's lock only and allocates nothing. A symbol that this libc lacks answers ENOSYS. Tests put
 //! functions of their own in their places (`fake.rs`).
+#![expect(clippy::too_many_arguments, reason = "libc's signatures")]
 
 use libc::{DIR, FILE, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t};
 use libc::{mode_t, off_t, pid_t, pollfd, rlimit, sigaction as sigaction_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t};

@@ -51,7 +51,8 @@ pub unsafe extern "C" fn signal(signal: c_int, handler: Handler) -> Handler {
     // SAFETY: the program's own call.
     let before = unsafe { real::signal(signal, handler) };
     if before != libc::SIG_ERR {
-        note(signal, false);
+        let interrupts = false;
+        note(signal, interrupts);
     }
     before
 }

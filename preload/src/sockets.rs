@@ -4,6 +4,7 @@ use crate::c::{self, number, status};
 use crate::real;
 use crate::shim::{ours, posix};
 use libc::{c_int, c_void, sockaddr, socklen_t};
+use ringway_posix::fd_table::Descriptor;
 use ringway_posix::{Answer, Errno};
 
 /// socket(2). A TCP socket begins as the kernel's; only `connect` and `listen` decide.
@@ -150,7 +151,8 @@ pub unsafe extern "C" fn getsockopt(fd: c_int, level: c_int, name: c_int, value:
         return status(Err(Errno::INVAL));
     }
     // SAFETY: the program promises `room` bytes at `value`.
-    let answer = unsafe { c::output(value, room as usize) }.and_then(|out| posix.option(fd, socket, level, name, out));
+    let answer =
+        unsafe { c::output(value, room as usize) }.and_then(|out| posix.option(Descriptor { fd, socket }, level, name, out));
     status(answer.map(|written| {
         // SAFETY: as above.
         unsafe { *len = written as socklen_t };
@@ -166,7 +168,7 @@ pub unsafe extern "C" fn setsockopt(fd: c_int, level: c_int, name: c_int, value:
         }
         // SAFETY: the program promises `len` bytes at `value`.
         let answer = unsafe { c::input(value, len as usize) };
-        return status(answer.and_then(|bytes| posix.set_option(fd, socket, level, name, bytes)));
+        return status(answer.and_then(|bytes| posix.set_option(Descriptor { fd, socket }, level, name, bytes)));
     }
     // SAFETY: the program's own call.
     let answer = unsafe { real::setsockopt(fd, level, name, value, len) };

@@ -44,7 +44,8 @@ async fn converse(runtime: &Runtime, stream: &TcpStream, site: &Site) -> Result<
     loop {
         let Some(end) = input.windows(4).position(|bytes| bytes == b"\r\n\r\n").map(|at| at + 4) else {
             if input.len() > HEAD_MAX {
-                return answer(stream, 431, "Request Header Fields Too Large", &nothing, Body::Send, false).await;
+                let persists = false;
+                return answer(stream, "431 Request Header Fields Too Large", &nothing, Body::Send, persists).await;
             }
             match runtime.timeout(IDLE, stream.read_chunk()).await?? {
                 Some(chunk) => input.extend_from_slice(&chunk),
@@ -55,8 +56,9 @@ async fn converse(runtime: &Runtime, stream: &TcpStream, site: &Site) -> Result<
         let persists = match Request::parse(&input[..end]) {
             Some(request) => respond(stream, site, &request).await?,
             None => {
-                answer(stream, 400, "Bad Request", &nothing, Body::Send, false).await?;
-                false
+                let persists = false;
+                answer(stream, "400 Bad Request", &nothing, Body::Send, persists).await?;
+                persists
             }
         };
         if !persists {
@@ -112,24 +114,17 @@ async fn respond(stream: &TcpStream, site: &Site, request: &Request<'_>) -> Resu
     let persists = request.persists;
     let path = if request.path == "/" { "/index.html" } else { request.path };
     match (request.method, site.get(path)) {
-        ("GET" | "HEAD", Some(content)) => answer(stream, 200, "OK", content, body, persists).await?,
-        ("GET" | "HEAD", None) => answer(stream, 404, "Not Found", &Content::new(*b"not found\n"), body, persists).await?,
-        _ => answer(stream, 405, "Method Not Allowed", &Content::new([]), body, persists).await?,
+        ("GET" | "HEAD", Some(content)) => answer(stream, "200 OK", content, body, persists).await?,
+        ("GET" | "HEAD", None) => answer(stream, "404 Not Found", &Content::new(*b"not found\n"), body, persists).await?,
+        _ => answer(stream, "405 Method Not Allowed", &Content::new([]), body, persists).await?,
     }
     Ok(persists)
 }
 
-async fn answer(
-    stream: &TcpStream,
-    status: u16,
-    reason: &str,
-    content: &Content,
-    body: Body,
-    persists: bool,
-) -> Result<(), Box<dyn Error>> {
+async fn answer(stream: &TcpStream, status: &str, content: &Content, body: Body, persists: bool) -> Result<(), Box<dyn Error>> {
     let connection = if persists { "keep-alive" } else { "close" };
     let length = content.len();
-    let head = format!("HTTP/1.1 {status} {reason}\r\nContent-Length: {length}\r\nConnection: {connection}\r\n\r\n");
+    let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: {connection}\r\n\r\n");
     stream.write_all(head.as_bytes()).await?;
     if body == Body::Send {
         stream.write_content(content).await?;

@@ -46,7 +46,7 @@ impl Net {
     /// # Errors
     /// No CAP_NET_ADMIN, or the name is taken.
     pub fn add_tap(&mut self, name: &str, address: Cidr) -> io::Result<u32> {
-        let tap = Tap::open(name, false, self.arena())?;
+        let tap = Tap::open(name, self.arena())?;
         let info = InterfaceInfo {
             name: tap.interface().name.clone(),
             mac: own_mac(address),

@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use ringway_engine::native::{Kind, Returns};
-use ringway_stack::{BindError, ConnectError, ListenError, TcpOptions, UdpOptions};
+use ringway_stack::{ActiveOpen, BindError, ConnectError, ListenError, TcpOptions, UdpOptions};
 
 use super::net::Net;
 use super::tcp::{TcpListenerId, TcpStreamId, to_stack};
@@ -126,7 +126,8 @@ impl TcpStream {
         let (sockets, core) = net.parts();
         sockets.close_dropped(core);
         let (index, name) = sockets.vacancy();
-        let socket = core.stack.connect(core.now, local.map(to_stack), to_stack(remote), options, name)?;
+        let open = ActiveOpen { local: local.map(to_stack), remote: to_stack(remote), options, user_token: name };
+        let socket = core.stack.connect(core.now, open)?;
         sockets.touched = true;
         let id = TcpStreamId(sockets.open(index, socket, Kind::Stream));
         Ok(TcpStream::own(id, sockets.returns.clone()))

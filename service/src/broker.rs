@@ -164,6 +164,13 @@ struct Connection {
     process: Option<ProcessKey>,
 }
 
+/// What a process asks for a wait context: one of its own, or the one that `key` names.
+struct WantedWakeFd {
+    context: u32,
+    key: Option<WakeFdKey>,
+    kind: WakeFdKind,
+}
+
 struct Broker {
     listener: ControlListener,
     epoll: OwnedFd,
@@ -274,7 +281,7 @@ impl Broker {
             (ClientMessage::Child { process: child, pidfd }, Some(process)) => self.meet_child(process.region, child, pidfd, uid),
             (ClientMessage::Settle, Some(_)) => self.settle(number, uid),
             (ClientMessage::Context { context, key, kind }, Some(process)) => {
-                self.give_wake_fd(number, process, context, key, kind)
+                self.give_wake_fd(number, process, WantedWakeFd { context, key, kind })
             }
             (ClientMessage::Gone, _) => return self.hang_up(number),
             (ClientMessage::Nonsense(text, strangers), _) => {
@@ -322,9 +329,7 @@ impl Broker {
         &mut self,
         number: u64,
         process: ProcessKey,
-        context: u32,
-        key: Option<WakeFdKey>,
-        kind: WakeFdKind,
+        WantedWakeFd { context, key, kind }: WantedWakeFd,
     ) -> Result<(), String> {
         if let Some(key) = key {
             let ringer = self.config.wake_fds.find(&key).ok_or("there is no such wake_fd")?;

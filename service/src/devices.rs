@@ -175,7 +175,7 @@ fn xdp_options(choice: XdpChoice) -> XdpOptions {
 fn tap(planned: &Planned) -> Opener {
     let (name, mtu, kernel_side) = (planned.name.clone(), planned.mtu, planned.kernel_side.clone());
     let open: OpenDevice = Box::new(move |arena| {
-        let device = Tap::open(&name, false, arena)?;
+        let device = Tap::open(&name, arena)?;
         let (name, index) = (&device.interface().name, device.interface().index);
         set_up(name, Some(mtu), None)?;
         for Cidr { ip, prefix_len } in &kernel_side {

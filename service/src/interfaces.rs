@@ -52,16 +52,19 @@ pub(crate) struct Interfaces {
     asleep: Option<BTreeSet<u32>>,
 }
 
+/// What packets of every served interface meet.
+pub(crate) struct Serving {
+    pub(crate) devices: Devices,
+    pub(crate) workers: Workers,
+    pub(crate) links: Served,
+    pub(crate) gate: Gate,
+    pub(crate) ports: WorkerPorts,
+}
+
 impl Interfaces {
-    pub(crate) fn new(
-        config: Config,
-        machine: Machine,
-        devices: Devices,
-        workers: Workers,
-        links: Served,
-        guarded: BTreeSet<u32>,
-        (gate, ports): (Gate, WorkerPorts),
-    ) -> Interfaces {
+    /// `guarded`: links that stay with the kernel because of its rules.
+    pub(crate) fn new(config: Config, machine: Machine, guarded: BTreeSet<u32>, serving: Serving) -> Interfaces {
+        let Serving { devices, workers, links, gate, ports } = serving;
         let strangers = machine.classifiers.clone();
         Interfaces {
             strangers,

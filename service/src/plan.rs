@@ -156,6 +156,15 @@ pub(crate) fn named_links(plan: &Plan) -> Vec<NamedLink> {
     shared.map(|planned| (planned.link, planned.name.clone())).collect()
 }
 
+impl Plan {
+    fn add(&mut self, considered: Result<Planned, Skipped>) {
+        match considered {
+            Ok(planned) => self.served.push(planned),
+            Err(skipped) => self.skipped.push(skipped),
+        }
+    }
+}
+
 /// Decides for a machine.
 pub fn plan(config: &Config, kernel: &Snapshot, machine: &Machine) -> Plan {
     if config.interface.device == DeviceChoice::Tap {
@@ -165,13 +174,13 @@ pub fn plan(config: &Config, kernel: &Snapshot, machine: &Machine) -> Plan {
     match &config.interface.names {
         None => {
             for link in kernel.links.values() {
-                consider(config, kernel, link, machine, false, &mut plan);
+                plan.add(consider(config, kernel, link, machine));
             }
         }
         Some(names) => {
             for name in names {
                 match kernel.link_named(name) {
-                    Some(link) => consider(config, kernel, link, machine, true, &mut plan),
+                    Some(link) => plan.add(consider(config, kernel, link, machine)),
                     None => {
                         let reason = "does not exist".to_owned();
                         plan.skipped.push(Skipped { name: name.clone(), reason, was_named: true, is_guarded: false });
@@ -236,7 +245,8 @@ fn other_table(kernel: &Snapshot, link: &Link) -> Option<String> {
     Some(format!("ip {family} rule {}: {what}", policy.priority))
 }
 
-fn consider(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine, was_named: bool, plan: &mut Plan) {
+fn consider(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine) -> Result<Planned, Skipped> {
+    let was_named = config.interface.names.is_some();
     let addresses: Vec<Cidr> = kernel.addresses_of(link.index).into_iter().filter(|cidr| is_served(cidr.ip)).collect();
     let mtu = config.interface.mtu.map_or(link.mtu, |mtu| u32::from(mtu).min(link.mtu));
     let refusal = match () {
@@ -250,11 +260,11 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine, 
     let guard = objections.iter().find(|objection| objection.choice == RuleChoice::Respect);
     let is_guarded = guard.is_some();
     match refusal.map(str::to_owned).or(guard.map(|objection| objection.guard.clone())) {
-        Some(reason) => plan.skipped.push(Skipped { name: link.name.clone(), reason, was_named, is_guarded }),
+        Some(reason) => Err(Skipped { name: link.name.clone(), reason, was_named, is_guarded }),
         None => {
             let (backend, reason) = backend(config, machine);
             let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-            plan.served.push(Planned {
+            Ok(Planned {
                 link: link.index,
                 name: link.name.clone(),
                 mac: link.mac,
@@ -271,7 +281,7 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine, 
                 kernel_side: Vec::new(),
                 detail: String::new(),
                 note: machine.classifiers.note(link.index, &link.name).filter(|_| backend == Backend::Packet),
-            });
+            })
         }
     }
 }

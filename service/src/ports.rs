@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 
 use division::Share;
-use port_registry::WorkerPorts;
+use port_registry::{Ownership, WorkerPorts};
 
 use crate::firewall::Gate;
 
@@ -182,14 +182,14 @@ impl Ports for SharedPorts {
         if self.is_own(ip) {
             return Ok(());
         }
-        self.registry.own(transport, ip, port, false)
+        self.registry.own(transport, ip, port, Ownership::Sole)
     }
 
     fn own_share(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Result<(), PortError> {
         if self.is_own(ip) {
             return Ok(());
         }
-        self.registry.own(transport, ip, port, true)
+        self.registry.own(transport, ip, port, Ownership::Shared)
     }
 
     fn disown(&mut self, transport: Transport, ip: IpAddr, port: u16) {

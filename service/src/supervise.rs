@@ -33,7 +33,7 @@ use crate::devices::Devices;
 use crate::firewall::{Gate, Watch};
 use crate::follow::{Follower, Served};
 use crate::host::{Forks, ServiceHost};
-use crate::interfaces::{Interfaces, guarded};
+use crate::interfaces::{Interfaces, Serving, guarded};
 use crate::netlink::Mirror;
 use crate::plan::{Backend, Machine, Plan, Planned, named_links, plan};
 use crate::ports::SharedPorts;
@@ -152,8 +152,8 @@ impl Service {
             Devices::new(&plan.served, PORTS_MAX, count, (findings, claim.programs_path())).map_err(StartError::Start)?;
         let forks: Vec<Forks> = (0..count).map(|_| Forks::new()).collect::<io::Result<_>>().map_err(StartError::Start)?;
         let gate = Gate::new(config.policy.firewall, machine.rules.clone(), named_links(&plan));
-        let (threads, ports) =
-            start_workers(config, &claim, &plan, (&devices, &gate), &links, &forks).map_err(StartError::Start)?;
+        let (shared_ports, ports) = shared_ports(config, &plan, &devices, &gate, count).map_err(StartError::Start)?;
+        let threads = start_workers(config, &claim, shared_ports, &links, &forks).map_err(StartError::Start)?;
         // A device that programs are told of exactly, or an interface of its own, is there from the start.
         let is_now = opening == Opening::AtStart || plan.served.iter().any(|planned| planned.backend != Backend::Packet);
         let readiness = Readiness::new(is_now).map_err(StartError::Start)?;
@@ -161,8 +161,8 @@ impl Service {
         let (stop, idle, ended) = (new_wake_fd()?, new_wake_fd()?, new_wake_fd()?);
         let (workers, watches) = watch_workers(threads, &idle, &ended).map_err(StartError::Start)?;
         let guarded = guarded(&plan, mirror.now()).into_keys().collect();
-        let interfaces =
-            Interfaces::new(config.clone(), machine, devices, workers.clone(), links.clone(), guarded, (gate, ports));
+        let serving = Serving { devices, workers: workers.clone(), links: links.clone(), gate, ports };
+        let interfaces = Interfaces::new(config.clone(), machine, guarded, serving);
         let mut service = Service {
             brokers: Vec::new(),
             follower: None,
@@ -443,27 +443,41 @@ fn wake_fd() -> io::Result<Arc<OwnedFd>> {
     Ok(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
 }
 
-fn start_workers(
+/// The ports of each of `count` workers, and the table of owned ports that they share.
+fn shared_ports(
     config: &Config,
-    claim: &Claim,
     plan: &Plan,
-    (devices, gate): (&Devices, &Gate),
-    links: &Served,
-    forks: &[Forks],
-) -> io::Result<(Vec<WorkerThread>, WorkerPorts)> {
+    devices: &Devices,
+    gate: &Gate,
+    count: usize,
+) -> io::Result<(Vec<SharedPorts>, WorkerPorts)> {
     let own: HashSet<IpAddr> =
         plan.served.iter().filter(|planned| planned.backend == Backend::Tap).flat_map(own_addresses).collect();
-    let mut threads: Vec<WorkerThread> = Vec::new();
     let percent = config.worker.balance_percent;
     let division = devices.division()?.filter(|_| percent < 100);
-    let mut shares = division.into_iter().flat_map(|division| Share::shares(Box::new(division), forks.len(), percent));
-    let all_ports: Vec<WorkerPorts> = WorkerPorts::for_workers(devices.steering()?, forks.len()).collect();
-    for (worker_ports, forks) in all_ports.iter().cloned().zip(forks) {
+    let mut shares = division.into_iter().flat_map(|division| Share::shares(Box::new(division), count, percent));
+    let all_ports: Vec<WorkerPorts> = WorkerPorts::for_workers(devices.steering()?, count).collect();
+    let mut all = Vec::new();
+    for worker_ports in all_ports.iter().cloned() {
         let ports =
             SharedPorts::new(worker_ports, own.clone(), config.stack.tcp.ephemeral_ports, random()?).limited(config.limits.ports);
         let ports = ports.divided(shares.next()).behind(gate.clone());
         let makes_addresses = config.interface.autoconfiguration != Autoconfiguration::Off;
-        let ports = if makes_addresses { ports.with_own_ipv6() } else { ports };
+        all.push(if makes_addresses { ports.with_own_ipv6() } else { ports });
+    }
+    let any_hand = all_ports.into_iter().next().expect("there is a worker");
+    Ok((all, any_hand))
+}
+
+fn start_workers(
+    config: &Config,
+    claim: &Claim,
+    ports: Vec<SharedPorts>,
+    links: &Served,
+    forks: &[Forks],
+) -> io::Result<Vec<WorkerThread>> {
+    let mut threads: Vec<WorkerThread> = Vec::new();
+    for (ports, forks) in ports.into_iter().zip(forks) {
         let host = ServiceHost::open(links.clone(), forks.clone());
         match host.and_then(|host| start_worker(config, claim, threads.len(), ports, host)) {
             Ok(thread) => threads.push(thread),
@@ -476,8 +490,7 @@ fn start_workers(
             }
         }
     }
-    let any_hand = all_ports.into_iter().next().expect("there is a worker");
-    Ok((threads, any_hand))
+    Ok(threads)
 }
 
 fn start_worker(

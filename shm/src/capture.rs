@@ -15,7 +15,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::file_map::FileMap;
+use crate::file_map::{FileMap, Mode};
 use crate::frame::Frame;
 use crate::payload::Payload;
 use crate::time::Instant;
@@ -210,7 +210,7 @@ impl CaptureReader {
     /// What the system says; `InvalidData` when it is not such a file; `ResourceBusy` when there are
     /// [`READERS_MAX`] readers already.
     pub fn open(path: &Path) -> io::Result<CaptureReader> {
-        let map = FileMap::open(path, true)?;
+        let map = FileMap::open(path, Mode::Write)?;
         if map.words() < header::WORDS
             || map.load(header::MAGIC, Ordering::Acquire) != MAGIC
             || map.load(header::VERSION, Ordering::Relaxed) != VERSION

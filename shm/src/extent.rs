@@ -77,24 +77,23 @@ pub(crate) fn extents_for(large: u32) -> u32 {
 }
 
 impl Arena {
-    /// A frame over `len` bytes at `place`. `None`: all extents are in use, or it would be too long.
+    /// A frame over `bytes`. `None`: all extents are in use, or it would be too long.
     ///
     /// # Safety
     /// The bytes are readable until `backing` is told of `token`, and what `access` says of others is true until then; the
     /// backing keeps their memory alive.
     pub(crate) unsafe fn extent_over(
         &self,
-        place: NonNull<u8>,
-        len: usize,
+        bytes: NonNull<[u8]>,
         access: Access,
         backing: Arc<dyn Backing>,
         token: u32,
     ) -> Option<Frame> {
-        let len = u16::try_from(len).ok()?;
+        let len = u16::try_from(bytes.len()).ok()?;
         let inner = self.inner();
         let slot = inner.take_free_extent()?;
         let extent = inner.extent(slot);
-        extent.place.set(place.as_ptr());
+        extent.place.set(bytes.cast().as_ptr());
         extent.len.set(len);
         extent.is_foreign.set(access == Access::Foreign);
         extent.token.set(token);
@@ -115,9 +114,8 @@ impl Arena {
     pub fn frame_of(&self, content: &Content, range: Range<usize>) -> Option<Frame> {
         let bytes = &content.0.0[range];
         assert!(bytes.len() <= EXTENT_BYTES_MAX, "a frame counts in 16 bits");
-        let place = NonNull::from(bytes).cast();
         // SAFETY: the bytes are never written while the content exists, and the extent holds a reference to it.
-        unsafe { self.extent_over(place, bytes.len(), Access::Read, content.0.clone(), 0) }
+        unsafe { self.extent_over(NonNull::from(bytes), Access::Read, content.0.clone(), 0) }
     }
 
     /// Extents that are free now.

@@ -23,6 +23,15 @@ pub struct FileMap {
     file: File,
 }
 
+/// What may be done with a file that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It is read.
+    Read,
+    /// It is read and written.
+    Write,
+}
+
 // SAFETY: the mapping is reached through atomics only and lives as long as this value.
 unsafe impl Send for FileMap {}
 // SAFETY: as above.
@@ -40,23 +49,24 @@ impl FileMap {
         }
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)?;
         file.set_len((words * WORD) as u64)?;
-        FileMap::map(file, words, true)
+        FileMap::map(file, words, Mode::Write)
     }
 
     /// Maps a file that is there.
     ///
     /// # Errors
     /// What the system says; a file that is too large or no multiple of a word.
-    pub fn open(path: &Path, writable: bool) -> io::Result<FileMap> {
-        let file = OpenOptions::new().read(true).write(writable).open(path)?;
+    pub fn open(path: &Path, mode: Mode) -> io::Result<FileMap> {
+        let file = OpenOptions::new().read(true).write(mode == Mode::Write).open(path)?;
         let bytes = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::InvalidData)?;
         if bytes == 0 || bytes % WORD != 0 {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        FileMap::map(file, bytes / WORD, writable)
+        FileMap::map(file, bytes / WORD, mode)
     }
 
-    fn map(file: File, words: usize, writable: bool) -> io::Result<FileMap> {
+    fn map(file: File, words: usize, mode: Mode) -> io::Result<FileMap> {
+        let writable = mode == Mode::Write;
         let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
         // SAFETY: a fresh shared mapping at an address of the kernel's choice; nothing of ours is replaced.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), words * WORD, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };

@@ -88,10 +88,10 @@ impl Slabs {
         let base = self.memory.allocation;
         let start = base.as_ptr().align_offset(ALIGNMENT) + self.current * SLAB_BYTES + self.at;
         // SAFETY: the slab has `len` bytes from `at` on, and there is room for the alignment in the allocation.
-        let place = unsafe { base.add(start) };
+        let bytes = NonNull::slice_from_raw_parts(unsafe { base.add(start) }, len);
         frames[self.current].fetch_add(1, Ordering::Relaxed);
         // SAFETY: `at` is behind all frames that live in this slab, so the bytes are this one's; the memory is kept alive.
-        let frame = unsafe { self.arena.extent_over(place, len, Access::Write, self.memory.clone(), self.current as u32) };
+        let frame = unsafe { self.arena.extent_over(bytes, Access::Write, self.memory.clone(), self.current as u32) };
         match frame {
             Some(_) => self.at = (self.at + len).next_multiple_of(ALIGNMENT),
             None => self.memory.release(self.current as u32),

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::file_map::FileMap;
+use crate::file_map::{FileMap, Mode};
 
 mod record;
 
@@ -206,7 +206,7 @@ impl StatsReader {
     /// # Errors
     /// What the system says; `InvalidData` when it is not such a file.
     pub fn open(path: &Path) -> io::Result<StatsReader> {
-        let map = FileMap::open(path, false)?;
+        let map = FileMap::open(path, Mode::Read)?;
         let bad = || io::Error::from(io::ErrorKind::InvalidData);
         if map.words() < header::WORDS
             || map.load(header::MAGIC, Ordering::Acquire) != MAGIC

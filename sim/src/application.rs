@@ -4,7 +4,7 @@
 //! the run stands still.
 
 use ringway_shm::{Duration, Instant};
-use ringway_stack::{CongestionControl, Event, ReceiveError, SendError, SocketAddress, SocketId, Stack, TcpOptions};
+use ringway_stack::{ActiveOpen, CongestionControl, Event, ReceiveError, SendError, SocketAddress, SocketId, Stack, TcpOptions};
 
 use crate::check::{Failure, failure};
 use crate::pattern::Pattern;
@@ -520,7 +520,8 @@ impl Application {
                 let all = CongestionControl::ALL;
                 options.congestion_control = all[self.endpoints.len() % all.len()];
             }
-            let id = match stack.connect(now, opening.local, opening.remote, options, user_token) {
+            let open = ActiveOpen { local: opening.local, remote: opening.remote, options, user_token };
+            let id = match stack.connect(now, open) {
                 Ok(id) => id,
                 Err(error) => return failure(format!("connect: {error:?}")),
             };

@@ -80,7 +80,7 @@ fn network_header(network: &[u8]) -> Option<(Vec<u8>, IpAddr, IpAddr)> {
         let header = Some(header).filter(|header| header.protocol == ipv4::PROTOCOL_TCP && header.header_len == 20)?;
         let total_len = (ipv4::HEADER_LEN + TCP_LEN) as u16;
         let mut bytes = vec![0; ipv4::HEADER_LEN];
-        ipv4::Header::atomic(header.source, header.destination, header.protocol, 0, 64, total_len).write(&mut bytes);
+        ipv4::Header::atomic(header.source, header.destination, header.protocol, 64, total_len).write(&mut bytes);
         return Some((bytes, header.source.into(), header.destination.into()));
     }
     let header = ipv6::Header::parse(network).filter(|header| header.next_header == ipv6::PROTOCOL_TCP)?;

@@ -94,8 +94,8 @@ impl Host {
             detects_duplicates: false,
             vlan: None,
         });
-        let network = Cidr { ip: Host::address(number, false), prefix_len: 24 };
-        let network6 = Cidr { ip: Host::address(number, true), prefix_len: 64 };
+        let [network, network6] =
+            [(false, 24), (true, 64)].map(|(ipv6, prefix_len)| Cidr { ip: Host::address(number, ipv6), prefix_len });
         stack.set_addresses(interface, vec![network, network6]);
         let route = |destination| Route { destination, gateway: None, interface, metric: 0, source: None };
         stack.set_routes(vec![route(network), route(network6)]);

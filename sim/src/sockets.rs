@@ -199,10 +199,16 @@ struct Socket {
     info: Option<ringway_stack::TcpInfo>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PipeEnd {
+    Read,
+    Write,
+}
+
 enum Descriptor {
     Socket(u64),
-    /// Index of the pipe; true for the writing end.
-    Pipe(usize, bool),
+    /// Index of the pipe, and its end.
+    Pipe(usize, PipeEnd),
     Epoll(waiting::Instance),
 }
 
@@ -486,7 +492,7 @@ impl Machine {
             Call::Connect { fd, to, begun } => self.try_connect(*fd, *to, begun),
             Call::Receive { fd, count, flags } => self.try_receive(*fd, *count, *flags),
             Call::Send { fd, bytes, done, flags } => self.try_send(*fd, bytes, done, *flags),
-            Call::SendFast { fd, to, bytes, done, begun, flags } => self.try_send_fast(*fd, *to, bytes, (done, begun), *flags),
+            Call::SendFast { fd, to, bytes, done, begun, flags } => self.try_send_fast(*fd, (*to, bytes), (done, begun), *flags),
             Call::Poll { set, deadline } => self.try_poll(set, *deadline),
             Call::Splice { from, to, count, flags } => self.try_splice((*from, *to), *count, *flags),
             Call::EpollWait { fd, count, deadline } => self.try_epoll_wait(*fd, *count, *deadline),

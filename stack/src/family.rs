@@ -90,11 +90,12 @@ impl Family {
     }
 
     /// Fills `bytes` with the header of a packet from the first to the second of `ends`.
-    pub(crate) fn write_header(self, ends: (IpAddr, IpAddr), protocol: u8, ecn: u8, payload_bytes: usize, bytes: &mut [u8]) {
+    pub(crate) fn write_header(ends: (IpAddr, IpAddr), protocol: u8, ecn: u8, payload_bytes: usize, bytes: &mut [u8]) {
         match ends {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 let total_len = (payload_bytes + ipv4::HEADER_LEN) as u16;
-                ipv4::Header::atomic(source, destination, protocol, ecn, 64, total_len).write(bytes);
+                let header = ipv4::Header::atomic(source, destination, protocol, 64, total_len);
+                ipv4::Header { tos: ecn, ..header }.write(bytes);
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
                 let payload_len = payload_bytes as u16;

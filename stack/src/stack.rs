@@ -18,7 +18,7 @@ use crate::event::{Event, Readiness, SocketId, Urgent};
 use crate::ip::{Datagrams, Interface, Ip, Route};
 use crate::source::{Filler, Source};
 use crate::stats::{Counter, Counters};
-use crate::tcp::{OwnerUse, SocketSummary, State, Tcp};
+use crate::tcp::{ActiveOpen, OwnerUse, SocketSummary, State, Tcp};
 use crate::timer;
 use crate::udp::Udp;
 use crate::wire::ipv4::PROTOCOL_UDP;
@@ -286,8 +286,10 @@ impl Stack {
         options: TcpOptions,
         user_token: u64,
     ) -> Result<SocketId, ListenError> {
-        let (tcp, env) = env!(self);
-        tcp.listen(env, local, backlog, options, user_token)
+        if !local.ip.is_unspecified() && !self.ip.owns(local.ip) {
+            return Err(ListenError::NotLocal);
+        }
+        self.tcp.listen(local, backlog, options, user_token)
     }
 
     /// Sets how many more connections of a listener can be accepted. Beyond that no handshake begins: the SYN is dropped and
@@ -320,21 +322,13 @@ impl Stack {
         tcp.accept(env, listener, user_token)
     }
 
-    /// Starts an active open. Without `local`, or with an unspecified address or port 0 in it, the stack chooses.
-    /// [`Event::Connected`] or [`Event::Failed`] follows.
+    /// Starts an active open. [`Event::Connected`] or [`Event::Failed`] follows.
     ///
     /// # Errors
     /// [`ConnectError`]
-    pub fn connect(
-        &mut self,
-        now: Instant,
-        local: Option<SocketAddress>,
-        remote: SocketAddress,
-        options: TcpOptions,
-        user_token: u64,
-    ) -> Result<SocketId, ConnectError> {
+    pub fn connect(&mut self, now: Instant, open: ActiveOpen) -> Result<SocketId, ConnectError> {
         let (tcp, env) = env!(self);
-        tcp.connect(now, env, local, remote, options, user_token)
+        tcp.connect(now, env, open)
     }
 
     /// Returns the number of bytes that the SYN of an active open may carry, while it waits for the first data (RFC 7413).
@@ -511,7 +505,7 @@ impl Stack {
     pub fn shutdown_write(&mut self, now: Instant, id: SocketId) {
         if Udp::names(id) {
             let (udp, env) = env!(self, udp);
-            return udp.shutdown(env, id, false, true);
+            return udp.shutdown_write(env, id);
         }
         let (tcp, env) = env!(self);
         tcp.shutdown_write(now, env, id);

@@ -151,7 +151,8 @@ impl State {
             PcapBlockOwned::Legacy(record) => {
                 let Some((link_type, scale)) = self.legacy else { return };
                 let nanos = u64::from(record.ts_sec) * NANOS_PER_SECOND as u64 + u64::from(record.ts_usec) * scale;
-                self.packet(nanos, link_type, record.data, record.caplen, record.origlen, visit);
+                let bytes = unpadded(record.data, record.caplen, record.origlen);
+                visit(&Packet { number: self.next_number(), nanos, link_type, bytes, original_len: record.origlen });
             }
             PcapBlockOwned::NG(block) => self.pcapng(block, visit),
         }
@@ -170,12 +171,16 @@ impl State {
             Block::EnhancedPacket(packet) => {
                 let Some(interface) = self.interfaces.get(packet.if_id as usize).copied() else { return };
                 let nanos = interface.nanos(u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low));
-                self.packet(nanos, interface.link_type, packet.data, packet.caplen, packet.origlen, visit);
+                let bytes = unpadded(packet.data, packet.caplen, packet.origlen);
+                let (number, link_type) = (self.next_number(), interface.link_type);
+                visit(&Packet { number, nanos, link_type, bytes, original_len: packet.origlen });
             }
             Block::SimplePacket(packet) => {
                 // It has no time: rules about time do not fire when nothing passes.
                 let Some(interface) = self.interfaces.first().copied() else { return };
-                self.packet(0, interface.link_type, packet.data, packet.origlen, packet.origlen, visit);
+                let bytes = unpadded(packet.data, packet.origlen, packet.origlen);
+                let (number, link_type) = (self.next_number(), interface.link_type);
+                visit(&Packet { number, nanos: 0, link_type, bytes, original_len: packet.origlen });
             }
             Block::InterfaceStatistics(statistics) => {
                 let values = [statistics.isb_ifdrop(), statistics.isb_osdrop()];
@@ -186,12 +191,15 @@ impl State {
         }
     }
 
-    fn packet(&mut self, nanos: u64, link_type: u32, data: &[u8], kept: u32, original: u32, visit: &mut dyn FnMut(&Packet<'_>)) {
+    fn next_number(&mut self) -> u64 {
         self.number += 1;
-        // pcapng pads data to whole words.
-        let bytes = &data[..data.len().min(kept as usize).min(original as usize)];
-        visit(&Packet { number: self.number, nanos, link_type, bytes, original_len: original });
+        self.number
     }
+}
+
+/// The `kept` bytes of a packet that had `original`: pcapng pads data to whole words.
+fn unpadded(data: &[u8], kept: u32, original: u32) -> &[u8] {
+    &data[..data.len().min(kept as usize).min(original as usize)]
 }
 
 /// Fills the buffer as far as the source goes: a pipe's short reads are no ends.

@@ -10,7 +10,7 @@ use crate::capture::{Ending, Packet};
 use crate::datagram::{self, Datagram, Malformed, Sum};
 use crate::end::{End, Syn};
 use crate::finding::{Finding, Rule, Severity};
-use crate::flow::{Flow, FlowReport};
+use crate::flow::{Carrier, Flow, FlowReport};
 use crate::link::{self, Content};
 use crate::segment::{self, ACK, RST, SYN, Segment};
 
@@ -229,7 +229,8 @@ impl Checker {
         let flow = self.follow(key, (from, to), packet.number);
         flow.resolved_at = resolved_at;
         let me = usize::from(flow.ends[0].address != from);
-        flow.segment((packet.number, packet.nanos), me, &segment, sum, datagram.ecn, datagram.len);
+        let (packet, nanos) = (packet.number, packet.nanos);
+        flow.segment(me, &segment, Carrier { packet, nanos, sum, ecn: datagram.ecn, ip_len: datagram.len });
     }
 
     /// Decides whether a SYN begins another connection of the same addresses. `false`: the segment is set aside.
@@ -280,7 +281,8 @@ impl Checker {
 
     fn retire(&mut self, key: Key) {
         if let Some(followed) = self.live.remove(&key) {
-            self.close(followed, false);
+            let dropped = false;
+            self.close(followed, dropped);
         }
     }
 

@@ -105,6 +105,18 @@ pub struct FlowReport {
     pub warnings: u64,
 }
 
+/// The packet that carried a segment.
+#[derive(Clone, Copy)]
+pub(crate) struct Carrier {
+    /// Its number in the capture.
+    pub(crate) packet: u64,
+    pub(crate) nanos: u64,
+    pub(crate) sum: Sum,
+    pub(crate) ecn: u8,
+    /// Length of the datagram.
+    pub(crate) ip_len: u32,
+}
+
 impl Flow {
     pub(crate) fn new(ends: [End; 2], least_timeout: u64) -> Flow {
         Flow {
@@ -145,11 +157,10 @@ impl Flow {
     }
 
     /// Takes a segment of end `me`.
-    pub(crate) fn segment(&mut self, at: (u64, u64), me: usize, segment: &Segment<'_>, sum: Sum, ecn: u8, ip_len: u32) {
-        let (packet, nanos) = at;
+    pub(crate) fn segment(&mut self, me: usize, segment: &Segment<'_>, carrier: Carrier) {
         self.ends[me].bytes += u64::from(segment.payload_len);
-        self.ends[me].partial_checksums += u64::from(sum == Sum::Partial);
-        let mut view = self.place((packet, nanos), me, segment, sum, ecn, ip_len);
+        self.ends[me].partial_checksums += u64::from(carrier.sum == Sum::Partial);
+        let mut view = self.place(me, segment, carrier);
         rules::form::check(self, &view);
         if segment.has(RST) {
             self.reset(&view);
@@ -175,15 +186,8 @@ impl Flow {
         self.update(&view);
     }
 
-    fn place<'a>(
-        &mut self,
-        (packet, nanos): (u64, u64),
-        me: usize,
-        segment: &'a Segment<'a>,
-        sum: Sum,
-        ecn: u8,
-        ip_len: u32,
-    ) -> View<'a> {
+    fn place<'a>(&mut self, me: usize, segment: &'a Segment<'a>, carrier: Carrier) -> View<'a> {
+        let Carrier { packet, nanos, sum, ecn, ip_len } = carrier;
         let peer = 1 - me;
         if segment.has(SYN) && self.ends[me].syn.is_none() && !segment.has(RST) {
             self.ends[me].positions.start(segment.sequence);

@@ -95,11 +95,11 @@ impl Header {
         })
     }
 
-    /// A header for a packet that is never cut (RFC 6864: identification 0, don't fragment).
-    pub fn atomic(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, tos: u8, ttl: u8, total_len: u16) -> Header {
+    /// A header for a packet that is never cut (RFC 6864: identification 0, don't fragment), of the ordinary type of service.
+    pub fn atomic(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, ttl: u8, total_len: u16) -> Header {
         Header {
             header_len: HEADER_LEN as u8,
-            tos,
+            tos: 0,
             total_len,
             identification: 0,
             dont_fragment: true,

@@ -42,7 +42,7 @@ pub(super) fn rows(load: Load, wire: WireKind, all: &[Seen]) -> String {
             let shares =
                 CLASSES.iter().map(|class| (class.name(), core.share(*class))).chain([(UNMAPPED, core.unmapped_share())]);
             for (class, share) in shares {
-                out.push_str(&row(&group, class, share, &target, &core, wire).to_json());
+                out.push_str(&row(&group, (class, share), &target, &core, wire).to_json());
                 out.push('\n');
             }
         }
@@ -50,7 +50,7 @@ pub(super) fn rows(load: Load, wire: WireKind, all: &[Seen]) -> String {
     out
 }
 
-fn row(group: &str, class: &str, share: f64, target: &str, core: &Core, wire: WireKind) -> Row {
+fn row(group: &str, (class, share): (&str, f64), target: &str, core: &Core, wire: WireKind) -> Row {
     let text = |text: &str| Parameter::Text(text.to_string());
     let noise = match core.foreign_share() {
         foreign if foreign > FOREIGN_MAX => format!("noisy: other processes used {foreign:.0} % of the core"),

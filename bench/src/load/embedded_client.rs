@@ -168,7 +168,7 @@ impl EmbeddedClient {
         let now = Instant::now();
         let (from, to) = (now + warmup, now + warmup + measure);
         let mut touched = Vec::new();
-        load.begin(now, from, to, seed, |number| touched.push(number));
+        load.begin(now, from..to, seed, |number| touched.push(number));
         self.load = Some(load);
         if is_short {
             self.reopen_all()?;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::http;
@@ -185,15 +186,15 @@ impl Load {
         Ok(())
     }
 
-    /// Begins a run, measured between `from` and `to`. Calls `touch` for each connection with bytes to send.
-    pub fn begin(&mut self, now: Instant, from: Instant, to: Instant, seed: u64, mut touch: impl FnMut(usize)) {
+    /// Begins a run, which is measured within `measured`. Calls `touch` for each connection with bytes to send.
+    pub fn begin(&mut self, now: Instant, measured: Range<Instant>, seed: u64, mut touch: impl FnMut(usize)) {
         self.latencies.clear();
         (self.replies_in_all, self.opened, self.late, self.stream_bytes) = (0, 0, 0, 0);
         self.askers.iter_mut().for_each(|asker| asker.measured = 0);
         if self.is_short() {
             self.askers.fill_with(Asker::default);
         }
-        (self.begun, self.measured_from, self.measured_to) = (now, from, to);
+        (self.begun, self.measured_from, self.measured_to) = (now, measured.start, measured.end);
         self.schedule = Schedule::of(self.plan.pace, seed);
         self.phase = Phase::Warmup;
         if self.schedule.is_none() && !self.opens_each() {

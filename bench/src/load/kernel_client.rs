@@ -131,7 +131,7 @@ impl KernelClient {
         let (from, to) = (now + warmup, now + warmup + measure);
         let mut touched = std::mem::take(&mut self.touched);
         let (is_short, opens_each) = (self.load.is_short(), self.load.opens_each());
-        self.load.begin(now, from, to, seed, |index| touched.push(index));
+        self.load.begin(now, from..to, seed, |index| touched.push(index));
         let mut events = Events::with_capacity(EVENTS);
         loop {
             for index in touched.drain(..) {

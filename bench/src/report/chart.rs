@@ -71,7 +71,11 @@ pub(super) fn draw(plot: &Plot, shape: Shape, x: &str) -> Result<String, Box<dyn
             Shape::Bars => bars(&mut chart, plot, &scale)?,
             Shape::Stacked => stacked(&mut chart, plot)?,
         }
-        under_axis(&left, &chart, plot, &labels, &scale, x)?;
+        let bottom = scale.range().start;
+        category_labels(&left, &chart, &labels, bottom)?;
+        let axis = (chart.backend_coord(&(0.0, bottom)), chart.backend_coord(&(plot.categories.len() as f64, bottom)));
+        let middle = ((axis.0.0 + axis.1.0) / 2, axis.0.1 + 10 + labels.height() as i32);
+        axis_label(&left, middle, x)?;
         draw_legend(&legend, plot, shape)?;
         canvas.present()?;
     }
@@ -172,10 +176,10 @@ fn stacked(chart: &mut Chart<'_, '_>, plot: &Plot) -> Drawn {
     Ok(())
 }
 
-/// Draws the labels of the categories and of the axis.
-fn under_axis(canvas: &Canvas<'_>, chart: &Chart<'_, '_>, plot: &Plot, labels: &Labels, scale: &Scale, x: &str) -> Drawn {
+/// Draws the labels of the categories under the axis, which is at `bottom`.
+fn category_labels(canvas: &Canvas<'_>, chart: &Chart<'_, '_>, labels: &Labels, bottom: f64) -> Drawn {
     for (at, lines) in labels.lines.iter().enumerate() {
-        let (middle, bottom) = chart.backend_coord(&(at as f64 + 0.5, scale.range().start));
+        let (middle, bottom) = chart.backend_coord(&(at as f64 + 0.5, bottom));
         let font = ("sans-serif", SMALL).into_font();
         for (row, line) in lines.iter().enumerate() {
             let text = if labels.is_turned {
@@ -188,11 +192,12 @@ fn under_axis(canvas: &Canvas<'_>, chart: &Chart<'_, '_>, plot: &Plot, labels: &
             canvas.draw(&text)?;
         }
     }
-    let (left, bottom) = chart.backend_coord(&(0.0, scale.range().start));
-    let (right, _) = chart.backend_coord(&(plot.categories.len() as f64, scale.range().start));
+    Ok(())
+}
+
+fn axis_label(canvas: &Canvas<'_>, place: (i32, i32), text: &str) -> Drawn {
     let style = ("sans-serif", SMALL + 1).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
-    let place = ((left + right) / 2, bottom + 10 + labels.height() as i32);
-    canvas.draw(&Text::new(x.to_string(), place, style))?;
+    canvas.draw(&Text::new(text.to_string(), place, style))?;
     Ok(())
 }
 

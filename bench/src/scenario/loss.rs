@@ -39,7 +39,8 @@ const BINDING_LOSS: f64 = 1e-4;
 
 fn loss(options: &Options) -> Vec<Point> {
     let mut points = Vec::new();
-    for path in paths(options, true) {
+    let with_a_long_one = true;
+    for path in paths(options, with_a_long_one) {
         for congestion in or(&options.congestion, &[Congestion::Cubic, Congestion::Bbr]) {
             for direction in ["download", "upload"] {
                 points.push(point(direction, path, congestion).over(path).with_congestion(congestion));
@@ -51,7 +52,8 @@ fn loss(options: &Options) -> Vec<Point> {
 
 fn host_loss(options: &Options) -> Vec<Point> {
     let over = |path: Path| ["download", "upload"].map(|direction| point(direction, path, Congestion::Cubic).over(path));
-    paths(options, false).into_iter().flat_map(over).collect()
+    let with_a_long_one = false;
+    paths(options, with_a_long_one).into_iter().flat_map(over).collect()
 }
 
 fn paths(options: &Options, with_a_long_one: bool) -> Vec<Path> {

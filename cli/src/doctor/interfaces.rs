@@ -53,7 +53,8 @@ pub(super) fn examine(config: &Config, kernel: &Snapshot, report: &mut Report) {
 }
 
 fn examine_interface(planned: &Planned, report: &mut Report) {
-    let found = match probe(&planned.name, false) {
+    let native = false;
+    let found = match probe(&planned.name, native) {
         Ok(found) => found,
         Err(error) => return report.fail(&planned.name, format!("cannot probe it: {error}"), ""),
     };

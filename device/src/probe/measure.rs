@@ -53,7 +53,7 @@ pub fn measure(
         let (near_arena, far_arena) = (Arena::new(ARENA), Arena::new(ARENA));
         let (mut near, mut far, mac) = wire(candidate, &near_arena, &far_arena)?;
         let bytes = raw_packet(mac, packet_bytes.clamp(60, 1514));
-        run(near.as_mut(), far.as_mut(), &near_arena, &bytes, count, &clock)
+        run([near.as_mut(), far.as_mut()], &near_arena, &bytes, count, &clock)
     })?;
     thread.join().map_err(|_| io::Error::other("the measuring thread failed"))?
 }
@@ -64,7 +64,7 @@ type Ends = (Box<dyn Device>, Box<dyn Device>, [u8; 6]);
 fn wire(candidate: Candidate, near_arena: &Arena, far_arena: &Arena) -> io::Result<Ends> {
     let options = PacketOptions { ring_slots: 255, ..PacketOptions::default() };
     if candidate == Candidate::Tap {
-        let tap = Tap::open("rwmeasure%d", false, near_arena)?;
+        let tap = Tap::open("rwmeasure%d", near_arena)?;
         let name = tap.interface().name.clone();
         set_up(&name, None, None)?;
         let far = Packet::open(&name, None, options, far_arena)?;
@@ -105,8 +105,7 @@ fn raw_packet(destination: [u8; 6], len: usize) -> Vec<u8> {
 }
 
 fn run(
-    near: &mut dyn Device,
-    far: &mut dyn Device,
+    [near, far]: [&mut dyn Device; 2],
     arena: &Arena,
     packet: &[u8],
     count: usize,

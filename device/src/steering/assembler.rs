@@ -109,8 +109,8 @@ fn encode(opcode: u8, to: Register, from: Register, offset: i16, immediate: i32)
 }
 
 impl Assembler {
-    fn emit(&mut self, opcode: u8, to: Register, from: Register, offset: i16, immediate: i32) -> &mut Self {
-        self.code.push(encode(opcode, to, from, offset, immediate));
+    fn emit(&mut self, instruction: Instruction) -> &mut Self {
+        self.code.push(instruction);
         self
     }
 
@@ -128,117 +128,117 @@ impl Assembler {
 
     /// `to = from`
     pub fn copy(&mut self, to: Register, from: Register) -> &mut Self {
-        self.emit(CLASS_ALU64 | 0xb0 | SOURCE_REGISTER, to, from, 0, 0)
+        self.emit(encode(CLASS_ALU64 | 0xb0 | SOURCE_REGISTER, to, from, 0, 0))
     }
 
     /// `to = value`, sign-extended.
     pub fn set(&mut self, to: Register, value: i32) -> &mut Self {
-        self.emit(CLASS_ALU64 | 0xb0, to, R0, 0, value)
+        self.emit(encode(CLASS_ALU64 | 0xb0, to, R0, 0, value))
     }
 
     /// `to = value` as 32 bits, zero-extended.
     pub fn set_u32(&mut self, to: Register, value: i32) -> &mut Self {
-        self.emit(CLASS_ALU32 | 0xb0, to, R0, 0, value)
+        self.emit(encode(CLASS_ALU32 | 0xb0, to, R0, 0, value))
     }
 
     /// `to += value`
     pub fn add(&mut self, to: Register, value: i32) -> &mut Self {
-        self.emit(CLASS_ALU64, to, R0, 0, value)
+        self.emit(encode(CLASS_ALU64, to, R0, 0, value))
     }
 
     /// `to += from`
     pub fn add_register(&mut self, to: Register, from: Register) -> &mut Self {
-        self.emit(CLASS_ALU64 | SOURCE_REGISTER, to, from, 0, 0)
+        self.emit(encode(CLASS_ALU64 | SOURCE_REGISTER, to, from, 0, 0))
     }
 
     /// `to &= value`
     pub fn and(&mut self, to: Register, value: i32) -> &mut Self {
-        self.emit(CLASS_ALU64 | 0x50, to, R0, 0, value)
+        self.emit(encode(CLASS_ALU64 | 0x50, to, R0, 0, value))
     }
 
     /// `to <<= bits`
     pub fn shift_left(&mut self, to: Register, bits: i32) -> &mut Self {
-        self.emit(CLASS_ALU64 | 0x60, to, R0, 0, bits)
+        self.emit(encode(CLASS_ALU64 | 0x60, to, R0, 0, bits))
     }
 
     /// `to ^= from`
     pub fn xor_register(&mut self, to: Register, from: Register) -> &mut Self {
-        self.emit(CLASS_ALU64 | 0xa0 | SOURCE_REGISTER, to, from, 0, 0)
+        self.emit(encode(CLASS_ALU64 | 0xa0 | SOURCE_REGISTER, to, from, 0, 0))
     }
 
     /// `to *= value` over 32 bits, zero-extended.
     pub fn multiply_u32(&mut self, to: Register, value: i32) -> &mut Self {
-        self.emit(CLASS_ALU32 | 0x20, to, R0, 0, value)
+        self.emit(encode(CLASS_ALU32 | 0x20, to, R0, 0, value))
     }
 
     /// `to >>= bits` over 32 bits, zero-extended.
     pub fn shift_right_u32(&mut self, to: Register, bits: i32) -> &mut Self {
-        self.emit(CLASS_ALU32 | 0x70, to, R0, 0, bits)
+        self.emit(encode(CLASS_ALU32 | 0x70, to, R0, 0, bits))
     }
 
     /// `to` from the network's byte order to the machine's, over `bits` bits.
     pub fn from_network(&mut self, to: Register, bits: i32) -> &mut Self {
-        self.emit(CLASS_ALU32 | 0xd0 | SOURCE_REGISTER, to, R0, 0, bits)
+        self.emit(encode(CLASS_ALU32 | 0xd0 | SOURCE_REGISTER, to, R0, 0, bits))
     }
 
     /// `to = *(from + offset)`
     pub fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) -> &mut Self {
-        self.emit(CLASS_LOAD_REGISTER | MODE_MEMORY | width as u8, to, from, offset, 0)
+        self.emit(encode(CLASS_LOAD_REGISTER | MODE_MEMORY | width as u8, to, from, offset, 0))
     }
 
     /// `*(to + offset) = from`
     pub fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) -> &mut Self {
-        self.emit(CLASS_STORE_REGISTER | MODE_MEMORY | width as u8, to, from, offset, 0)
+        self.emit(encode(CLASS_STORE_REGISTER | MODE_MEMORY | width as u8, to, from, offset, 0))
     }
 
     /// `*(to + offset) = value`
     pub fn store_value(&mut self, width: Width, to: Register, offset: i16, value: i32) -> &mut Self {
-        self.emit(CLASS_STORE | MODE_MEMORY | width as u8, to, R0, offset, value)
+        self.emit(encode(CLASS_STORE | MODE_MEMORY | width as u8, to, R0, offset, value))
     }
 
     /// `R0 = packet[at]` in the machine's byte order; beyond the end the program returns 0. The
     /// context must be in `R6`; `R1` to `R5` are lost.
     pub fn load_packet(&mut self, width: Width, at: i32) -> &mut Self {
-        self.emit(CLASS_LOAD | MODE_ABSOLUTE | width as u8, R0, R0, 0, at)
+        self.emit(encode(CLASS_LOAD | MODE_ABSOLUTE | width as u8, R0, R0, 0, at))
     }
 
     /// `R0 = packet[index + at]`; otherwise as [`load_packet`](Self::load_packet).
     pub fn load_packet_indexed(&mut self, width: Width, index: Register, at: i32) -> &mut Self {
-        self.emit(CLASS_LOAD | MODE_INDIRECT | width as u8, R0, index, 0, at)
+        self.emit(encode(CLASS_LOAD | MODE_INDIRECT | width as u8, R0, index, 0, at))
     }
 
     /// `to` = the map.
     pub fn load_map(&mut self, to: Register, map: BorrowedFd<'_>) -> &mut Self {
-        self.emit(CLASS_LOAD | 0x18, to, PSEUDO_MAP_FD, 0, map.as_raw_fd());
-        self.emit(0, R0, R0, 0, 0)
+        self.emit(encode(CLASS_LOAD | 0x18, to, PSEUDO_MAP_FD, 0, map.as_raw_fd()));
+        self.emit(encode(0, R0, R0, 0, 0))
     }
 
     /// Jumps to `label` when `left` compares so with `right`.
     pub fn jump_if(&mut self, when: When, left: Register, right: i32, label: Label) -> &mut Self {
         self.jumps.push((self.code.len(), label));
-        self.emit(CLASS_JUMP | when as u8, left, R0, 0, right)
+        self.emit(encode(CLASS_JUMP | when as u8, left, R0, 0, right))
     }
 
     /// Jumps to `label` when `left` compares so with the register `right`.
     pub fn jump_if_register(&mut self, when: When, left: Register, right: Register, label: Label) -> &mut Self {
         self.jumps.push((self.code.len(), label));
-        self.emit(CLASS_JUMP | when as u8 | SOURCE_REGISTER, left, right, 0, 0)
+        self.emit(encode(CLASS_JUMP | when as u8 | SOURCE_REGISTER, left, right, 0, 0))
     }
 
     /// Jumps to `label`.
     pub fn jump(&mut self, label: Label) -> &mut Self {
         self.jumps.push((self.code.len(), label));
-        self.emit(CLASS_JUMP, R0, R0, 0, 0)
+        self.emit(encode(CLASS_JUMP, R0, R0, 0, 0))
     }
 
     /// `R0` = the helper's result; `R1` to `R5` are its arguments and are lost.
     pub fn call(&mut self, helper: Helper) -> &mut Self {
-        self.emit(CLASS_JUMP | 0x80, R0, R0, 0, helper as i32)
+        self.emit(encode(CLASS_JUMP | 0x80, R0, R0, 0, helper as i32))
     }
 
     /// Returns `R0`.
     pub fn exit(&mut self) -> &mut Self {
-        self.emit(CLASS_JUMP | 0x90, R0, R0, 0, 0)
+        self.emit(encode(CLASS_JUMP | 0x90, R0, R0, 0, 0))
     }
 
     /// The finished program.

@@ -110,7 +110,7 @@ fn match_owned(asm: &mut Assembler, table: BorrowedFd<'_>, exits: Exits) {
     asm.jump_if(When::AnyBit, R0, V6_OFFSET_MASK, exits.fragment);
     asm.place(v6_transport).jump_if(When::Equal, R9, PROTOCOL_ICMPV6, exits.icmpv6);
     need_ports(asm, exits.not_ours);
-    load_bytes(asm, None, IP + V6_DESTINATION, KEY + KEY_ADDRESS, 16, exits.not_ours);
+    load_bytes(asm, At::Start(IP + V6_DESTINATION), KEY + KEY_ADDRESS, 16, exits.not_ours);
     asm.jump(ports);
     asm.place(v4).load_packet(Width::Byte, IP + V4_PROTOCOL).copy(R9, R0);
     asm.load_packet(Width::Half, IP + V4_FRAGMENT).jump_if(When::AnyBit, R0, V4_OFFSET_MASK, exits.fragment);
@@ -118,9 +118,9 @@ fn match_owned(asm: &mut Assembler, table: BorrowedFd<'_>, exits: Exits) {
     asm.jump_if(When::Equal, R9, PROTOCOL_ICMP, exits.icmp);
     need_ports(asm, exits.not_ours);
     map_v4(asm, KEY + KEY_ADDRESS);
-    load_bytes(asm, None, IP + V4_DESTINATION, KEY + KEY_ADDRESS + 12, 4, exits.not_ours);
+    load_bytes(asm, At::Start(IP + V4_DESTINATION), KEY + KEY_ADDRESS + 12, 4, exits.not_ours);
     asm.place(ports);
-    load_bytes(asm, Some(R7), DESTINATION_PORT, KEY + KEY_PORT, 2, exits.not_ours);
+    load_bytes(asm, At::Behind(R7, DESTINATION_PORT), KEY + KEY_PORT, 2, exits.not_ours);
     look_up(asm, table, exits.not_ours);
 }
 
@@ -154,14 +154,14 @@ fn look_up_kept(asm: &mut Assembler, division: &Division, nobody: Label, not_our
     let (v4, ports) = (asm.label(), asm.label());
     let (source, destination) = (FLOW_KEY + FLOW_ADDRESSES, FLOW_KEY + FLOW_ADDRESSES + 16);
     asm.load_packet(Width::Half, ETHERTYPE).jump_if(When::Equal, R0, ETHERTYPE_IPV4, v4);
-    load_bytes(asm, None, IP + V6_SOURCE, source, 32, not_ours);
+    load_bytes(asm, At::Start(IP + V6_SOURCE), source, 32, not_ours);
     asm.jump(ports).place(v4);
     for (from, to) in [(V4_SOURCE, source), (V4_DESTINATION, destination)] {
         map_v4(asm, to);
-        load_bytes(asm, None, IP + from, to + 12, 4, not_ours);
+        load_bytes(asm, At::Start(IP + from), to + 12, 4, not_ours);
     }
     asm.place(ports);
-    load_bytes(asm, Some(R7), 0, FLOW_KEY + FLOW_PORTS, PORTS, not_ours);
+    load_bytes(asm, At::Behind(R7, 0), FLOW_KEY + FLOW_PORTS, PORTS, not_ours);
     asm.load_map(R1, division.kept()).copy(R2, R10).add(R2, i32::from(FLOW_KEY)).call(Helper::MapLookup);
     asm.jump_if(When::Equal, R0, 0, nobody).load(Width::Word, R8, R0, 0);
 }
@@ -180,12 +180,18 @@ fn need_ports(asm: &mut Assembler, not_ours: Label) {
     asm.place(has_ports);
 }
 
-/// Copies `count` bytes of the packet at `index + at` to the stack; where they are not there, jumps to `absent`.
-fn load_bytes(asm: &mut Assembler, index: Option<Register>, at: i32, to: i16, count: i32, absent: Label) {
+/// A place in the packet: so many bytes behind its start, or behind the one whose offset a register has.
+enum At {
+    Start(i32),
+    Behind(Register, i32),
+}
+
+/// Copies `count` bytes of the packet to `to` on the stack; where they are not there, jumps to `absent`.
+fn load_bytes(asm: &mut Assembler, at: At, to: i16, count: i32, absent: Label) {
     asm.copy(R1, R6);
-    match index {
-        Some(index) => asm.copy(R2, index).add(R2, at),
-        None => asm.set(R2, at),
+    match at {
+        At::Behind(index, bytes) => asm.copy(R2, index).add(R2, bytes),
+        At::Start(bytes) => asm.set(R2, bytes),
     };
     asm.copy(R3, R10).add(R3, i32::from(to)).set(R4, count).call(Helper::LoadBytes);
     asm.jump_if(When::NotEqual, R0, 0, absent);

@@ -11,8 +11,8 @@ use crate::sys::check;
 /// Partial checksums and TCP's super-segments.
 pub(super) const ALL_OFFLOADS: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 
-/// Opens one queue of the interface, with these offloads (TUN_F_…); returns the name that the kernel gave it.
-pub(super) fn open(name: &str, multi_queue: bool, offloads: u32) -> io::Result<(OwnedFd, String)> {
+/// Opens the interface, with these offloads (TUN_F_…); returns the name that the kernel gave it.
+pub(super) fn open(name: &str, offloads: u32) -> io::Result<(OwnedFd, String)> {
     let options = libc::O_NONBLOCK | libc::O_CLOEXEC;
     let file = OpenOptions::new().read(true).write(true).custom_flags(options).open("/dev/net/tun").map_err(explain)?;
     let fd = OwnedFd::from(file);
@@ -24,8 +24,7 @@ pub(super) fn open(name: &str, multi_queue: bool, offloads: u32) -> io::Result<(
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    let queues = if multi_queue { libc::IFF_MULTI_QUEUE } else { 0 };
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | queues) as i16;
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16;
     // SAFETY: TUNSETIFF reads and writes one ifreq.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF as libc::Ioctl, &raw mut request) }).map_err(explain)?;
     // SAFETY: TUNSETOFFLOAD takes a number.

@@ -9,7 +9,7 @@ use ringway_shm::{Arena, Burst, Class, Frame};
 use super::frame_accounting::FrameAccounting;
 use super::ring::{Consumer, Producer};
 use super::sys::{self, Descriptor, Which};
-use super::{AttachMode, CHUNK_BYTES, METADATA_BYTES};
+use super::{AttachMode, BURST, CHUNK_BYTES, METADATA_BYTES};
 use crate::inlet::COPY_MAX;
 
 /// Binding again right after another socket has left the queue fails with EBUSY for a while.
@@ -71,19 +71,18 @@ impl Queue {
         self.transmit.used() > 0
     }
 
-    /// Moves at most `limit` packets to `burst`; `mark` sees each first frame. Returns packets, bytes,
+    /// Moves at most a burst of packets to `burst`; `mark` sees each first frame. Returns packets, bytes,
     /// and packets lost.
     pub(super) fn receive(
         &mut self,
         accounting: &mut FrameAccounting,
         arena: &Arena,
         burst: &mut Burst,
-        limit: usize,
         mark: &mut dyn FnMut(&mut Frame),
     ) -> (usize, usize, usize) {
         let (mut packets, mut bytes, mut lost) = (0, 0, 0);
         let mut waiting = self.receive.waiting();
-        while waiting > 0 && packets + lost < limit {
+        while waiting > 0 && packets + lost < BURST {
             waiting -= 1;
             let descriptor = self.receive.read();
             self.filled = self.filled.saturating_sub(1);

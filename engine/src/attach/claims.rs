@@ -10,10 +10,18 @@ use std::net::IpAddr;
 
 use ringway_shm::channel::{SlotIndex, SlotRef};
 
+use super::close::Closing;
 use super::region::Region;
 use crate::claim::{Claim, Purpose, Rights};
 use crate::core::Core;
 use crate::metrics::Work;
+
+/// The use of a local port that a request asks for.
+pub(super) struct PortUse<'a> {
+    pub(super) purpose: Purpose,
+    pub(super) addresses: &'a [IpAddr],
+    pub(super) port: u16,
+}
 
 impl Region {
     /// Records a claim for the next request of a slot, in place of an earlier one.
@@ -25,14 +33,12 @@ impl Region {
         current
     }
 
-    /// Takes the claim that lets the group use these addresses with `port` for the request of `slot`. `Ok(None)`: none
+    /// Takes the claim that lets the group use a port for the request of `slot`. `Ok(None)`: none
     /// is needed.
     pub(super) fn right(
         &mut self,
         slot: SlotIndex,
-        purpose: Purpose,
-        addresses: &[IpAddr],
-        port: u16,
+        PortUse { purpose, addresses, port }: PortUse<'_>,
         core: &mut Core,
     ) -> Result<Option<Claim>, NotShown> {
         if self.owner.rights == Rights::Trusted {
@@ -59,7 +65,7 @@ impl Region {
         }
         if self.sockets.get(slot.index).is_some_and(|socket| socket.slot == slot) {
             core.metrics.add(Work::RevokedClaims, 1);
-            self.close(slot.index, true, core);
+            self.close(slot.index, Closing::Reset, core);
         }
     }
 }

@@ -7,13 +7,22 @@ use super::region::Region;
 use super::socket::Kind;
 use crate::core::{Core, Ending};
 
+/// How a socket is closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Closing {
+    /// What was written is still sent.
+    Orderly,
+    /// The peer gets a RST.
+    Reset,
+}
+
 impl Region {
     /// Closes a socket after its last descriptor. Written data is still sent, then FIN; a socket with unread bytes, or
-    /// with `reset` or SO_LINGER of zero seconds, sends RST (RFC 2525 §2.17).
-    pub(super) fn close(&mut self, slot: SlotIndex, reset: bool, core: &mut Core) {
+    /// that must be reset or has SO_LINGER of zero seconds, sends RST (RFC 2525 §2.17).
+    pub(super) fn close(&mut self, slot: SlotIndex, how: Closing, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         let (kind, id) = (socket.kind, socket.id);
-        let reset = reset || socket.resets_at_close;
+        let reset = how == Closing::Reset || socket.resets_at_close;
         match (kind, id) {
             (Kind::Listener, _) => self.close_listener(slot, core),
             (Kind::Datagram, Some(id)) if !reset => {
@@ -116,7 +125,7 @@ impl Region {
         let gone = self.channel.process_gone(process);
         for slot in gone.orphans {
             if self.sockets.get(slot).is_some() {
-                self.close(slot, false, core);
+                self.close(slot, Closing::Orderly, core);
             } else {
                 self.free(slot);
             }
@@ -145,7 +154,7 @@ impl Region {
         self.detached = true;
         self.forget_refusals(core);
         for slot in self.sockets.slots() {
-            self.close(slot, false, core);
+            self.close(slot, Closing::Orderly, core);
         }
     }
 
@@ -158,7 +167,7 @@ impl Region {
                     self.abort(slot, core);
                     connections += 1;
                 }
-                _ => self.close(slot, true, core),
+                _ => self.close(slot, Closing::Reset, core),
             }
         }
         connections

@@ -13,6 +13,8 @@ use ringway_stack::{
     BindError, PathMtuDiscovery, SocketAddress, SocketId, UdpError, UdpMessage, UdpOptions, UdpSend, UdpSendError,
 };
 
+use super::claims::PortUse;
+use super::close::Closing;
 use super::region::Region;
 use super::request::failure_of;
 use super::socket::{Kind, Listening};
@@ -50,7 +52,8 @@ impl Region {
         if dual_stack {
             addresses.push(Ipv4Addr::UNSPECIFIED.into());
         }
-        let Ok(claim) = self.right(slot, Purpose::Datagrams, &addresses, local.port(), core) else {
+        let wanted = PortUse { purpose: Purpose::Datagrams, addresses: &addresses, port: local.port() };
+        let Ok(claim) = self.right(slot, wanted, core) else {
             return ControlAnswer::NotOurs;
         };
         let listening = Listening { port: local.port(), local: addresses, second: None, owned: Vec::new(), backlog: 0 };
@@ -75,7 +78,7 @@ impl Region {
         socket.listening = Some(Box::new(listening));
         socket.record = core.metrics.claim_record();
         if let Err(error) = self.own_addresses(slot, core) {
-            self.close(slot, true, core);
+            self.close(slot, Closing::Reset, core);
             return ControlAnswer::Failed(failure_of(error));
         }
         let peers: IpAddr =

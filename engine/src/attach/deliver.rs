@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use ringway_shm::channel::{Failure, Flags, SlotIndex, State};
 use ringway_stack::{ReceiveError, SocketAddress, SocketError, SocketId};
 
+use super::close::Closing;
 use super::region::Region;
 use super::socket::{Kind, Socket};
 use crate::core::{Core, Ending};
@@ -71,7 +72,7 @@ impl Region {
         self.touch(child);
         self.urgent(child, id, core);
         if !self.channel.push_accepted(listener, child, core.now) {
-            self.close(child, true, core);
+            self.close(child, Closing::Reset, core);
         }
     }
 

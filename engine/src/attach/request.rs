@@ -4,8 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::channel::{ControlAnswer, Failure, Operation, Request, SlotIndex, State};
 use ringway_shm::stats::InfoRecord;
-use ringway_stack::{ConnectError, ListenError, SocketAddress, SocketId, TcpOptions};
+use ringway_stack::{ActiveOpen, ConnectError, ListenError, SocketAddress, SocketId, TcpOptions};
 
+use super::claims::PortUse;
+use super::close::Closing;
 use super::record;
 use super::region::Region;
 use super::socket::{Kind, Listening};
@@ -22,6 +24,14 @@ pub(super) const BACKLOG_MAX: u32 = 4096;
 /// Number of other connections' ports to try when no fresh one may be taken.
 const LENDINGS: usize = 16;
 
+/// A request for a listener.
+struct Listen {
+    local: SocketAddr,
+    backlog: u32,
+    /// Of the IPv6 wildcard: serves IPv4 too.
+    dual_stack: bool,
+}
+
 impl Region {
     pub(super) fn execute_on_socket(&mut self, request: &Request, core: &mut Core) {
         let slot = request.slot.index;
@@ -37,7 +47,7 @@ impl Region {
             Operation::Transmit => self.send(slot, core),
             Operation::Consumed => self.read_on(slot, core),
             Operation::Listen { local, backlog, dual_stack } => {
-                let answer = self.listen(slot, local, backlog, dual_stack, core);
+                let answer = self.listen(slot, Listen { local, backlog, dual_stack }, core);
                 self.answer(request, answer, core);
             }
             Operation::Connect { remote } => {
@@ -72,8 +82,8 @@ impl Region {
             Operation::FastOpenKey { key, backup } => self.set_fast_open_key(slot, key, backup, core),
             Operation::Info => self.info(request, core),
             Operation::Urgent { position } => self.send_urgent(slot, position, core),
-            Operation::Close { linger_s } => self.close(slot, linger_s == Some(0), core),
-            Operation::Abort => self.close(slot, true, core),
+            Operation::Close { linger_s: Some(0) } | Operation::Abort => self.close(slot, Closing::Reset, core),
+            Operation::Close { .. } => self.close(slot, Closing::Orderly, core),
             Operation::Reclaim | Operation::Forked { .. } => {}
         }
     }
@@ -84,7 +94,8 @@ impl Region {
         self.channel.answer(request, answer);
     }
 
-    fn listen(&mut self, slot: SlotIndex, local: SocketAddr, backlog: u32, dual_stack: bool, core: &mut Core) -> ControlAnswer {
+    fn listen(&mut self, slot: SlotIndex, request: Listen, core: &mut Core) -> ControlAnswer {
+        let Listen { local, backlog, dual_stack } = request;
         let socket = self.sockets.get(slot).expect("the caller made it");
         let backlog = backlog.clamp(1, BACKLOG_MAX);
         if let (Kind::Listener, Some(listening)) = (socket.kind, &mut socket.listening) {
@@ -100,7 +111,8 @@ impl Region {
         if dual_stack && local.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
             addresses.push(Ipv4Addr::UNSPECIFIED.into());
         }
-        let Ok(claim) = self.right(slot, Purpose::Listen, &addresses, local.port(), core) else {
+        let wanted = PortUse { purpose: Purpose::Listen, addresses: &addresses, port: local.port() };
+        let Ok(claim) = self.right(slot, wanted, core) else {
             return ControlAnswer::NotOurs;
         };
         let mut listening = Listening { port: local.port(), local: addresses, second: None, owned: Vec::new(), backlog };
@@ -110,12 +122,11 @@ impl Region {
         if listening.local.iter().all(|ip| self.guard.contains(Guard::listens(ip.is_ipv4()))) {
             return ControlAnswer::Failed(Failure::CgroupProgram);
         }
-        let addresses = listening.local.clone();
-        let (id, second) = match self.listen_in_stack(slot, &addresses, local.port(), backlog, core) {
+        let (id, second) = match self.listen_in_stack(slot, &listening, core) {
             Ok(ids) => ids,
             Err(answer) => return answer,
         };
-        let accepts_v4 = addresses.iter().any(IpAddr::is_ipv4);
+        let accepts_v4 = listening.local.iter().any(IpAddr::is_ipv4);
         self.note_room(core);
         for id in [Some(id), second].into_iter().flatten() {
             core.stack.set_room(id, self.room);
@@ -134,7 +145,7 @@ impl Region {
             self.use_fast_open_keys(slot, *keys, core);
         }
         if let Err(error) = self.own_addresses(slot, core) {
-            self.close(slot, true, core);
+            self.close(slot, Closing::Reset, core);
             return ControlAnswer::Failed(failure_of(error));
         }
         // A listener for both families has the IPv4 wildcard as its peer; tools recognize it by that.
@@ -148,16 +159,15 @@ impl Region {
     fn listen_in_stack(
         &mut self,
         slot: SlotIndex,
-        addresses: &[IpAddr],
-        port: u16,
-        backlog: u32,
+        listening: &Listening,
         core: &mut Core,
     ) -> Result<(SocketId, Option<SocketId>), ControlAnswer> {
         let user_token = self.user_token(slot);
         let options = self.sockets.get(slot).expect("the caller made it").options;
         let mut ids = Vec::new();
-        for &ip in addresses {
-            let error = match core.stack.listen(SocketAddress { ip, port }, backlog, options, user_token) {
+        for &ip in &listening.local {
+            let address = SocketAddress { ip, port: listening.port };
+            let error = match core.stack.listen(address, listening.backlog, options, user_token) {
                 Ok(id) => {
                     ids.push(id);
                     continue;
@@ -239,7 +249,7 @@ impl Region {
         }
         let claim = match bound.port() {
             0 => None,
-            port => match self.right(slot, Purpose::Connect, &[ip], port, core) {
+            port => match self.right(slot, PortUse { purpose: Purpose::Connect, addresses: &[ip], port }, core) {
                 Ok(claim) => claim,
                 Err(_) => return ControlAnswer::NotOurs,
             },
@@ -340,7 +350,8 @@ impl Opening {
             return Err(ControlAnswer::Failed(Failure::Guarded));
         }
         let local = SocketAddress { ip: self.ip, port };
-        let opened = core.stack.connect(core.now, Some(local), self.peer, self.options, self.user_token);
+        let open = ActiveOpen { local: Some(local), remote: self.peer, options: self.options, user_token: self.user_token };
+        let opened = core.stack.connect(core.now, open);
         opened.map(|id| (id, port)).map_err(|error| {
             core.ports.remove(self.ip, port);
             match error {

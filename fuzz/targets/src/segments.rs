@@ -41,14 +41,24 @@ struct Peer {
     socket: Option<SocketId>,
 }
 
+/// A TCP header that the peer sends.
+struct Sent<'a> {
+    flags: u8,
+    sequence: u32,
+    acknowledgment: u32,
+    window: u16,
+    options: &'a [u8],
+}
+
 impl Peer {
     /// Opens a connection to the listener.
     fn connect(ipv6: bool, offers: &[u8]) -> Peer {
         let mut peer = Peer { host: Host::new(), ipv6, next: 1000, received: 0, first: 1001, socket: None };
-        peer.send(tcp::SYN, 1000, 0, 0xffff, offers, &[]);
+        peer.send(Sent { flags: tcp::SYN, sequence: 1000, acknowledgment: 0, window: 0xffff, options: offers }, &[]);
         peer.next = 1001;
         peer.turn();
-        peer.send(tcp::ACK, 1001, peer.received, 0xffff, &[], &[]);
+        let acknowledgment = peer.received;
+        peer.send(Sent { flags: tcp::ACK, sequence: 1001, acknowledgment, window: 0xffff, options: &[] }, &[]);
         peer.turn();
         peer.socket = peer.host.accepted.first().copied();
         peer
@@ -67,7 +77,8 @@ impl Peer {
         (theirs, mine)
     }
 
-    fn send(&mut self, flags: u8, sequence: u32, acknowledgment: u32, window: u16, options: &[u8], payload: &[u8]) {
+    fn send(&mut self, header: Sent<'_>, payload: &[u8]) {
+        let Sent { flags, sequence, acknowledgment, window, options } = header;
         let mut options = options[..options.len().min(40)].to_vec();
         options.resize(options.len().next_multiple_of(4), 1);
         let mut segment = Vec::new();
@@ -84,7 +95,7 @@ impl Peer {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 let total = (ipv4::HEADER_LEN + segment.len()) as u16;
                 let mut header = [0; ipv4::HEADER_LEN];
-                ipv4::Header::atomic(source, destination, 6, 0, 64, total).write(&mut header);
+                ipv4::Header::atomic(source, destination, 6, 64, total).write(&mut header);
                 header.to_vec()
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
@@ -175,7 +186,7 @@ pub(crate) fn run(bytes: &[u8]) {
                 let received = peer.received;
                 let options = some_options(&mut input, received);
                 let payload = vec![1; usize::from(input.byte()) * 8];
-                peer.send(flags, sequence, acknowledgment, window, &options, &payload);
+                peer.send(Sent { flags, sequence, acknowledgment, window, options: &options }, &payload);
                 if sequence == peer.next && flags & (tcp::SYN | tcp::RST) == 0 {
                     peer.next = peer.next.wrapping_add(payload.len() as u32 + u32::from(flags & tcp::FIN));
                 }
@@ -211,7 +222,8 @@ pub(crate) fn reassembly(bytes: &[u8]) {
         let offset = read.saturating_add(u32::from(input.word()) >> (input.byte() & 7)).saturating_sub(u32::from(input.byte()));
         let len = u32::from(input.word()) % 1461;
         let payload: Vec<u8> = (offset..offset + len).map(content).collect();
-        peer.send(tcp::ACK, peer.first.wrapping_add(offset), peer.received, 0xffff, &[], &payload);
+        let (sequence, acknowledgment) = (peer.first.wrapping_add(offset), peer.received);
+        peer.send(Sent { flags: tcp::ACK, sequence, acknowledgment, window: 0xffff, options: &[] }, &payload);
         if input.byte() & 3 == 0 {
             peer.turn();
             for byte in peer.host.read(socket) {

@@ -10,7 +10,7 @@ use crate::channel::Envelope;
 use crate::descriptions::{Description, Flag};
 use crate::errno::Errno;
 use crate::fallback::Fd;
-use crate::fd_table::SocketRef;
+use crate::fd_table::{Descriptor, SocketRef};
 use crate::stream::Send;
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -110,9 +110,9 @@ impl Posix {
         let description = self.descriptions.of(socket);
         description.unmark(Flag::KERNELS_PIECES);
         let piece = Piece { to: None, bytes: &[], more: false };
-        if let (Added::Complete(unfinished), Some(channel)) = (self.add_piece(description, piece), self.attached()) {
+        if let Added::Complete(unfinished) = self.add_piece(description, piece) {
             let bytes = [IoSlice::new(&unfinished.bytes)];
-            self.queue_datagram(channel, fd, socket, &unfinished.envelope, &bytes, Send::default());
+            self.queue_datagram(Descriptor { fd, socket }, &unfinished.envelope, &bytes, Send::default());
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::channel::Channel;
-use crate::fallback::Kernel;
+use crate::fallback::{Kernel, OnExec};
 use crate::mock::Bench;
 use ringway_shm::channel::{Operation, State};
 
@@ -14,7 +14,7 @@ fn is_close(operation: &Operation) -> bool {
 fn only_the_last_descriptor_closes_the_socket() {
     let bench = Bench::new();
     let (fd, socket) = bench.socket(State::Connected);
-    let copy = bench.posix.duplicate(fd, socket, 0, false).expect("numbers are free");
+    let copy = bench.posix.duplicate(fd, socket, 0, OnExec::Keep).expect("numbers are free");
     assert_eq!(bench.posix.table().socket(copy), Some(socket));
     assert_eq!(bench.posix.close(fd), Some(Ok(())));
     assert_eq!(bench.posix.table().lookup(fd), Entry::None);
@@ -37,7 +37,7 @@ fn dup2_over_a_socket_closes_it() {
     let bench = Bench::new();
     let (first, socket) = bench.socket(State::Connected);
     let (second, _) = bench.socket(State::Connected);
-    assert_eq!(bench.posix.duplicate_to(first, second, false), Some(Ok(second)));
+    assert_eq!(bench.posix.duplicate_to(first, second, OnExec::Keep), Some(Ok(second)));
     assert_eq!(bench.posix.table().socket(second), Some(socket));
     assert!(bench.requests().iter().any(is_close));
     bench.posix.close(first);
@@ -48,7 +48,7 @@ fn dup2_over_a_socket_closes_it() {
 fn a_failed_dup2_changes_nothing() {
     let bench = Bench::new();
     let (fd, socket) = bench.socket(State::Connected);
-    assert_eq!(bench.posix.duplicate_to(Fd::MAX, fd, false), Some(Err(Errno::BADF)));
+    assert_eq!(bench.posix.duplicate_to(Fd::MAX, fd, OnExec::Keep), Some(Err(Errno::BADF)));
     assert_eq!(bench.posix.table().socket(fd), Some(socket));
     assert_eq!(bench.requests(), []);
 }
@@ -59,7 +59,7 @@ fn our_own_descriptors_are_not_the_programs_to_close() {
     let control = bench.posix.attached().map(Channel::control_descriptor).expect("it is attached");
     let (fd, _) = bench.socket(State::Connected);
     assert_eq!(bench.posix.close(control), Some(Err(Errno::BADF)));
-    assert_eq!(bench.posix.duplicate_to(fd, control, false), Some(Err(Errno::BADF)));
+    assert_eq!(bench.posix.duplicate_to(fd, control, OnExec::Keep), Some(Err(Errno::BADF)));
     let mut kernel_ranges = Vec::new();
     let answer = bench.posix.close_range(fd, Fd::MAX, |first, last| {
         kernel_ranges.push((first, last));
@@ -76,7 +76,7 @@ fn a_child_of_vfork_leaves_the_parents_sockets_alone() {
     let (fd, socket) = bench.socket(State::Connected);
     bench.kernel.pretended_process.store(1, Ordering::Relaxed);
     assert_eq!(bench.posix.close(fd), None);
-    assert_eq!(bench.posix.duplicate_to(fd, 700, false), Some(Ok(700)));
+    assert_eq!(bench.posix.duplicate_to(fd, 700, OnExec::Keep), Some(Ok(700)));
     assert_eq!(bench.posix.close_range(0, Fd::MAX, |_, _| Ok(())), None);
     bench.kernel.pretended_process.store(0, Ordering::Relaxed);
     assert_eq!(bench.posix.table().socket(fd), Some(socket));

@@ -11,7 +11,7 @@
 
 use libc::epoll_event;
 
-use super::{Instance, with_held};
+use super::{EpollRef, Instance, with_held};
 use crate::Posix;
 use crate::channel::{Channel, Context, Sleepers};
 use crate::errno::{Answer, Errno};
@@ -220,8 +220,7 @@ impl Posix {
     /// Waits in the kernel; drops the entries that are our own.
     pub(super) fn epoll_kernel(
         &self,
-        number: u32,
-        epoll: Fd,
+        EpollRef { number, fd: epoll }: EpollRef,
         events: &mut [epoll_event],
         timeout: Option<Duration>,
         mask: Option<SignalMask>,

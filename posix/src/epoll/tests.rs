@@ -200,7 +200,7 @@ fn a_duplicate_keeps_the_watch_and_the_last_close_ends_it() {
     let epoll = bench.epoll();
     let (fd, socket) = bench.socket(State::Connected);
     bench.add(epoll, fd, IN);
-    let copy = bench.posix.duplicate(fd, socket, 0, true).expect("a number is free");
+    let copy = bench.posix.duplicate(fd, socket, 0, crate::fallback::OnExec::Close).expect("a number is free");
     assert_eq!(bench.posix.close(fd), Some(Ok(())));
     bench.arrive(socket, b"x");
     assert_eq!(bench.now_ready(epoll), [(fd, IN)], "epoll(7), question 6: reported under its old number");

@@ -14,8 +14,9 @@
 //! An entry has two places for events and data. MOD writes the one that is not in use and makes it the used one together
 //! with a new version, so a death in between changes nothing. A report stands for one version.
 
-use super::{EDGE, Key, ONESHOT, State, edge_bits, wanted};
-use crate::fd_table::SocketRef;
+use super::{EDGE, ONESHOT, State, edge_bits, wanted};
+use crate::channel::Taking;
+use crate::fd_table::{Descriptor, SocketRef};
 use ringway_shm::shared_words::SharedWords;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -66,6 +67,15 @@ pub(crate) enum Taken {
     },
 }
 
+/// What a process has known of its watch before the list became common.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Known {
+    /// The sequence numbers of the events that were reported last: read and write.
+    pub(crate) reported: Option<(u32, u32)>,
+    /// EPOLLONESHOT has been used.
+    pub(crate) spent: bool,
+}
+
 impl CommonList {
     /// Makes a list with room for twice `count` watches, and for many in any case. `None`: no memory.
     pub(crate) fn new(count: usize) -> Option<CommonList> {
@@ -99,14 +109,13 @@ impl CommonList {
         self.words[END].load(SeqCst).min(self.capacity.into()) as u32
     }
 
-    /// Adds a watch; `reported` and `spent` as the process has known them so far. Returns it with the number of changes
+    /// Adds a watch. Returns it with the number of changes
     /// before. `None`: the list is full.
     pub(crate) fn add(
         &self,
-        key: Key,
+        key: Descriptor,
         (events, data): (u32, u64),
-        reported: Option<(u32, u32)>,
-        spent: bool,
+        Known { reported, spent }: Known,
     ) -> Option<(Place, u64)> {
         let (index, claimed) = self.claim()?;
         let entry = self.entry(index);
@@ -153,7 +162,7 @@ impl CommonList {
     }
 
     /// The watch in an entry.
-    pub(crate) fn read(&self, index: u32) -> Option<(Place, Key)> {
+    pub(crate) fn read(&self, index: u32) -> Option<(Place, Descriptor)> {
         let entry = self.entry(index);
         let state = entry[STATE].load(SeqCst);
         if state & LIVE == 0 {
@@ -161,22 +170,22 @@ impl CommonList {
         }
         let socket = entry[SOCKET].load(SeqCst);
         let socket = SocketRef { index: (socket >> 32) as u32, generation: socket as u32 };
-        let key = Key { fd: entry[NUMBER].load(SeqCst) as u32 as i32, socket };
+        let key = Descriptor { fd: entry[NUMBER].load(SeqCst) as u32 as i32, socket };
         let here = place(index, state);
         self.state_of(here).map(|_| (here, key))
     }
 
     /// Takes the watch's event, if there is one. `state` returns the socket's readiness; `None`: it is not open any more.
     pub(crate) fn take(&self, known: Place, socket: impl FnMut() -> Option<State>) -> Taken {
-        self.look(known, socket, true)
+        self.look(known, socket, Taking::Take)
     }
 
     /// Like [`take`](Self::take), but leaves the event.
     pub(crate) fn peek(&self, known: Place, socket: impl FnMut() -> Option<State>) -> Taken {
-        self.look(known, socket, false)
+        self.look(known, socket, Taking::Peek)
     }
 
-    fn look(&self, known: Place, mut socket: impl FnMut() -> Option<State>, consume: bool) -> Taken {
+    fn look(&self, known: Place, mut socket: impl FnMut() -> Option<State>, taking: Taking) -> Taken {
         let entry = self.entry(known.index);
         for _ in 0..ATTEMPTS {
             let Some(state) = self.state_of(known) else { return Taken::Nothing };
@@ -201,7 +210,7 @@ impl CommonList {
             let event = Taken::Event { bits, data, again: events & (EDGE | ONESHOT) == 0 };
             let swap = |word: usize, from, to| entry[word].compare_exchange(from, to, SeqCst, SeqCst).is_ok();
             let told = report(state, ready.read_sequence, ready.write_sequence);
-            let is_ours = !consume
+            let is_ours = taking == Taking::Peek
                 || (events & EDGE == 0 || swap(REPORTED, reported, told))
                     && (events & ONESHOT == 0 || swap(STATE, state, state | SPENT));
             if is_ours {

@@ -1,9 +1,9 @@
 //! This process's way to the interest list of an instance that fork shares: what other processes change is followed before
 //! each use of the list, at no cost while nothing has changed.
 
-use super::common::{CommonList, Place};
-use super::{InterestList, Key, NONE};
-use crate::fd_table::SocketRef;
+use super::common::{CommonList, Known, Place};
+use super::{InterestList, NONE};
+use crate::fd_table::{Descriptor, SocketRef};
 
 /// This process's view of the common list.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl InterestList {
         let mut common = Shared { list, seen: 0, by_place: Vec::new() };
         for (index, interest) in self.interests.iter_mut().enumerate().filter(|(_, interest)| interest.live) {
             let request = (interest.events, interest.data);
-            let added = common.list.add(interest.key, request, interest.reported, interest.spent);
+            let added = common.list.add(interest.key, request, Known { reported: interest.reported, spent: interest.spent });
             let (place, before) = added.expect("there is room for twice as many");
             interest.place = place;
             common.set(place, index as u32);
@@ -103,7 +103,7 @@ impl InterestList {
         Some(common.list.clone())
     }
 
-    fn follow_entry(&mut self, list: &CommonList, at: u32, read: Option<(Place, Key)>, followed: &mut Followed) {
+    fn follow_entry(&mut self, list: &CommonList, at: u32, read: Option<(Place, Descriptor)>, followed: &mut Followed) {
         let common = self.common.as_ref().expect("the list is common");
         if let Some(&index) = common.by_place.get(at as usize).filter(|index| **index != NONE) {
             let interest = &mut self.interests[index as usize];

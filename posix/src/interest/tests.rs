@@ -1,11 +1,12 @@
 //! Level, edge and one-shot follow epoll(7), each edge once.
 use super::*;
+use crate::fallback::Fd;
 
 const IN: u32 = libc::EPOLLIN as u32;
 const OUT: u32 = libc::EPOLLOUT as u32;
 
-fn key(fd: Fd, slot: u32) -> Key {
-    Key { fd, socket: SocketRef { index: slot, generation: 1 } }
+fn key(fd: Fd, slot: u32) -> Descriptor {
+    Descriptor { fd, socket: SocketRef { index: slot, generation: 1 } }
 }
 
 fn harvest(list: &mut InterestList, state: State) -> Vec<(u32, u64)> {

@@ -36,7 +36,10 @@ fn a_message_says_how_much_is_left_to_read() {
     let bench = Bench::new();
     let (_, socket) = bench.socket(SlotState::Connected);
     assert_eq!(bench.posix.describe_stream(socket, 64), (Vec::new(), false), "not asked for");
-    bench.posix.set_option(0, socket, libc::IPPROTO_TCP, TCP_INQ, &1i32.to_ne_bytes()).expect("it is an option");
+    bench
+        .posix
+        .set_option(crate::fd_table::Descriptor { fd: 0, socket }, libc::IPPROTO_TCP, TCP_INQ, &1i32.to_ne_bytes())
+        .expect("it is an option");
     bench.arrive(socket, b"seven b");
     assert_eq!(bench.posix.describe_stream(socket, 64), (item(libc::IPPROTO_TCP, TCP_INQ, &[7]), false));
     assert!(bench.posix.describe_stream(socket, 0).1, "no room");

@@ -1,7 +1,7 @@
 //! Descriptors in flight.
 
 use super::*;
-use crate::fallback::Kernel;
+use crate::fallback::{Kernel, OnExec};
 use crate::mock::Bench;
 use ringway_shm::channel::{Operation, State};
 
@@ -42,7 +42,7 @@ fn a_connection_whose_message_is_never_received_ends_with_the_message() {
         bench.posix.before_passing(fd, &mut passage);
     }
     // The second message still exists somewhere, and with it its kernel socket.
-    let message = bench.kernel.duplicate(sockets[1].0, 0, true).expect("numbers are free");
+    let message = bench.kernel.duplicate(sockets[1].0, 0, OnExec::Close).expect("numbers are free");
     let look = || {
         bench.posix.flights.looked.store(0, Ordering::Relaxed);
         bench.posix.until_next_look(None);
@@ -64,7 +64,7 @@ fn what_has_arrived_is_not_watched_any_more() {
     let bench = Bench::new();
     let (fd, socket) = bench.socket(State::Connected);
     bench.posix.before_passing(fd, &mut Passage::default());
-    let received = bench.kernel.duplicate(fd, 0, true).expect("numbers are free");
+    let received = bench.kernel.duplicate(fd, 0, OnExec::Close).expect("numbers are free");
     let channel = bench.posix.attached().expect("it is attached");
     let watched = || bench.kernel.watched_words(bench.posix.flights.watch.load(Ordering::Relaxed)).map(|words| words.len());
     assert_eq!(watched(), Ok(1));

@@ -1,7 +1,7 @@
 //! The kernel sockets of connections.
 
 use super::*;
-use crate::fallback::Kernel;
+use crate::fallback::{Kernel, OnExec};
 use crate::mock::Bench;
 use ringway_shm::Instant;
 use ringway_shm::channel;
@@ -33,7 +33,8 @@ fn connections_that_live_together_have_different_kernel_sockets() {
     let first = bench.accepted(listener);
     let second = bench.accepted(listener);
     assert_ne!(bench.identity(first), bench.identity(second));
-    let copy = bench.posix.duplicate(first, bench.posix.table.socket(first).expect("ours"), 0, false).expect("numbers are free");
+    let copy =
+        bench.posix.duplicate(first, bench.posix.table.socket(first).expect("ours"), 0, OnExec::Keep).expect("numbers are free");
     assert_eq!(bench.identity(copy), bench.identity(first));
     let inode = bench.identity(first);
     bench.close(first);
@@ -65,10 +66,16 @@ fn what_others_may_know_serves_no_other_connection() {
         }),
         ("option", |bench, fd, socket| {
             let (level, name) = (libc::SOL_SOCKET, libc::SO_DEBUG);
-            assert_eq!(bench.posix.set_option(fd, socket, level, name, &1_i32.to_ne_bytes()), Ok(()));
+            assert_eq!(
+                bench.posix.set_option(crate::fd_table::Descriptor { fd, socket }, level, name, &1_i32.to_ne_bytes()),
+                Ok(())
+            );
         }),
         ("cookie", |bench, fd, socket| {
-            assert_eq!(bench.posix.option(fd, socket, libc::SOL_SOCKET, libc::SO_COOKIE, &mut [0; 8]), Ok(8));
+            assert_eq!(
+                bench.posix.option(crate::fd_table::Descriptor { fd, socket }, libc::SOL_SOCKET, libc::SO_COOKIE, &mut [0; 8]),
+                Ok(8)
+            );
         }),
         ("signal", |bench, fd, socket| assert_eq!(bench.posix.fcntl(fd, socket, 10, 1), None)),
     ];
@@ -77,7 +84,7 @@ fn what_others_may_know_serves_no_other_connection() {
         let listener = bench.socket(channel::State::Listening);
         let first = bench.accepted(listener);
         // Kept open, so that the number of the inode is not reused.
-        let (inode, kept) = (bench.identity(first), bench.kernel.duplicate(first, 0, true).expect("numbers are free"));
+        let (inode, kept) = (bench.identity(first), bench.kernel.duplicate(first, 0, OnExec::Close).expect("numbers are free"));
         see(&bench, first, bench.posix.table.socket(first).expect("ours"));
         bench.close(first);
         assert_ne!(bench.identity(bench.accepted(listener)), inode, "{name}");
@@ -111,7 +118,7 @@ fn a_number_that_was_closed_past_the_library_is_no_spare() {
     let first = bench.accepted(listener);
     let pipe = bench.kernel.keep(rustix::pipe::pipe().expect("pipes work here").0);
     let other = bench.identity(pipe);
-    bench.kernel.duplicate_to(pipe, first, true).expect("both are open");
+    bench.kernel.duplicate_to(pipe, first, OnExec::Close).expect("both are open");
     bench.close(first);
     assert_ne!(bench.identity(bench.accepted(listener)), other);
 }

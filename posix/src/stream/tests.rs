@@ -68,7 +68,10 @@ fn low_water() {
     let bench = Bench::new();
     let (fd, socket) = bench.socket(SlotState::Connected);
     let is_readable = || bench.posix.readiness(socket).events & libc::POLLIN as u32 != 0;
-    bench.posix.set_option(fd, socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &4_i32.to_ne_bytes()).expect("it is a number");
+    bench
+        .posix
+        .set_option(crate::fd_table::Descriptor { fd, socket }, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &4_i32.to_ne_bytes())
+        .expect("it is a number");
     bench.arrive(socket, b"abc");
     assert!(!is_readable());
     assert_eq!(bench.received(socket, 2, plain()), Ok(b"ab".to_vec()), "no more than was asked for");
@@ -286,7 +289,10 @@ fn urgent_data_out_of_line() {
 #[test]
 fn urgent_data_in_line() {
     let (bench, socket) = connected();
-    bench.posix.set_option(0, socket, libc::SOL_SOCKET, libc::SO_OOBINLINE, &1i32.to_ne_bytes()).expect("it is an option");
+    bench
+        .posix
+        .set_option(crate::fd_table::Descriptor { fd: 0, socket }, libc::SOL_SOCKET, libc::SO_OOBINLINE, &1i32.to_ne_bytes())
+        .expect("it is an option");
     bench.turn(|worker| worker.set_mark(socket.index, 3, Some(b'!')));
     bench.arrive(socket, b"abc!de");
     assert_eq!(bench.received(socket, 1, Receive::from_flags(libc::MSG_OOB)), Err(Errno::INVAL));

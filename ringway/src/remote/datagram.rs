@@ -145,7 +145,8 @@ impl UdpSocket {
     }
 
     pub(super) fn try_receive(&self, parts: &mut [IoSliceMut<'_>]) -> io::Result<(usize, Envelope)> {
-        let received = self.session.client().receive_datagram(self.slot, parts, false).map_err(receive_error)?;
+        let peek = false;
+        let received = self.session.client().receive_datagram(self.slot, parts, peek).map_err(receive_error)?;
         Ok((received.copied, received.envelope))
     }
 

@@ -94,8 +94,13 @@ const fn text(path: &'static str, default: &'static str, why: &'static str) -> K
     Key { path, kind: Kind::Text { default }, why }
 }
 
-const fn address(path: &'static str, prefix: bool, why: &'static str) -> Key {
-    Key { path, kind: Kind::Address { prefix }, why }
+const fn address(path: &'static str, why: &'static str) -> Key {
+    Key { path, kind: Kind::Address { prefix: false }, why }
+}
+
+/// An address with its prefix length.
+const fn network(path: &'static str, why: &'static str) -> Key {
+    Key { path, kind: Kind::Address { prefix: true }, why }
 }
 
 const fn texts(path: &'static str, default: &'static [&'static str], why: &'static str) -> Key {
@@ -126,14 +131,13 @@ pub const KEYS: &[Key] = &[
          Each is tested towards a neighbor before it serves; where it fails, the next one is tried, and packet sockets at last. \
          Checksums are always made by the stack.",
     ),
-    address("interface.address", true, "Address and prefix length of the stack on a tap device; empty with all others."),
+    network("interface.address", "Address and prefix length of the stack on a tap device; empty with all others."),
     address(
         "interface.gateway",
-        false,
         "The kernel's address on the other end of a tap device, and the stack's default route. Empty: the first of the network.",
     ),
-    address("interface.address6", true, "The same over IPv6, beside the IPv4 address. Empty: none."),
-    address("interface.gateway6", false, "The same as interface.gateway over IPv6."),
+    network("interface.address6", "The same over IPv6, beside the IPv4 address. Empty: none."),
+    address("interface.gateway6", "The same as interface.gateway over IPv6."),
     auto_number("interface.mtu", 576, 65_535, "Largest IP packet in bytes. auto: the interface's own."),
     choice(
         "interface.autoconfiguration",

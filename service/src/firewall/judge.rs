@@ -440,9 +440,9 @@ fn compare(registers: &Bits, at: usize, operator: u32, value: &[u8]) -> Truth {
         // EQ, NEQ
         0 | CMP_NEQ => registers.equals(at, value).negated_if(operator == CMP_NEQ),
         // LT is not GTE, GT is not LTE.
-        2 => registers.is_between(at, value, greatest).negated_if(true),
+        2 => registers.is_between(at, value, greatest).negated(),
         3 => registers.is_between(at, least, value),
-        4 => registers.is_between(at, least, value).negated_if(true),
+        4 => registers.is_between(at, least, value).negated(),
         _ => registers.is_between(at, value, greatest),
     }
 }

@@ -39,9 +39,13 @@ impl Truth {
     }
 
     pub(super) fn negated_if(self, negated: bool) -> Truth {
+        if negated { self.negated() } else { self }
+    }
+
+    pub(super) fn negated(self) -> Truth {
         match self {
-            Truth::Yes if negated => Truth::No,
-            Truth::No if negated => Truth::Yes,
+            Truth::Yes => Truth::No,
+            Truth::No => Truth::Yes,
             same => same,
         }
     }

@@ -63,7 +63,7 @@ impl Snapshot {
             let wanted = move |address: &&Address| !address.tentative && address.deprecated == deprecated;
             self.addresses.iter().filter(move |address| address.link == link).filter(wanted).map(|address| address.cidr)
         };
-        usable(false).chain(usable(true)).collect()
+        [false, true].into_iter().flat_map(usable).collect()
     }
 
     /// The addresses of a link that new connections should not come from.

@@ -40,6 +40,15 @@ pub(crate) struct WorkerPorts {
     bit: u32,
 }
 
+/// Where the packets of a port go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ownership {
+    /// To the worker that owns it.
+    Sole,
+    /// To all workers; the flow group picks one.
+    Shared,
+}
+
 impl WorkerPorts {
     /// The hands of so many workers on one table, whose filters are told by `steering`.
     pub(crate) fn for_workers(steering: Box<dyn Steering>, workers: usize) -> impl Iterator<Item = WorkerPorts> {
@@ -52,7 +61,8 @@ impl WorkerPorts {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn own(&self, transport: Transport, ip: IpAddr, port: u16, shared: bool) -> Result<(), PortError> {
+    pub(super) fn own(&self, transport: Transport, ip: IpAddr, port: u16, ownership: Ownership) -> Result<(), PortError> {
+        let shared = ownership == Ownership::Shared;
         let mut registry = self.registry();
         let Some(owners) = registry.ports.get_mut(&(transport, ip, port)) else {
             let workers = if shared { registry.all } else { self.bit };

@@ -99,9 +99,9 @@ fn the_lender_hears_of_the_end_once_with_the_last_frame() {
     let arena = arena();
     let lender = Arc::new(Lender(AtomicU32::new(0)));
     let mut memory = vec![1u8; 16];
-    let place = NonNull::new(memory.as_mut_ptr()).expect("not null");
+    let bytes = NonNull::from(memory.as_mut_slice());
     // SAFETY: `memory` outlives the frames, and nothing else touches it.
-    let frame = unsafe { arena.extent_over(place, 16, Access::Write, lender.clone(), 9) }.expect("an extent");
+    let frame = unsafe { arena.extent_over(bytes, Access::Write, lender.clone(), 9) }.expect("an extent");
     let other = frame.share();
     drop(arena);
     drop(frame);

@@ -49,7 +49,8 @@ impl Application {
 
     fn frame(self: &Arc<Self>, arena: &Arena) -> Frame {
         // SAFETY: the memory is there as long as this is, and others may write to it.
-        unsafe { arena.extent_over(self.memory, self.len, Access::Foreign, self.clone(), 1) }.expect("an extent")
+        unsafe { arena.extent_over(NonNull::slice_from_raw_parts(self.memory, self.len), Access::Foreign, self.clone(), 1) }
+            .expect("an extent")
     }
 
     fn write(&self, byte: u8) {

@@ -81,7 +81,7 @@ impl Forwarder {
             let ends = Arc::clone(&ends);
             move || {
                 let arena = Arena::new(ArenaConfig { large: FRAMES, small: FRAMES });
-                let taps = [Tap::open(UNPLACED, false, &arena)?, Tap::open(UNPLACED, false, &arena)?];
+                let taps = [Tap::open(UNPLACED, &arena)?, Tap::open(UNPLACED, &arena)?];
                 match sender.send(taps.each_ref().map(|tap| tap.interface().name.clone())) {
                     Ok(()) => forward(taps, &ends),
                     Err(_) => Ok(()),

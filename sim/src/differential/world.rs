@@ -58,7 +58,7 @@ impl World {
         };
         for (end, agent) in [(End::Subject, &kernel.subject), (End::Peer, &kernel.peer)] {
             set_up(agent.pid(), "lo", &[])?;
-            set_up(agent.pid(), INTERFACE, &[network(end, false), network(end, true)])?;
+            set_up(agent.pid(), INTERFACE, &[false, true].map(|ipv6| network(end, ipv6)))?;
         }
         let strict = [ringway, "run", "-q", "-e", "strict", "--"];
         let ringway = match link {

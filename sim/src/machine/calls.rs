@@ -4,7 +4,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 
 use ringway_posix::fallback::{Fd, Kernel};
-use ringway_posix::fd_table::SocketRef;
+use ringway_posix::fd_table::{Descriptor, SocketRef};
 use ringway_posix::{Control, Errno, Posix, Receive, Send};
 use ringway_shm::{Duration, Instant};
 
@@ -72,7 +72,7 @@ impl Machine {
             }
             Call::SendFast { fd, to, bytes, flags, .. } => {
                 let fd = self.fd(fd);
-                self.begin(Box::new(move |posix| send_fast(posix, &kernel, fd, to, &bytes, flags)))
+                self.begin(Box::new(move |posix| send_fast(posix, fd, &name_of(&kernel, fd, to), &bytes, flags)))
             }
             Call::Poll { set, deadline } => {
                 let set = set.iter().map(|(fd, events)| (if *fd < 0 { -1 } else { self.fd(*fd) }, *events)).collect();
@@ -191,7 +191,7 @@ impl System for Machine {
         let (fd, value) = (self.fd(fd), value.to_vec());
         self.call(move |posix, kernel| {
             if let Some(socket) = posix.table().socket(fd) {
-                return status(posix.set_option(fd, socket, level, name, &value));
+                return status(posix.set_option(Descriptor { fd, socket }, level, name, &value));
             }
             let answer = kernel.set_option(fd, level, name, &value);
             if answer.is_ok() {
@@ -206,7 +206,7 @@ impl System for Machine {
         let answer = self.call(move |posix, kernel| {
             let mut bytes = vec![0; OPTION_MAX];
             let answer = match posix.table().socket(fd) {
-                Some(socket) => posix.option(fd, socket, level, name, &mut bytes),
+                Some(socket) => posix.option(Descriptor { fd, socket }, level, name, &mut bytes),
                 None => kernel.option(fd, level, name, &mut bytes),
             };
             bytes.truncate(*answer.as_ref().unwrap_or(&0));
@@ -261,9 +261,8 @@ impl System for Machine {
         self.name(Some(answer)).unwrap_or_default()
     }
 
-    fn epoll_control(&mut self, epoll: i32, operation: i32, fd: i32, events: u32, data: u64) -> Answer {
+    fn epoll_control(&mut self, epoll: i32, operation: i32, fd: i32, event: libc::epoll_event) -> Answer {
         let (epoll, fd) = (self.fd(epoll), self.fd(fd));
-        let event = libc::epoll_event { events, u64: data };
         self.call(move |posix, kernel| {
             let answer = posix.epoll_control(epoll, operation, fd, Some(event));
             status(answer.unwrap_or_else(|| kernel.epoll_control(epoll, operation, fd, Some(event))))
@@ -339,14 +338,13 @@ fn send(posix: &Posix, kernel: &SimKernel, fd: Fd, bytes: &[u8], flags: i32) -> 
 }
 
 /// sendto(2) or sendmsg(2) with MSG_FASTOPEN.
-fn send_fast(posix: &Posix, kernel: &SimKernel, fd: Fd, to: Option<SocketAddr>, bytes: &[u8], flags: i32) -> Answer {
+fn send_fast(posix: &Posix, fd: Fd, name: &[u8], bytes: &[u8], flags: i32) -> Answer {
     let how = Send::from_flags(flags);
-    let name = name_of(kernel, fd, to);
     let pieces = [IoSlice::new(bytes)];
     size(match posix.table().socket(fd) {
         // As in `preload`: a socket of the stack has begun its connection.
         Some(socket) => posix.send(socket, &pieces, how),
-        None => posix.send_fast(fd, &name, &pieces, how).unwrap_or(Err(Errno(libc::EOPNOTSUPP))),
+        None => posix.send_fast(fd, name, &pieces, how).unwrap_or(Err(Errno(libc::EOPNOTSUPP))),
     })
 }
 

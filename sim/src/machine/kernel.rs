@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use ringway_posix::fallback::{Fd, Identity, Kernel, RawAddress, SignalMask};
+use ringway_posix::fallback::{Fd, Identity, Kernel, OnExec, RawAddress, SignalMask};
 use ringway_posix::{Answer, Errno};
 use ringway_shm::{Duration, Instant, PayloadMut, sys};
 use ringway_stack::{FastOpenKeys, TcpConfig};
@@ -278,7 +278,7 @@ impl Kernel for SimKernel {
 
     fn set_option(&self, fd: Fd, level: i32, name: i32, value: &[u8]) -> Answer<()> {
         let settings = self.tables().settings.clone();
-        self.with_socket(fd, |socket| socket.options.set(&settings, level, name, value, socket.listening))
+        self.with_socket(fd, |socket| socket.options.set(&settings, (level, name), value, socket.listening))
     }
 
     fn option(&self, fd: Fd, level: i32, name: i32, value: &mut [u8]) -> Answer<usize> {
@@ -300,7 +300,7 @@ impl Kernel for SimKernel {
         self.tables().descriptors.remove(&fd).map(drop).ok_or(Errno::BADF)
     }
 
-    fn duplicate(&self, fd: Fd, minimum: Fd, _close_on_exec: bool) -> Answer<Fd> {
+    fn duplicate(&self, fd: Fd, minimum: Fd, _on_exec: OnExec) -> Answer<Fd> {
         let descriptor = self.descriptor(fd)?;
         let file = rustix::io::fcntl_dupfd_cloexec(&descriptor.file, minimum).map_err(errno)?;
         let copy = file.as_raw_fd();
@@ -308,7 +308,7 @@ impl Kernel for SimKernel {
         Ok(copy)
     }
 
-    fn duplicate_to(&self, _old: Fd, _new: Fd, _close_on_exec: bool) -> Answer<Fd> {
+    fn duplicate_to(&self, _old: Fd, _new: Fd, _on_exec: OnExec) -> Answer<Fd> {
         Err(Errno(libc::ENOSYS))
     }
 

@@ -60,7 +60,7 @@ impl Options {
     }
 
     /// setsockopt(2)
-    pub(super) fn set(&mut self, settings: &Settings, level: i32, name: i32, value: &[u8], listening: bool) -> Answer<()> {
+    pub(super) fn set(&mut self, settings: &Settings, (level, name): (i32, i32), value: &[u8], listening: bool) -> Answer<()> {
         let name = match (level, name) {
             (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE) => libc::SO_SNDBUF,
             (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE) => libc::SO_RCVBUF,

@@ -39,7 +39,7 @@ fn error_ipv4(quoted: &[u8], message: Message) -> Option<Vec<u8>> {
     let len = icmpv4::HEADER_LEN + quoted.len();
     let mut packet = vec![0; ipv4::HEADER_LEN];
     let total_len = (ipv4::HEADER_LEN + len) as u16;
-    ipv4::Header::atomic(ROUTER, about.source, ipv4::PROTOCOL_ICMP, 0, 64, total_len).write(&mut packet);
+    ipv4::Header::atomic(ROUTER, about.source, ipv4::PROTOCOL_ICMP, 64, total_len).write(&mut packet);
     let mut body = vec![0; icmpv4::HEADER_LEN];
     icmpv4::Header { kind: message.kind, code: message.code, low: message.mtu }.write(&mut body);
     body.extend_from_slice(quoted);

@@ -19,7 +19,7 @@ fn arena() -> Arena {
 fn ipv4_packet(len: usize) -> Packet {
     let mut network = vec![0; ipv4::HEADER_LEN];
     let (source, destination) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
-    ipv4::Header::atomic(source, destination, 6, 0, 64, (20 + len) as u16).write(&mut network);
+    ipv4::Header::atomic(source, destination, 6, 64, (20 + len) as u16).write(&mut network);
     network.extend((0..len).map(|at| at as u8));
     Packet { link: Vec::new(), network }
 }

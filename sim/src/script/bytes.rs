@@ -40,8 +40,8 @@ fn option_bytes(options: &[Choice]) -> Vec<u8> {
                     blocks.iter().flat_map(|(left, right)| [left.to_be_bytes(), right.to_be_bytes()].concat()).collect();
                 long(&mut bytes, 5, &edges);
             }
-            Choice::FastOpen(cookie, false) => long(&mut bytes, FAST_OPEN, cookie),
-            Choice::FastOpen(cookie, true) => long(&mut bytes, EXPERIMENT, &[&FAST_OPEN_EXPERIMENT[..], cookie].concat()),
+            Choice::FastOpen(cookie) => long(&mut bytes, FAST_OPEN, cookie),
+            Choice::FastOpenExperiment(cookie) => long(&mut bytes, EXPERIMENT, &[&FAST_OPEN_EXPERIMENT[..], cookie].concat()),
             Choice::AccurateEcn(zero_first, counters) => {
                 let three: Vec<u8> = counters.iter().flat_map(|count| count.to_be_bytes()[1..].to_vec()).collect();
                 long(&mut bytes, ACCURATE_ECN[usize::from(!zero_first)], &three);
@@ -193,8 +193,8 @@ fn parse_option(kind: u8, data: &[u8]) -> Option<Choice> {
         (4, []) => Choice::SackPermitted,
         (5, _) => Choice::Sack((0..data.len() / 8).map(|i| Some((long(i * 8)?, long(i * 8 + 4)?))).collect::<Option<_>>()?),
         (8, _) => Choice::Timestamp(long(0)?, long(4)?),
-        (FAST_OPEN, cookie) => Choice::FastOpen(cookie.to_vec(), false),
-        (EXPERIMENT, [0xf9, 0x89, cookie @ ..]) => Choice::FastOpen(cookie.to_vec(), true),
+        (FAST_OPEN, cookie) => Choice::FastOpen(cookie.to_vec()),
+        (EXPERIMENT, [0xf9, 0x89, cookie @ ..]) => Choice::FastOpenExperiment(cookie.to_vec()),
         (172 | 174, _) => {
             let counters = data.chunks_exact(3).map(|b| u32::from_be_bytes([0, b[0], b[1], b[2]])).collect();
             Choice::AccurateEcn(kind == ACCURATE_ECN[0], counters)

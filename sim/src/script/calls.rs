@@ -91,7 +91,7 @@ fn at_once(machine: &mut dyn System, family: Family, parsed: &Parsed<'_>) -> Res
         "epoll_ctl" => {
             let events = field(text(3)?, "events").and_then(number).unwrap_or(0) as u32;
             let data = field(text(3)?, "fd").and_then(number).unwrap_or(0) as u64;
-            machine.epoll_control(int(0)?, int(1)?, int(2)?, events, data)
+            machine.epoll_control(int(0)?, int(1)?, int(2)?, libc::epoll_event { events, u64: data })
         }
         other => return Err(format!("the call {other} is not known")),
     })

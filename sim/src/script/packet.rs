@@ -10,8 +10,10 @@ pub(super) enum Choice {
     Nop,
     End,
     Sack(Vec<(u32, u32)>),
-    /// RFC 7413; true for the earlier experimental option.
-    FastOpen(Vec<u8>, bool),
+    /// RFC 7413.
+    FastOpen(Vec<u8>),
+    /// The same in the earlier experimental option.
+    FastOpenExperiment(Vec<u8>),
     /// RFC 9768: true when ECT(0) comes first; one to three counters.
     AccurateEcn(bool, Vec<u32>),
     Other(u8, Vec<u8>),
@@ -181,8 +183,8 @@ fn read_option(text: &str) -> Result<Choice, String> {
             };
             Choice::Sack(words[1..].iter().map(block).collect::<Option<_>>().ok_or(format!("{text}: not blocks"))?)
         }
-        "FO" => Choice::FastOpen(hex(words.get(1).copied().unwrap_or(""))?, false),
-        "FOEXP" => Choice::FastOpen(hex(words.get(1).copied().unwrap_or(""))?, true),
+        "FO" => Choice::FastOpen(hex(words.get(1).copied().unwrap_or(""))?),
+        "FOEXP" => Choice::FastOpenExperiment(hex(words.get(1).copied().unwrap_or(""))?),
         "ECN" => {
             let counters = (2..words.len()).step_by(2).map(number).collect::<Result<_, _>>()?;
             Choice::AccurateEcn(words.get(1) == Some(&"e0b"), counters)

@@ -11,8 +11,12 @@ pub(super) enum When {
     At(u64),
     /// After the event before.
     After(u64),
-    /// In this range; true when both ends count from the event before.
-    Between(u64, u64, bool),
+    Between {
+        from: u64,
+        to: u64,
+        /// Both count from the event before.
+        relative: bool,
+    },
     Any,
 }
 
@@ -202,7 +206,7 @@ fn read_time(text: &str) -> Option<(When, Option<u64>)> {
         return Some((if relative { When::After(at) } else { When::At(at) }, Some(point(to)?)));
     }
     if let Some((from, to)) = text.split_once('~') {
-        return Some((When::Between(point(from)?, point(to)?, relative), None));
+        return Some((When::Between { from: point(from)?, to: point(to)?, relative }, None));
     }
     let at = point(text)?;
     Some((if relative { When::After(at) } else { When::At(at) }, None))

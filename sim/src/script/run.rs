@@ -145,8 +145,8 @@ impl<'a> Runner<'a> {
         let (from, to) = match event.when {
             When::At(us) => (us, us),
             When::After(us) => (base + us, base + us),
-            When::Between(from, to, true) => (base + from, base + to),
-            When::Between(from, to, false) => (from, to),
+            When::Between { from, to, relative: true } => (base + from, base + to),
+            When::Between { from, to, relative: false } => (from, to),
             When::Any => (base, u64::MAX / 4_000),
         };
         if let Action::Outbound(line) = &event.action {

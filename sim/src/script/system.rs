@@ -61,7 +61,7 @@ pub trait System {
     /// epoll_create(2)
     fn epoll_create(&mut self) -> Answer;
     /// epoll_ctl(2)
-    fn epoll_control(&mut self, epoll: i32, operation: i32, fd: i32, events: u32, data: u64) -> Answer;
+    fn epoll_control(&mut self, epoll: i32, operation: i32, fd: i32, event: libc::epoll_event) -> Answer;
     /// Returns TCP_CM_INQ of a socket with TCP_INQ.
     fn inq(&mut self, fd: i32) -> Option<i32>;
     /// Returns the bytes of TCP_INFO; none for a descriptor that is not a socket.
@@ -132,7 +132,7 @@ impl System for Machine {
     fn control(&mut self, fd: i32, request: u64) -> Answer {
         match request {
             libc::FIONREAD => self.readable_bytes(fd),
-            libc::TIOCOUTQ => self.queued_bytes(fd, false),
+            libc::TIOCOUTQ => self.queued_bytes(fd),
             SIOCATMARK => self.is_at_mark(fd),
             _ => Answer::error(libc::EINVAL),
         }
@@ -143,8 +143,8 @@ impl System for Machine {
     fn epoll_create(&mut self) -> Answer {
         Machine::epoll_create(self)
     }
-    fn epoll_control(&mut self, epoll: i32, operation: i32, fd: i32, events: u32, data: u64) -> Answer {
-        Machine::epoll_control(self, epoll, operation, fd, events, data)
+    fn epoll_control(&mut self, epoll: i32, operation: i32, fd: i32, event: libc::epoll_event) -> Answer {
+        Machine::epoll_control(self, epoll, operation, fd, event)
     }
     fn inq(&mut self, fd: i32) -> Option<i32> {
         Machine::inq(self, fd)

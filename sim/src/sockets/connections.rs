@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::Duration;
-use ringway_stack::{AcceptError, ConnectError, ListenError, State};
+use ringway_stack::{AcceptError, ActiveOpen, ConnectError, ListenError, State};
 
-use super::{Answer, Descriptor, Machine, Phase, Socket, plain_address, stack_address};
+use super::{Answer, Descriptor, Machine, Phase, PipeEnd, Socket, plain_address, stack_address};
 
 impl Machine {
     /// socket(2)
@@ -177,7 +177,8 @@ impl Machine {
     pub(super) fn begin_connect(&mut self, user_token: u64, to: SocketAddr, begun: &mut bool) -> Option<Answer> {
         let socket = self.sockets.get_mut(&user_token).expect("the caller has found it");
         let local = socket.bound.map(stack_address);
-        match self.stack.connect(self.now, local, stack_address(to), socket.options, user_token) {
+        let open = ActiveOpen { local, remote: stack_address(to), options: socket.options, user_token };
+        match self.stack.connect(self.now, open) {
             Ok(id) => {
                 *begun = true;
                 socket.id = Some(id);
@@ -202,7 +203,8 @@ impl Machine {
     }
 
     fn do_disconnect(&mut self, fd: i32) -> Result<i64, i32> {
-        let anew = self.fresh(false, false);
+        let Socket { inet6, nonblocking, .. } = *self.socket_of(fd)?;
+        let anew = self.fresh(inet6, nonblocking);
         let socket = self.socket_of(fd)?;
         let (id, listening) = (socket.id.take(), socket.phase == Phase::Listening);
         let (bound, remembered) = (socket.bound.filter(|_| listening), std::mem::take(&mut socket.remembered));
@@ -273,8 +275,8 @@ impl Machine {
     pub fn pipe(&mut self) -> (i32, i32) {
         self.pipes.push(Vec::new());
         let index = self.pipes.len() - 1;
-        let reader = self.install(Descriptor::Pipe(index, false));
-        (reader, self.install(Descriptor::Pipe(index, true)))
+        let reader = self.install(Descriptor::Pipe(index, PipeEnd::Read));
+        (reader, self.install(Descriptor::Pipe(index, PipeEnd::Write)))
     }
 
     /// Returns the local and the remote address, if set.

@@ -118,8 +118,7 @@ impl Machine {
     pub(super) fn try_send_fast(
         &mut self,
         fd: i32,
-        to: Option<SocketAddr>,
-        bytes: &[u8],
+        (to, bytes): (Option<SocketAddr>, &[u8]),
         progress: (&mut usize, &mut bool),
         flags: i32,
     ) -> Option<Answer> {

@@ -3,12 +3,16 @@
 use ringway_shm::Duration;
 use ringway_stack::{ReceiveError, SendError, TcpOptions};
 
-use super::{Answer, Descriptor, Machine, Phase, append};
+use super::{Answer, Descriptor, Machine, Phase, PipeEnd, append};
 
 impl Machine {
     pub(super) fn try_receive(&mut self, fd: i32, count: usize, flags: i32) -> Option<Answer> {
-        if let Some(Descriptor::Pipe(index, writes)) = self.descriptors.get(&fd) {
-            return if *writes { Some(Answer::error(libc::EBADF)) } else { Some(self.take_from_pipe(*index, count)) };
+        if let Some(Descriptor::Pipe(index, end)) = self.descriptors.get(&fd) {
+            return if *end == PipeEnd::Write {
+                Some(Answer::error(libc::EBADF))
+            } else {
+                Some(self.take_from_pipe(*index, count))
+            };
         }
         let user_token = match self.user_token(fd) {
             Ok(user_token) => user_token,
@@ -92,8 +96,8 @@ impl Machine {
     }
 
     pub(super) fn try_send(&mut self, fd: i32, bytes: &[u8], done: &mut usize, flags: i32) -> Option<Answer> {
-        if let Some(Descriptor::Pipe(index, writes)) = self.descriptors.get(&fd) {
-            if *writes {
+        if let Some(Descriptor::Pipe(index, end)) = self.descriptors.get(&fd) {
+            if *end == PipeEnd::Write {
                 self.pipes[*index].extend_from_slice(bytes);
                 return Some(Answer::value(bytes.len() as i64));
             }
@@ -187,10 +191,10 @@ impl Machine {
     pub(super) fn try_splice(&mut self, (from, to): (i32, i32), count: usize, flags: u32) -> Option<Answer> {
         let dont_wait = if flags & libc::SPLICE_F_NONBLOCK != 0 { libc::MSG_DONTWAIT } else { 0 };
         let source = match self.descriptors.get(&from) {
-            Some(Descriptor::Pipe(index, false)) => Some(*index),
+            Some(Descriptor::Pipe(index, PipeEnd::Read)) => Some(*index),
             _ => None,
         };
-        let target = self.descriptors.get(&to).filter(|target| matches!(target, Descriptor::Pipe(_, true)));
+        let target = self.descriptors.get(&to).filter(|target| matches!(target, Descriptor::Pipe(_, PipeEnd::Write)));
         if source.is_some() == target.is_some() {
             // Exactly one of the two must be a pipe.
             return Some(Answer::error(libc::EINVAL));
@@ -220,7 +224,7 @@ impl Machine {
 
     /// Returns true when the writing end of a pipe is open.
     fn has_writer(&self, index: usize) -> bool {
-        self.descriptors.values().any(|descriptor| matches!(descriptor, Descriptor::Pipe(pipe, true) if *pipe == index))
+        self.descriptors.values().any(|descriptor| matches!(descriptor, Descriptor::Pipe(pipe, PipeEnd::Write) if *pipe == index))
     }
 
     /// TCP_CM_INQ of a socket with TCP_INQ: number of bytes that can be read; one when only the end can be read.
@@ -245,17 +249,20 @@ impl Machine {
         }
     }
 
-    /// SIOCOUTQ: bytes queued and not acknowledged; SIOCOUTQNSD: bytes not sent.
-    pub fn queued_bytes(&mut self, fd: i32, only_unsent: bool) -> Answer {
+    /// SIOCOUTQ: bytes queued and not acknowledged.
+    pub fn queued_bytes(&mut self, fd: i32) -> Answer {
+        self.count(fd, &|info| i64::from(info.unsent_bytes) + i64::from(info.unacked_bytes))
+    }
+
+    /// SIOCOUTQNSD: bytes not sent.
+    pub fn unsent_bytes(&mut self, fd: i32) -> Answer {
+        self.count(fd, &|info| i64::from(info.unsent_bytes))
+    }
+
+    fn count(&mut self, fd: i32, count: &dyn Fn(ringway_stack::TcpInfo) -> i64) -> Answer {
         match self.socket_of(fd).map(|socket| (socket.phase, socket.id)) {
             Ok((Phase::Listening, _)) => Answer::error(libc::EINVAL),
-            Ok((_, id)) => {
-                let info = id.and_then(|id| self.stack.info(id));
-                let count = |info: ringway_stack::TcpInfo| {
-                    i64::from(info.unsent_bytes) + if only_unsent { 0 } else { i64::from(info.unacked_bytes) }
-                };
-                Answer::value(info.map_or(0, count))
-            }
+            Ok((_, id)) => Answer::value(id.and_then(|id| self.stack.info(id)).map_or(0, count)),
             Err(errno) => Answer::error(errno),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ringway_shm::Instant;
 
-use super::{Answer, Descriptor, Machine, Phase};
+use super::{Answer, Descriptor, Machine, Phase, PipeEnd};
 
 /// An epoll instance with its watched descriptors.
 #[derive(Debug, Default)]
@@ -27,8 +27,8 @@ impl Machine {
     fn ready(&mut self, fd: i32) -> i16 {
         match self.descriptors.get(&fd) {
             None => return libc::POLLNVAL,
-            Some(Descriptor::Pipe(_, true)) => return libc::POLLOUT,
-            Some(Descriptor::Pipe(index, false)) => return if self.pipes[*index].is_empty() { 0 } else { libc::POLLIN },
+            Some(Descriptor::Pipe(_, PipeEnd::Write)) => return libc::POLLOUT,
+            Some(Descriptor::Pipe(index, PipeEnd::Read)) => return if self.pipes[*index].is_empty() { 0 } else { libc::POLLIN },
             Some(Descriptor::Epoll(_)) => return 0,
             Some(Descriptor::Socket(_)) => {}
         }
@@ -79,12 +79,12 @@ impl Machine {
     }
 
     /// epoll_ctl(2)
-    pub fn epoll_control(&mut self, epoll: i32, operation: i32, fd: i32, events: u32, data: u64) -> Answer {
+    pub fn epoll_control(&mut self, epoll: i32, operation: i32, fd: i32, event: libc::epoll_event) -> Answer {
         if !self.descriptors.contains_key(&fd) {
             return Answer::error(libc::EBADF);
         }
         let Some(Descriptor::Epoll(instance)) = self.descriptors.get_mut(&epoll) else { return Answer::error(libc::EINVAL) };
-        let watched = Watched { events, data, reported: 0, spent: false };
+        let watched = Watched { events: event.events, data: event.u64, reported: 0, spent: false };
         let known = instance.watched.contains_key(&fd);
         match operation {
             libc::EPOLL_CTL_ADD if known => return Answer::error(libc::EEXIST),

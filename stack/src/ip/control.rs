@@ -124,7 +124,8 @@ fn push_ipv6_header(frame: &mut Frame, next_header: u8, hop_limit: u8, source: I
 fn push_igmp_header(frame: &mut Frame, source: Ipv4Addr) {
     let len = ipv4::HEADER_LEN + ROUTER_ALERT_IPV4.len();
     let total_len = (len + frame.len()) as u16;
-    let header = ipv4::Header::atomic(source, igmp::ALL_ROUTERS, igmp::PROTOCOL_IGMP, TRAFFIC_CLASS, 1, total_len);
+    let header =
+        ipv4::Header { tos: TRAFFIC_CLASS, ..ipv4::Header::atomic(source, igmp::ALL_ROUTERS, igmp::PROTOCOL_IGMP, 1, total_len) };
     let bytes = frame.push(len);
     header.write(&mut bytes[..ipv4::HEADER_LEN]);
     bytes[0] = 0x46;

@@ -20,6 +20,16 @@ use crate::wire::{ipv4, ipv6};
 /// A packet, reassembled if needed: `None` until the rest has arrived.
 type Whole<H> = Result<Option<(H, Frame)>, Counter>;
 
+/// The headers of an IPv6 packet that is a piece of a datagram.
+pub(super) struct Piece<'a> {
+    pub(super) header: &'a ipv6::Header,
+    pub(super) fragment: ipv6::Fragment,
+    /// Where the fragment header is.
+    pub(super) at: usize,
+    /// Where the field is that names it.
+    pub(super) named_at: usize,
+}
+
 impl Ip {
     /// Takes a fragment: `first` starts at the IPv4 header, `self.rest` follows. The result has the same form.
     pub(super) fn reassemble_ipv4(
@@ -61,16 +71,15 @@ impl Ip {
         Ok(Some((whole, first)))
     }
 
-    /// Takes a fragment: `first` starts at the IPv6 header; the fragment header is at byte `at`, and the field at byte
-    /// `named_at` names it; `self.rest` follows. The result has no fragment header.
+    /// Takes a fragment: `first` starts at the IPv6 header; `self.rest` follows. The result has no fragment header.
     pub(super) fn reassemble_ipv6(
         &mut self,
         env: &mut IpEnv,
         arrival: Arrival,
-        header: &ipv6::Header,
-        (piece, at, named_at): (ipv6::Fragment, usize, usize),
+        piece: Piece<'_>,
         mut first: Frame,
     ) -> Whole<ipv6::Header> {
+        let Piece { header, fragment: piece, at, named_at } = piece;
         let header_len = at + ipv6::FRAGMENT_LEN;
         let len = ipv6::HEADER_LEN + usize::from(header.payload_len) - header_len;
         // RFC 8200 §4.5: an ICMP error reports the offset of an impossible length.
@@ -133,7 +142,7 @@ impl Ip {
         first: Frame,
     ) -> Result<Option<(Fragment, Frame, u32)>, Counter> {
         env.counters.count(Counter::IpReasmReqds);
-        match self.reassembly.insert(env.now, env.arena, fragment, first, &mut self.rest) {
+        match self.reassembly.insert(env.now, env.arena, fragment, (first, &mut self.rest)) {
             Outcome::Kept => Ok(None),
             Outcome::Whole(fragment, first, len) => {
                 env.counters.count(Counter::IpReasmOks);

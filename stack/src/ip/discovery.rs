@@ -12,9 +12,17 @@ use super::control::Control;
 use super::{Ip, Medium, Role};
 use crate::address::MacAddress;
 use crate::event::AddressChange;
+use crate::link::neighbor::Advertised;
 use crate::stats::Counter;
 use crate::wire::ipv6;
 use crate::wire::ndp::{self, Message, Nonce};
+
+/// What a neighbor solicitation says.
+struct Solicitation {
+    target: Ipv6Addr,
+    source_link: Option<MacAddress>,
+    nonce: Option<Nonce>,
+}
 
 impl Ip {
     /// Takes a message with a valid checksum, from its ICMPv6 header on.
@@ -34,7 +42,7 @@ impl Ip {
         }
         match Message::parse(bytes).ok_or(Counter::IcmpInErrors)? {
             Message::NeighborSolicitation { target, source_link, nonce } => {
-                self.receive_solicitation(now, interface, outer, target, source_link, nonce)
+                self.receive_solicitation(now, interface, outer, Solicitation { target, source_link, nonce })
             }
             Message::NeighborAdvertisement { target, target_link, solicited, overrides, router } => {
                 // §7.1.2: a solicited answer must be unicast.
@@ -47,9 +55,10 @@ impl Ip {
                     self.tell(interface, AddressChange::Duplicate(target.into()));
                 } else {
                     let link = target_link.filter(|mac| is_neighbors(*mac));
-                    self.neighbors.advertised(now, (interface, target.into()), link, solicited, overrides);
+                    let advertised = Advertised { mac: link, solicited, overrides };
+                    self.neighbors.advertised(now, (interface, target.into()), advertised);
                     if !router && self.is_router(interface, target.into()) {
-                        self.router_fails((interface, target.into()), true);
+                        self.remove_router((interface, target.into()));
                     }
                 }
                 Ok(())
@@ -61,7 +70,7 @@ impl Ip {
             }
             Message::Redirect { target, destination, target_link } => {
                 let router = outer.source.into();
-                let believed = self.receive_redirect(now, interface, router, destination.into(), target.into());
+                let believed = self.receive_redirect(now, (interface, router), destination.into(), target.into());
                 if let Some(mac) = target_link.filter(|mac| believed && is_neighbors(*mac)) {
                     self.neighbors.noticed(now, (interface, target.into()), mac);
                 }
@@ -78,9 +87,7 @@ impl Ip {
         now: Instant,
         interface: u32,
         outer: &ipv6::Header,
-        target: Ipv6Addr,
-        source_link: Option<MacAddress>,
-        nonce: Option<Nonce>,
+        Solicitation { target, source_link, nonce }: Solicitation,
     ) -> Result<(), Counter> {
         let from_nobody = outer.source.is_unspecified();
         // §7.1.1: a host without an address solicits the group and names no link address.

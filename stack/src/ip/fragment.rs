@@ -51,23 +51,31 @@ impl Identifications {
     }
 }
 
+/// A flow, and the path that its packets take.
+#[derive(Clone, Copy)]
+pub(super) struct Routed<'a> {
+    pub(super) flow: &'a Flow,
+    pub(super) path: &'a Path,
+}
+
 impl Ip {
     /// Returns the identification of the first of `count` packets that routers may fragment.
     pub(crate) fn identify(&mut self, local: IpAddr, remote: IpAddr, protocol: u8, count: u32) -> u16 {
         self.identifications.next_run(local, remote, protocol, count) as u16
     }
 
-    /// Sends the datagram of `packet`, which starts at the transport header and has its checksum. `whole`: it fits and has
-    /// "don't fragment" set; otherwise it may be fragmented, here and (IPv4) by routers.
-    pub(crate) fn send_datagram(&mut self, env: &mut IpEnv, flow: &Flow, whole: bool, packet: &mut Burst, out: &mut [Burst]) {
-        let Some(path) = self.route(flow.remote, Some(flow.local)).filter(|_| !whole) else {
+    /// Sends the datagram of `packet`, which starts at the transport header and has its checksum. It may be
+    /// fragmented, here and (IPv4) by routers; [`send`](Ip::send) sends one that fits with "don't fragment" set.
+    pub(crate) fn send_fragmentable(&mut self, env: &mut IpEnv, flow: &Flow, packet: &mut Burst, out: &mut [Burst]) {
+        let Some(path) = self.route(flow.remote, Some(flow.local)) else {
             return self.send(env, flow, packet, out);
         };
-        self.send_along(env, flow, &path, packet, out);
+        self.send_along(env, Routed { flow, path: &path }, packet, out);
     }
 
     /// Sends a datagram that may be fragmented, on a known path.
-    pub(super) fn send_along(&mut self, env: &mut IpEnv, flow: &Flow, path: &Path, packet: &mut Burst, out: &mut [Burst]) {
+    pub(super) fn send_along(&mut self, env: &mut IpEnv, routed: Routed<'_>, packet: &mut Burst, out: &mut [Burst]) {
+        let Routed { flow, path } = routed;
         let len = packet.front_len();
         let gathers = self.link(path.interface).gathers;
         let one_frame = packet.iter().next().is_some_and(|first| !first.continues());
@@ -76,13 +84,13 @@ impl Ip {
             let Some(mut first) = packet.pop() else { return };
             let written = self.write_network_header(flow, path, Some(len), first.push(ipv6::HEADER_LEN));
             debug_assert!(written.is_some(), "a path has one family at both ends");
-            return self.place(env.now, path, first, packet, out);
+            return self.place(env.now, path, (first, packet), out);
         }
         let identification = self.identifications.next(flow.local, flow.remote, flow.protocol);
         if fits {
             let Some(mut first) = packet.pop() else { return };
-            self.push_fragment_header(flow, path, identification, (0, len, false), &mut first);
-            return self.place(env.now, path, first, packet, out);
+            self.push_fragment_header(routed, identification, (0, len, false), &mut first);
+            return self.place(env.now, path, (first, packet), out);
         }
         let packet_max = if gathers { path.mtu.into() } else { (LARGE_BYTES - HEADROOM).min(path.mtu.into()) };
         let piece_max = (packet_max - headers_len(flow.remote)) / FRAGMENT_UNIT * FRAGMENT_UNIT;
@@ -98,8 +106,8 @@ impl Ip {
             let mut piece = Burst::default();
             cursor.cut(env.arena, class, count, &mut piece);
             let Some(mut first) = piece.pop() else { break };
-            self.push_fragment_header(flow, path, identification, (offset, count, offset + count < len), &mut first);
-            self.place(env.now, path, first, &mut piece, out);
+            self.push_fragment_header(routed, identification, (offset, count, offset + count < len), &mut first);
+            self.place(env.now, path, (first, &mut piece), out);
             env.counters.count(Counter::IpFragCreates);
         }
         env.counters.count(Counter::IpFragOks);
@@ -108,8 +116,7 @@ impl Ip {
     /// Writes the IP header of a fragment: `count` bytes at `offset`, with more fragments after it or not.
     fn push_fragment_header(
         &self,
-        flow: &Flow,
-        path: &Path,
+        Routed { flow, path }: Routed<'_>,
         identification: u32,
         (offset, count, more): (usize, usize, bool),
         frame: &mut Frame,
@@ -124,7 +131,8 @@ impl Ip {
                 dont_fragment: false,
                 more_fragments: more,
                 fragment_offset: offset,
-                ..ipv4::Header::atomic(local, remote, flow.protocol, flow.tos, ttl, total_len)
+                tos: flow.tos,
+                ..ipv4::Header::atomic(local, remote, flow.protocol, ttl, total_len)
             };
             return header.write(bytes);
         }

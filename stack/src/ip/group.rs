@@ -37,6 +37,15 @@ impl Membership {
     }
 }
 
+/// The protocol that a query came by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum QueryBy {
+    /// RFC 3376, of IPv4.
+    Igmp,
+    /// RFC 3810, of IPv6.
+    Mld,
+}
+
 impl Ip {
     /// Joins a group once more. `false`: the address is not a group, or there are too many.
     pub(crate) fn join_group(&mut self, interface: u32, group: IpAddr) -> bool {
@@ -124,7 +133,8 @@ impl Ip {
     }
 
     /// Handles a router's query for one group, or for all: each group is answered at its own random time.
-    pub(super) fn hears_query<A: Into<IpAddr>>(&mut self, now: Instant, interface: u32, query: Query<A>, is_ipv4: bool) {
+    pub(super) fn hears_query<A: Into<IpAddr>>(&mut self, now: Instant, interface: u32, query: Query<A>, by: QueryBy) {
+        let is_ipv4 = by == QueryBy::Igmp;
         let about: Option<IpAddr> = query.group.map(Into::into);
         for at in 0..self.interfaces[interface as usize].groups.len() {
             let group = self.interfaces[interface as usize].groups[at].group;

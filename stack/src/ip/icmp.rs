@@ -54,7 +54,8 @@ impl Ip {
         let ours = owned && self.local_ipv4.contains(&quoted.source);
         if ours {
             let router = IpAddr::from([message[4], message[5], message[6], message[7]]);
-            self.receive_redirect(now, interface, outer.source.into(), quoted.destination.into(), router);
+            let from = (interface, outer.source.into());
+            self.receive_redirect(now, from, quoted.destination.into(), router);
         }
     }
 

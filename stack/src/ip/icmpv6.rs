@@ -8,6 +8,7 @@ use core::net::Ipv6Addr;
 
 use ringway_shm::{Checksum, Frame, Segmentation};
 
+use super::group::QueryBy;
 use super::icmp::{HEADERS_MAX, Said};
 use super::{Datagram, Flow, IcmpError, IcmpErrorKind, Ip, REPLIES_MAX, Role};
 use crate::env::IpEnv;
@@ -45,7 +46,7 @@ impl Ip {
             // RFC 3810 §5.1.14, §6.2: only from a router of this link.
             icmpv6::MLD_QUERY if outer.hop_limit == 1 && outer.source.is_unicast_link_local() => {
                 if let Some(query) = igmp::parse_mld_query(first.bytes()) {
-                    self.hears_query(env.now, datagram.interface, query, false);
+                    self.hears_query(env.now, datagram.interface, query, QueryBy::Mld);
                 }
             }
             icmpv6::ROUTER_SOLICITATION..=icmpv6::REDIRECT => {

@@ -11,7 +11,9 @@ use ringway_shm::{Burst, Checksum, Frame, Instant};
 
 use super::control::Control;
 use super::fast_path::Ends;
+use super::group::QueryBy;
 use super::icmp_error::ErrorCause;
+use super::input_ipv6::Audience;
 use super::{Arrival, Datagram, Datagrams, Ip, Medium, Pair, Role, Route, is_host};
 use crate::env::IpEnv;
 use crate::link::{arp, ethernet};
@@ -64,7 +66,8 @@ impl Ip {
         let multicast = match self.receive_link(env.now, interface, &mut first)? {
             Link::Ipv4 { multicast } => multicast,
             Link::Ipv6 { multicast } => {
-                let result = self.receive_ipv6(env, interface, first, multicast, datagrams);
+                let audience = if multicast { Audience::Many } else { Audience::Us };
+                let result = self.receive_ipv6(env, (interface, audience), first, datagrams);
                 if result.is_ok() {
                     env.counters.count(Counter::IpInDelivers);
                 }
@@ -122,7 +125,7 @@ impl Ip {
             return Err(Counter::DropMalformed);
         }
         if let Some(query) = igmp::parse_query(message) {
-            self.hears_query(now, interface, query, true);
+            self.hears_query(now, interface, query, QueryBy::Igmp);
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 use ringway_shm::Frame;
 
+use super::defragment::Piece;
 use super::extension::{Found, Refused, walk};
 use super::icmp_error::ErrorCause;
 use super::input::trim;
@@ -25,9 +26,8 @@ impl Ip {
     pub(super) fn receive_ipv6(
         &mut self,
         env: &mut IpEnv,
-        interface: u32,
+        (interface, audience_of_link): (u32, Audience),
         mut first: Frame,
-        link_to_many: bool,
         datagrams: &mut Datagrams,
     ) -> Result<(), Counter> {
         env.counters.count(Counter::IpInReceives);
@@ -36,12 +36,12 @@ impl Ip {
             _ => return Err(Counter::DropMalformed),
         };
         let audience = self.audience(interface, &header).ok_or(Counter::IpInAddrErrors)?;
-        if link_to_many && audience == Audience::Us {
+        if audience_of_link == Audience::Many && audience == Audience::Us {
             return Err(Counter::IpInAddrErrors);
         }
         trim(&mut first, &mut self.rest, packet_len(&header)).ok_or(Counter::IpInHdrErrors)?;
         let arrival = Arrival { interface, multicast: audience == Audience::Many };
-        self.receive_ipv6_packet(env, arrival, &header, first, datagrams)
+        self.receive_ipv6_packet(env, arrival, (&header, first), datagrams)
     }
 
     /// Receives a packet that is for us, or for one of our groups, and has the length of its header.
@@ -49,15 +49,14 @@ impl Ip {
         &mut self,
         env: &mut IpEnv,
         arrival: Arrival,
-        header: &Header,
-        first: Frame,
+        packet: (&Header, Frame),
         datagrams: &mut Datagrams,
     ) -> Result<(), Counter> {
+        let (header, first) = packet;
         let Arrival { interface, multicast } = arrival;
         let (header, mut first, found) = match self.find_transport(env, interface, header, &first)? {
-            Found::Fragment { header: piece, at, named_at } => {
-                let piece = (piece, at, named_at);
-                let whole = self.reassemble_ipv6(env, arrival, header, piece, first)?;
+            Found::Fragment { header: fragment, at, named_at } => {
+                let whole = self.reassemble_ipv6(env, arrival, Piece { header, fragment, at, named_at }, first)?;
                 let Some((header, first)) = whole else { return Ok(()) };
                 let found = self.find_transport(env, interface, &header, &first)?;
                 (header, first, found)

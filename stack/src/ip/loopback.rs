@@ -82,7 +82,7 @@ impl Ip {
         if first.bytes().first().is_some_and(|first| first >> 4 == 6) {
             let header = ipv6::Header::parse(first.bytes()).ok_or(Counter::IpInHdrErrors)?;
             ours(self, header.destination.into())?;
-            return self.receive_ipv6_packet(env, ARRIVAL, &header, first, datagrams);
+            return self.receive_ipv6_packet(env, ARRIVAL, (&header, first), datagrams);
         }
         let header = ipv4::Header::parse(first.bytes()).ok_or(Counter::IpInHdrErrors)?;
         ours(self, header.destination.into())?;

@@ -3,6 +3,7 @@
 //! Finds their path: the requested interface, else the routing table's, else the first with an address of the family.
 //! `group` keeps the memberships.
 
+use super::fragment::Routed;
 use core::net::IpAddr;
 
 use ringway_shm::Burst;
@@ -40,10 +41,11 @@ impl Ip {
         named.or_else(routed).or_else(first)
     }
 
-    /// Sends the multicast or broadcast datagram of `packet` through `interface`, like `send_datagram`.
-    pub(crate) fn send_to_many(&mut self, env: &mut IpEnv, flow: &Flow, interface: u32, packet: &mut Burst, out: &mut [Burst]) {
+    /// Sends the multicast or broadcast datagram of `packet` through an interface, like `send_fragmentable`.
+    pub(crate) fn send_to_many(&mut self, env: &mut IpEnv, to: (&Flow, u32), packet: &mut Burst, out: &mut [Burst]) {
+        let (flow, interface) = to;
         match self.route_to_many(flow.remote, Some(flow.local), Some(interface)) {
-            Some(path) => self.send_along(env, flow, &path, packet, out),
+            Some(path) => self.send_along(env, Routed { flow, path: &path }, packet, out),
             None => {
                 packet.drop_packet();
                 env.counters.count(Counter::IpOutNoRoutes);

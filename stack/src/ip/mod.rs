@@ -511,7 +511,7 @@ impl Ip {
             self.reschedule();
         }
         if self.interfaces[key.0 as usize].routers.len() > 1 {
-            self.router_fails(key, false);
+            self.demote_router(key);
         }
     }
 

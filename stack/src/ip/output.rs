@@ -369,7 +369,7 @@ impl Ip {
         };
         let Some(mut first) = packets.pop() else { return };
         first.push(header.len()).copy_from_slice(header);
-        self.place(env.now, &path, first, packets, out);
+        self.place(env.now, &path, (first, packets), out);
     }
 
     /// Sends the packet like [`send`](Ip::send) if it has one frame and the header cache has its headers.
@@ -384,9 +384,10 @@ impl Ip {
         true
     }
 
-    /// Sends the packet of `first`, which starts at the IP header, and of the frames at the front of `rest` that continue
-    /// it; holds it while the neighbor is being resolved.
-    pub(super) fn place(&mut self, now: Instant, path: &Path, mut first: Frame, rest: &mut Burst, out: &mut [Burst]) {
+    /// Sends a packet: its first frame, which starts at the IP header, and the frames at the front of the burst that continue
+    /// it. Holds it while the neighbor is being resolved.
+    pub(super) fn place(&mut self, now: Instant, path: &Path, packet: (Frame, &mut Burst), out: &mut [Burst]) {
+        let (mut first, rest) = packet;
         let mut more = first.continues();
         if path.interface == LOOPBACK {
             self.looped.push(first);
@@ -438,7 +439,11 @@ impl Ip {
             // Only answers to fragmented requests are large.
             let mtu = self.route(flow.remote, Some(flow.local)).map_or(u16::MAX, |path| path.mtu);
             let whole = replies.front_len() + network_header_len(flow.remote) <= mtu.into();
-            self.send_datagram(env, &flow, whole, &mut replies, out);
+            if whole {
+                self.send(env, &flow, &mut replies, out);
+            } else {
+                self.send_fragmentable(env, &flow, &mut replies, out);
+            }
         }
         self.replies = replies;
         for (waiting, out) in self.outbox.iter_mut().zip(out) {
@@ -495,7 +500,8 @@ impl Ip {
         match (flow.local, flow.remote) {
             (IpAddr::V4(local), IpAddr::V4(remote)) => {
                 let total_len = transport_len.map_or(Some(0), |len| u16::try_from(len + ipv4::HEADER_LEN).ok())?;
-                ipv4::Header::atomic(local, remote, flow.protocol, flow.tos, ttl, total_len).write(bytes);
+                let header = ipv4::Header::atomic(local, remote, flow.protocol, ttl, total_len);
+                ipv4::Header { tos: flow.tos, ..header }.write(bytes);
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
                 let payload_len = u16::try_from(transport_len.unwrap_or(0)).ok()?;

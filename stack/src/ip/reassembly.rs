@@ -104,14 +104,13 @@ impl Reassembly {
         Reassembly { entries: BTreeMap::new(), deadlines: BTreeSet::new(), sources: BTreeMap::new(), memory: 0, memory_max }
     }
 
-    /// Inserts a fragment: `first`, which starts after the network headers, and the frames of `rest`.
+    /// Inserts a fragment: its first frame, which starts after the network headers, and the rest of its frames.
     pub(super) fn insert(
         &mut self,
         now: Instant,
         arena: &Arena,
         fragment: &Fragment,
-        first: Frame,
-        rest: &mut Vec<Frame>,
+        (first, rest): (Frame, &mut Vec<Frame>),
     ) -> Outcome {
         let len = (first.len() + rest.iter().map(Frame::len).sum::<usize>()) as u32;
         let end = fragment.offset + len;
@@ -130,7 +129,8 @@ impl Reassembly {
         let entry = self.entry(now, &fragment.key);
         let fits = match entry.place(fragment.offset, end, fragment.more) {
             Place::At(at) if entry.pieces.len() + 1 + rest.len() <= PIECES_MAX => {
-                entry.keep(at, fragment, first, rest, memory);
+                entry.memory += memory;
+                entry.keep(at, fragment, first, rest);
                 true
             }
             Place::Repeated => {
@@ -275,7 +275,7 @@ impl Entry {
         if covered >= end && !says_end { Place::Repeated } else { Place::Impossible }
     }
 
-    fn keep(&mut self, at: usize, fragment: &Fragment, first: Frame, rest: &mut Vec<Frame>, memory: u32) {
+    fn keep(&mut self, at: usize, fragment: &Fragment, first: Frame, rest: &mut Vec<Frame>) {
         let mut offset = fragment.offset;
         let frames = core::iter::once(first).chain(rest.drain(..)).filter(|frame| !frame.is_empty());
         for (step, frame) in frames.enumerate() {
@@ -284,7 +284,6 @@ impl Entry {
             offset += len;
         }
         self.bytes += offset - fragment.offset;
-        self.memory += memory;
         self.ecn |= 1 << (fragment.tos & ECN_MASK);
         if fragment.offset == 0 {
             self.first = Some(*fragment);

@@ -55,14 +55,7 @@ impl Redirects {
 
 impl Ip {
     /// Handles a redirect of `router`: packets to `destination` should go to `hop`. Returns true when it is believed.
-    pub(super) fn receive_redirect(
-        &mut self,
-        now: Instant,
-        interface: u32,
-        router: IpAddr,
-        destination: IpAddr,
-        hop: IpAddr,
-    ) -> bool {
+    pub(super) fn receive_redirect(&mut self, now: Instant, (interface, router): Key, destination: IpAddr, hop: IpAddr) -> bool {
         let current = self.route(destination, None).map(|path| (path.interface, path.next_hop));
         // RFC 1122 §3.2.2.2, RFC 4861 §8.1: from the current first hop, and on the same link. An IPv6 router is named by its
         // link-local address; any other hop must be the destination itself.

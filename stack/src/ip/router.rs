@@ -154,14 +154,18 @@ impl Ip {
         }
     }
 
-    /// §6.3.6, §7.2.5: removes a router that is none any more, or moves one that does not answer to the end.
-    pub(super) fn router_fails(&mut self, (interface, ip): Key, for_ever: bool) {
+    /// §7.2.5: removes a router that is none any more.
+    pub(super) fn remove_router(&mut self, (interface, ip): Key) {
+        self.interfaces[interface as usize].routers.retain(|router| router.ip != ip);
+        self.refresh_routes();
+    }
+
+    /// §6.3.6: moves a router that does not answer to the end.
+    pub(super) fn demote_router(&mut self, (interface, ip): Key) {
         let routers = &mut self.interfaces[interface as usize].routers;
         let Some(at) = routers.iter().position(|router| router.ip == ip) else { return };
         let router = routers.remove(at);
-        if !for_ever {
-            routers.push(router);
-        }
+        routers.push(router);
         self.refresh_routes();
     }
 

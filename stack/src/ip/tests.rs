@@ -124,7 +124,7 @@ pub(super) fn packets(burst: &mut Burst) -> Vec<Vec<u8>> {
 
 /// Makes an Ethernet frame from the peer with `payload` after an IPv4 header that `change` may spoil.
 pub(super) fn from_peer(protocol: u8, payload: &[u8], change: impl FnOnce(&mut ipv4::Header)) -> Vec<u8> {
-    let mut header = ipv4::Header::atomic(PEER.into(), OWN.into(), protocol, 0, 64, 20 + payload.len() as u16);
+    let mut header = ipv4::Header::atomic(PEER.into(), OWN.into(), protocol, 64, 20 + payload.len() as u16);
     change(&mut header);
     let mut bytes = vec![0; 34];
     ethernet::Header { destination: OWN_MAC, source: PEER_MAC, ether_type: ethernet::TYPE_IPV4 }.write(&mut bytes[..14]);

@@ -92,6 +92,17 @@ pub(crate) struct Times {
     pub(crate) retransmit: Duration,
 }
 
+/// What a neighbor advertisement says.
+#[derive(Clone, Copy)]
+pub(crate) struct Advertised {
+    /// The neighbor's link address, if it names one.
+    pub(crate) mac: Option<MacAddress>,
+    /// It answers our question.
+    pub(crate) solicited: bool,
+    /// It replaces a link address that is known.
+    pub(crate) overrides: bool,
+}
+
 impl NeighborTable {
     pub(crate) fn new(limits: Limits) -> NeighborTable {
         NeighborTable {
@@ -212,7 +223,8 @@ impl NeighborTable {
     }
 
     /// RFC 4861 §7.2.5: handles a neighbor advertisement. It adds no new neighbor.
-    pub(crate) fn advertised(&mut self, now: Instant, key: Key, mac: Option<MacAddress>, solicited: bool, overrides: bool) {
+    pub(crate) fn advertised(&mut self, now: Instant, key: Key, advertised: Advertised) {
+        let Advertised { mac, solicited, overrides } = advertised;
         let Some(state) = self.entries.get(&key).map(|entry| entry.state) else { return };
         if matches!(state, State::Told(_)) {
             return;

@@ -48,7 +48,8 @@ impl Stack {
         copy: &mut dyn FnMut(&mut [u8]),
     ) -> Result<usize, UdpSendError> {
         let (udp, env) = env!(self, udp);
-        udp.send(now, env, id, send, copy)
+        udp.set_now(now);
+        udp.send(env, id, send, copy)
     }
 
     /// Queues one datagram with the payload in `frame`, without copying it. The frame must have
@@ -65,7 +66,8 @@ impl Stack {
         frame: Frame,
     ) -> Result<(), (Frame, UdpSendError)> {
         let (udp, env) = env!(self, udp);
-        udp.send_frame(now, env, id, send, frame)
+        udp.set_now(now);
+        udp.send_frame(env, id, send, frame)
     }
 
     /// Returns the next received message, without taking it. `None`: nothing has arrived, or the name is stale.
@@ -116,7 +118,7 @@ impl Stack {
     /// Ends receiving: queued messages can still be taken, then the socket stays readable.
     pub fn udp_shutdown_read(&mut self, id: SocketId) {
         let (udp, env) = env!(self, udp);
-        udp.shutdown(env, id, true, false);
+        udp.shutdown_read(env, id);
     }
 
     /// Returns information on a UDP socket. `None`: the name is stale.

@@ -4,7 +4,7 @@
 //! is one, the algorithm where the window ends (ssthresh), `prr` how it gets there.
 
 use super::congestion::hystart::Round;
-use super::congestion::{SSTHRESH_INITIAL, initial_window};
+use super::congestion::{Acked, SSTHRESH_INITIAL, initial_window};
 use super::connection::Connection;
 use super::tcb::{Recovery, flag};
 use crate::config::CongestionControl;
@@ -55,7 +55,7 @@ impl Connection<'_, '_> {
         if rest > 0 {
             let (algorithm, srtt_us, now_ms) = (self.tcb.congestion(), self.tcb.srtt_us(), self.tick());
             let cubic = (algorithm == CongestionControl::Cubic).then(|| &mut self.demand_cold().cubic);
-            window.on_ack(algorithm, cubic, rest, now_ms, srtt_us);
+            window.on_ack(algorithm, cubic, Acked { bytes: rest, now_ms, srtt_us });
         }
         self.set_window(window);
     }

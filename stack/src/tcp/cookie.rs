@@ -123,6 +123,10 @@ fn agreed(config: &TcpConfig, mss: u16, echo: Option<u32>, ts_recent: u32, recei
     })
 }
 
+fn record_of_cookie(listener: u32, key: FlowKey, irs: SeqNum, iss: SeqNum, agreed: Agreed) -> HalfOpen {
+    HalfOpen { key, irs, iss, agreed, listener, retries: 0, acknowledged: false, from_cookie: true, deadline: 0, sent_at: 0 }
+}
+
 impl Tcp {
     /// Returns true when a SYN for the listener is answered with a cookie instead of an entry in the queue.
     pub(super) fn wants_cookie(&mut self, env: &mut Env, listener: u32) -> bool {
@@ -151,13 +155,9 @@ impl Tcp {
         let Some(entry) = self.listeners.get_mut(listener) else { return };
         entry.cookies_at = Some(minute(self.now));
         env.counters.count(Counter::SyncookiesSent);
-        let record = self.record_of_cookie(listener, segment.key, segment.sequence, iss, agreed);
+        let record = record_of_cookie(listener, segment.key, segment.sequence, iss, agreed);
         let value = timestamp(self.shared.secrets.timestamp(self.now), &agreed);
         self.push_syn_ack(env, &record, value, None);
-    }
-
-    fn record_of_cookie(&self, listener: u32, key: FlowKey, irs: SeqNum, iss: SeqNum, agreed: Agreed) -> HalfOpen {
-        HalfOpen { key, irs, iss, agreed, listener, retries: 0, acknowledged: false, from_cookie: true, deadline: 0, sent_at: 0 }
     }
 
     /// Takes an ACK for a listener: with a valid cookie it completes a handshake, otherwise it is reset.
@@ -191,7 +191,7 @@ impl Tcp {
         if agreed.ecn != EcnMode::Off && !speaks_ecn {
             return None;
         }
-        Some(self.record_of_cookie(listener, segment.key, irs, iss, agreed))
+        Some(record_of_cookie(listener, segment.key, irs, iss, agreed))
     }
 }
 

@@ -19,6 +19,7 @@ use super::connection::Connection;
 use super::demux::{FlowKey, Target};
 use super::ecn;
 use super::fast_open::{Early, Finished, cookie};
+use super::passive::SynAck;
 use super::receive_queue::Order;
 use super::segment::Segment;
 use super::sequence::SeqNum;
@@ -49,7 +50,7 @@ impl Tcp {
         match self.admit_early(env, listener, segment) {
             Admission::Later(answer) => Some(answer),
             Admission::Now(answer) => {
-                if self.create_early(env, listener, segment, iss, answer) {
+                if self.create_early(env, listener, segment, SynAck { iss, fast_open: answer }) {
                     env.counters.count(Counter::TcpFastOpenPassive);
                     return None;
                 }
@@ -116,8 +117,7 @@ impl Tcp {
         env: &mut Env,
         listener: u32,
         segment: &mut Segment,
-        iss: SeqNum,
-        answer: Option<FastOpen>,
+        SynAck { iss, fast_open: answer }: SynAck,
     ) -> bool {
         let key = segment.key;
         let template = Template::stale(key.local, key.remote, env.ip.generation());

@@ -340,7 +340,7 @@ impl Connection<'_, '_> {
         let arena = self.env.arena;
         let sequence = segment.sequence;
         let rcv_nxt = self.tcb.rcv_nxt();
-        match self.demand_cold().reassembly.insert(arena, rcv_nxt, sequence, len, frames) {
+        match self.demand_cold().reassembly.insert(arena, rcv_nxt, sequence..sequence + len, frames) {
             Insertion::Taken => {
                 self.env.counters.count(Counter::TcpOfoQueue);
                 let rare = self.rare();

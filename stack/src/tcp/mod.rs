@@ -99,6 +99,7 @@ pub use info::{MarkInfo, Protocol, SocketSummary, SocketTimer, TcpInfo};
 pub use output::HEADROOM;
 pub use owners::OwnerUse;
 pub(crate) use send_queue::sendable_frames;
+pub use socket::ActiveOpen;
 pub use state::State;
 
 pub(crate) use crate::wire::sequence;
@@ -258,7 +259,7 @@ impl Tcp {
         env.counters.add(Counter::TcpInSegs, arrivals.len() as u64);
         let Datagrams { headers, packets } = &mut *datagrams;
         let mut last: Option<(Segment, u32)> = None;
-        for (datagram, &arrival) in headers.iter().zip(&arrivals) {
+        for (datagram, arrival) in headers.iter().zip(&arrivals) {
             let Some(first) = packets.pop() else { break };
             if arrival.alone && last.is_some() {
                 self.finish(env, last.take());
@@ -271,7 +272,7 @@ impl Tcp {
                 None => first,
             };
             if arrival.alone {
-                self.receive_unmerged(env, datagram, first, packets, arrival);
+                self.receive_unmerged(env, (datagram, arrival), first, packets);
                 continue;
             }
             let Some(segment) = Segment::take(datagram, first, packets) else {
@@ -295,7 +296,8 @@ impl Tcp {
 
     /// Takes the slow path with a packet that cannot be coalesced: its segment stays where it was read.
     #[inline(never)]
-    fn receive_unmerged(&mut self, env: &mut Env, datagram: &Datagram, first: Frame, packets: &mut Burst, arrival: Arrival) {
+    fn receive_unmerged(&mut self, env: &mut Env, place: (&Datagram, &Arrival), first: Frame, packets: &mut Burst) {
+        let (datagram, arrival) = place;
         let Some(mut segment) = Segment::take(datagram, first, packets) else {
             return env.counters.count(Counter::TcpInErrs);
         };

@@ -434,7 +434,11 @@ impl Connection<'_, '_> {
             let mut flow = self.tcb.flow();
             flow.tos -= if unmarked { flow.tos & super::ecn::CE } else { 0 };
             let (ip, mut env) = self.env.ip_at(self.now);
-            ip.send_datagram(&mut env, &flow, whole, scratch, out);
+            if whole {
+                ip.send(&mut env, &flow, scratch, out);
+            } else {
+                ip.send_fragmentable(&mut env, &flow, scratch, out);
+            }
         }
         Ok(())
     }
@@ -475,7 +479,8 @@ impl Connection<'_, '_> {
         }
         self.move_cursor(plan, start, next);
         header.emit(first.push(header_len));
-        self.finish_checksum(&mut first, header_len, len, sum, link);
+        let sum = (!link.sends_partial_checksums).then_some(sum);
+        self.finish_checksum(&mut first, header_len, len, sum);
         if let Some(plan) = plan.filter(|plan| plan.len > plan.segment) {
             let is_ipv6 = self.tcb.template.is_ipv6();
             let kind = if is_ipv6 { SegmentationKind::TcpIpv6 } else { SegmentationKind::TcpIpv4 };
@@ -509,14 +514,12 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Fills in the checksum, or leaves it to the link together with segmentation.
-    fn finish_checksum(&self, first: &mut Frame, header_len: usize, len: usize, payload_sum: u16, link: &LinkInfo) {
-        let sums = if link.sends_partial_checksums {
+    /// Fills in the checksum, or without `payload_sum` leaves it to the link together with segmentation.
+    fn finish_checksum(&self, first: &mut Frame, header_len: usize, len: usize, payload_sum: Option<u16>) {
+        let sums = payload_sum.map(|sum| (checksum::sum(&first.bytes()[..header_len]), sum));
+        if sums.is_none() {
             first.set_checksum(Checksum::Partial { start: 0, offset: CHECKSUM_OFFSET as u16 });
-            None
-        } else {
-            Some((checksum::sum(&first.bytes()[..header_len]), payload_sum))
-        };
+        }
         let field = checksum_field(self.pseudo_sum((header_len + len) as u16), sums);
         first.bytes_mut()[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&field.to_be_bytes());
     }

@@ -10,7 +10,7 @@ use crate::stats::Counter;
 use crate::timer;
 use crate::wire::tcp::{ACK, FIN, FastOpen, RST, SYN};
 
-use super::connect::{Agreed, agree};
+use super::connect::{Agreed, agree, mss_to_offer};
 use super::demux::Target;
 use super::ecn;
 use super::listener::Listener;
@@ -20,6 +20,12 @@ use super::sequence::SeqNum;
 use super::state::State;
 use super::syn_queue::{Expiry, HalfOpen};
 use super::{HALF_OPEN_BIT, Tcp};
+
+/// What the first SYN-ACK says of us.
+pub(super) struct SynAck {
+    pub(super) iss: SeqNum,
+    pub(super) fast_open: Option<FastOpen>,
+}
 
 impl Tcp {
     /// RFC 9293 §3.10.7.2: handles a segment for a port with a listener, without a connection.
@@ -56,7 +62,7 @@ impl Tcp {
             iss = iss.latest(min);
         }
         if let Some(answer) = self.open_early(env, listener, segment, iss) {
-            self.queue_syn(env, listener, segment, iss, answer);
+            self.queue_syn(env, listener, segment, SynAck { iss, fast_open: answer });
         }
     }
 
@@ -104,8 +110,9 @@ impl Tcp {
         }
     }
 
-    /// Queues a record for a SYN. `answer`: the Fast Open option of the first SYN-ACK.
-    fn queue_syn(&mut self, env: &mut Env, listener: u32, segment: &Segment, iss: SeqNum, answer: Option<FastOpen>) {
+    /// Queues a record for a SYN.
+    fn queue_syn(&mut self, env: &mut Env, listener: u32, segment: &Segment, syn_ack: SynAck) {
+        let SynAck { iss, fast_open: answer } = syn_ack;
         self.make_room_for_record(env, listener);
         let receive_buffer = self.receive_buffer_of(listener);
         let ecn = ecn::answer(&self.shared.config, self.listener_options(listener).congestion_control, segment);
@@ -165,7 +172,11 @@ impl Tcp {
         let Some(path) = env.ip.route(record.key.remote, Some(record.key.local)) else { return };
         let options = self.listener_options(record.listener);
         let buffer = self.receive_buffer_of(record.listener);
-        let mut header = record.syn_ack(&self.shared.config, env.ip.offered_max(&path), &options, buffer, timestamp);
+        let mss = mss_to_offer(env.ip.offered_max(&path), options.maximum_segment_size);
+        let mut header = record.syn_ack(&self.shared.config, mss, buffer, timestamp);
+        if options.window_clamp != 0 {
+            header.window = u32::from(header.window).min(options.window_clamp) as u16;
+        }
         header.options.fast_open = answer;
         let agreed = (record.agreed.ecn, record.agreed.syn_field);
         ecn::mark_syn_ack(agreed, &self.shared.config, record.retries, &mut header);

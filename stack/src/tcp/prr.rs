@@ -35,6 +35,14 @@ pub(crate) enum SafeAck {
     No,
 }
 
+/// The bytes in the network, the number that they are reduced to, and a segment's.
+#[derive(Clone, Copy)]
+pub(crate) struct Flight {
+    pub(crate) pipe: u32,
+    pub(crate) ssthresh: u32,
+    pub(crate) mss: u32,
+}
+
 impl Prr {
     /// State at the start of recovery with `count` duplicate ACKs.
     pub(crate) fn without_sack(count: u32, mss: u32) -> Prr {
@@ -75,7 +83,8 @@ impl Prr {
     }
 
     /// SndCnt after an ACK that reported `delivered` bytes.
-    pub(crate) fn send_count(&mut self, delivered: u32, safe: SafeAck, pipe: u32, ssthresh: u32, mss: u32) -> u32 {
+    pub(crate) fn send_count(&mut self, delivered: u32, safe: SafeAck, flight: Flight) -> u32 {
+        let Flight { pipe, ssthresh, mss } = flight;
         self.delivered = self.delivered.saturating_add(delivered);
         let count = if pipe > ssthresh {
             // Proportional rate reduction.
@@ -111,7 +120,7 @@ impl Connection<'_, '_> {
         }
         let cold = self.demand_cold();
         let pipe = pipe.saturating_add(cold.prr.withheld);
-        let count = cold.prr.send_count(delivered, safe, pipe, ssthresh, mss);
+        let count = cold.prr.send_count(delivered, safe, Flight { pipe, ssthresh, mss });
         // With nothing in flight no ACK would open the window again.
         let count = if pipe == 0 { count.max(mss) } else { count };
         self.tcb.set_cwnd(pipe.saturating_add(count));

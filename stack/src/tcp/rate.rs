@@ -100,6 +100,15 @@ pub(crate) struct Rate {
     pub(crate) latest: (u64, bool),
 }
 
+/// Bytes that were sent.
+#[derive(Clone, Copy)]
+pub(crate) struct Transmission {
+    pub(crate) start: SeqNum,
+    pub(crate) len: u32,
+    /// They were sent before.
+    pub(crate) again: bool,
+}
+
 impl Rate {
     /// Returns true while samples are limited by the application.
     pub(crate) fn is_application_limited(&self) -> bool {
@@ -112,7 +121,8 @@ impl Rate {
     }
 
     /// OnPacketSent. `in_flight` includes it.
-    pub(crate) fn sent(&mut self, now_us: u64, start: SeqNum, len: u32, in_flight: u32, again: bool) {
+    pub(crate) fn sent(&mut self, now_us: u64, in_flight: u32, sent: Transmission) {
+        let Transmission { start, len, again } = sent;
         if len == 0 {
             return;
         }

@@ -10,7 +10,7 @@ use super::congestion::initial_window;
 use super::connection::Connection;
 use super::output::Plan;
 use super::ranges::Ranges;
-use super::rate::Rate;
+use super::rate::{Rate, Transmission};
 use super::sequence::SeqNum;
 use super::tcb::{Recovery, flag};
 use crate::config::CongestionControl;
@@ -75,7 +75,8 @@ impl Connection<'_, '_> {
             self.demand_cold().rate_based = Some(alloc::boxed::Box::new(RateBased { rate, bbr }));
         }
         self.with_rate_based(|rate_based, view| {
-            rate_based.rate.sent(view.now_us, plan.sequence, plan.len, view.in_flight, plan.again)
+            let sent = Transmission { start: plan.sequence, len: plan.len, again: plan.again };
+            rate_based.rate.sent(view.now_us, view.in_flight, sent);
         });
     }
 

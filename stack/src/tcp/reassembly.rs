@@ -5,6 +5,7 @@
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::ops::Range;
 
 use ringway_shm::{Arena, FrameQueue};
 
@@ -80,17 +81,10 @@ impl Reassembly {
         Some(SackBlock { left: interval.start.latest(start), right: interval.end.earliest(start + len) })
     }
 
-    /// Takes `len` bytes that start at `start`, behind `rcv_nxt`. Bytes held already are dropped from the new data: an
+    /// Takes the bytes of `range`, behind `rcv_nxt`. Bytes held already are dropped from the new data: an
     /// overlapping segment cannot change earlier data.
-    pub(crate) fn insert(
-        &mut self,
-        arena: &Arena,
-        rcv_nxt: SeqNum,
-        start: SeqNum,
-        len: u32,
-        mut frames: FrameQueue,
-    ) -> Insertion {
-        let (mut start, mut end) = (start, start + len);
+    pub(crate) fn insert(&mut self, arena: &Arena, rcv_nxt: SeqNum, range: Range<SeqNum>, mut frames: FrameQueue) -> Insertion {
+        let Range { mut start, mut end } = range;
         self.stamp = self.stamp.wrapping_add(1);
         // The first interval that ends at or after our start: it may overlap, touch or follow.
         let mut at = self.intervals.partition_point(|i| i.end.before(start));

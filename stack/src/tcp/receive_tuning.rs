@@ -40,6 +40,15 @@ pub(crate) struct ReceiveTuning {
     clamp: u32,
 }
 
+/// What a sample of the round trip comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sample {
+    /// An echoed timestamp.
+    Echo,
+    /// A window of data that has arrived.
+    Window,
+}
+
 impl ReceiveTuning {
     /// Values for TCP_INFO: the round trip, and the bytes read in one.
     pub(crate) fn figures(&self) -> (u32, u32) {
@@ -47,11 +56,11 @@ impl ReceiveTuning {
     }
 
     /// Takes a sample of the round trip. Windows take at least a round trip, so the smallest of those is the best.
-    fn take(&mut self, sample_us: u32, by_window: bool) {
+    fn take(&mut self, sample_us: u32, sample: Sample) {
         let sample_us = sample_us.max(1);
         self.rtt_us = match self.rtt_us {
             0 => sample_us,
-            old if by_window => old.min(sample_us),
+            old if sample == Sample::Window => old.min(sample_us),
             old => (old - old / 8).saturating_add(sample_us / 8).max(1),
         };
     }
@@ -128,13 +137,13 @@ impl Connection<'_, '_> {
             (Some(echo), _) if echo != tuning.echo && is_full => {
                 let elapsed_ms = time.wrapping_sub(echo);
                 if echo != 0 && tuning.echo != 0 && elapsed_ms < 1 << 20 {
-                    tuning.take(elapsed_ms.max(1) * 1_000, false);
+                    tuning.take(elapsed_ms.max(1) * 1_000, Sample::Echo);
                 }
                 tuning.echo = echo;
             }
             (Some(_), _) => {}
             (None, Some((until, since_us))) if nxt.at_or_after(until) => {
-                tuning.take(now_us.wrapping_sub(since_us), true);
+                tuning.take(now_us.wrapping_sub(since_us), Sample::Window);
                 tuning.edge = Some((edge, now_us));
             }
             (None, Some(_)) => {}

@@ -5,7 +5,7 @@
 
 use alloc::collections::VecDeque;
 
-use ringway_shm::{Arena, Burst, Class, Instant};
+use ringway_shm::{Arena, Burst, Class, Frame, Instant};
 
 use crate::env::Env;
 use crate::ip::Flow;
@@ -136,20 +136,22 @@ impl Replies {
         while let Some((key, tos, header)) = self.waiting.front() {
             let ports = (key.local_port, key.remote_port);
             let flow = Flow { local: key.local, remote: key.remote, protocol: super::PROTOCOL, tos: *tos, ttl: 0, ports };
-            if !write(now, env, &mut self.scratch, &flow, header, out) {
-                return false;
-            }
+            let Some(frame) = write(env, &flow, header) else { return false };
+            self.scratch.push(frame);
+            let (ip, mut env) = env.ip_at(now);
+            ip.send(&mut env, &flow, &mut self.scratch, out);
             self.waiting.pop_front();
         }
         true
     }
 }
 
-fn write(now: Instant, env: &mut Env, scratch: &mut Burst, flow: &Flow, header: &Header, out: &mut [Burst]) -> bool {
+/// Writes a segment; `None`: no frame was free.
+fn write(env: &mut Env, flow: &Flow, header: &Header) -> Option<Frame> {
     let arena: &Arena = env.arena;
     let Some(mut frame) = arena.alloc(Class::Small) else {
         env.counters.count(Counter::DropNoFrame);
-        return false;
+        return None;
     };
     frame.reserve(HEADROOM);
     let len = header.len();
@@ -158,8 +160,5 @@ fn write(now: Instant, env: &mut Env, scratch: &mut Burst, flow: &Flow, header: 
     let field = !checksum::add(pseudo, checksum::sum(frame.bytes()));
     frame.bytes_mut()[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&field.to_be_bytes());
     env.counters.count(Counter::TcpOutSegs);
-    scratch.push(frame);
-    let (ip, mut env) = env.ip_at(now);
-    ip.send(&mut env, flow, scratch, out);
-    true
+    Some(frame)
 }

@@ -148,42 +148,27 @@ impl Scoreboard {
         Self::is_lost(self.sacked, self.blocks.len(), mss)
     }
 
-    /// Calls `visit` with (start, end, lost) for every range that is not SACKed, in order.
-    fn for_each_gap(&self, out: &Outstanding, visit: &mut dyn FnMut(SeqNum, SeqNum, bool) -> bool) {
+    /// Calls `visit` for every range that is not SACKed, in order.
+    fn for_each_gap(&self, out: &Outstanding, visit: &mut dyn FnMut(Gap) -> bool) {
         let mut above = self.sacked;
         let mut start = out.una;
         for (n, block) in self.blocks.iter().enumerate() {
             let lost = Self::is_lost(above, self.blocks.len() - n, out.mss);
-            if start.before(block.left) && !Self::split(out, start, block.left, lost, visit) {
+            if start.before(block.left) && !split(out, Gap { start, end: block.left, lost }, visit) {
                 return;
             }
             start = start.latest(block.right);
             above -= block.right - block.left;
         }
         if start.before(out.nxt) {
-            Self::split(out, start, out.nxt, false, visit);
+            split(out, Gap { start, end: out.nxt, lost: false }, visit);
         }
-    }
-
-    /// Visits one gap, split where `lost_before` ends.
-    fn split(
-        out: &Outstanding,
-        start: SeqNum,
-        end: SeqNum,
-        lost: bool,
-        visit: &mut dyn FnMut(SeqNum, SeqNum, bool) -> bool,
-    ) -> bool {
-        if lost || !start.before(out.lost_before) {
-            return visit(start, end, lost);
-        }
-        let cut = end.earliest(out.lost_before);
-        visit(start, cut, true) && (cut == end || visit(cut, end, false))
     }
 
     /// RFC 6675 SetPipe: estimate of the bytes in flight.
     pub(crate) fn pipe(&self, out: &Outstanding) -> u32 {
         let mut pipe = 0;
-        self.for_each_gap(out, &mut |start, end, lost| {
+        self.for_each_gap(out, &mut |Gap { start, end, lost }| {
             if !lost {
                 pipe += end - start;
             }
@@ -200,7 +185,7 @@ impl Scoreboard {
     pub(crate) fn next_segment(&self, out: &Outstanding, search: Search) -> Option<(SeqNum, SeqNum)> {
         let highest = self.blocks.last().map_or(out.lost_before, |b| b.right.latest(out.lost_before));
         let mut found = None;
-        self.for_each_gap(out, &mut |start, end, lost| {
+        self.for_each_gap(out, &mut |Gap { start, end, lost }| {
             let start = start.latest(self.high_rxt);
             if start.before(end) && start.before(highest) && (lost || search == Search::Rescue) {
                 found = Some((start, end));
@@ -209,6 +194,23 @@ impl Scoreboard {
         });
         found
     }
+}
+
+/// A range that is not SACKed.
+#[derive(Clone, Copy)]
+struct Gap {
+    start: SeqNum,
+    end: SeqNum,
+    lost: bool,
+}
+
+/// Visits one gap, split where `lost_before` ends.
+fn split(out: &Outstanding, gap: Gap, visit: &mut dyn FnMut(Gap) -> bool) -> bool {
+    if gap.lost || !gap.start.before(out.lost_before) {
+        return visit(gap);
+    }
+    let cut = gap.end.earliest(out.lost_before);
+    visit(Gap { end: cut, lost: true, ..gap }) && (cut == gap.end || visit(Gap { start: cut, ..gap }))
 }
 
 #[cfg(test)]

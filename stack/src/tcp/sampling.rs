@@ -30,6 +30,15 @@ pub(crate) struct Sampler {
     is_app_limited: bool,
 }
 
+/// Data up to `end` that was sent while `una` was SND.UNA.
+struct Sent {
+    una: SeqNum,
+    end: SeqNum,
+    /// Nothing else was in flight.
+    alone: bool,
+    app_limited: bool,
+}
+
 impl Sampler {
     /// Bytes per second, and true when the application limited it; `None`: no sample yet.
     pub(crate) fn latest(&self) -> Option<(u64, bool)> {
@@ -37,8 +46,9 @@ impl Sampler {
         Some((rate, self.is_app_limited))
     }
 
-    /// Notes that data up to `end` was sent.
-    fn sent(&mut self, now_us: u32, una: SeqNum, end: SeqNum, alone: bool, app_limited: bool) {
+    /// Notes that data was sent.
+    fn sent(&mut self, now_us: u32, sent: Sent) {
+        let Sent { una, end, alone, app_limited } = sent;
         if self.packet.is_some() {
             return;
         }
@@ -91,7 +101,7 @@ impl Connection<'_, '_> {
         }
         let (una, end, now_us) = (self.tcb.snd_una(), self.tcb.snd_nxt(), self.now_us());
         let app_limited = self.tcb.unsent() == 0 && !self.tcb.has(flag::CWND_LIMITED);
-        self.rare().rate.sent(now_us, una, end, alone, app_limited);
+        self.rare().rate.sent(now_us, Sent { una, end, alone, app_limited });
     }
 
     /// Ends the sample when SND.UNA has moved.

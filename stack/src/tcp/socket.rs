@@ -25,19 +25,35 @@ use super::owners::OwnerUse;
 use super::state::State;
 use super::tcb::flag;
 
+/// An active OPEN (RFC 9293 §3.10.1).
+#[derive(Clone, Copy, Debug)]
+pub struct ActiveOpen {
+    /// Without it, or with an unspecified address or port 0 in it, the stack chooses.
+    pub local: Option<SocketAddress>,
+    /// The peer.
+    pub remote: SocketAddress,
+    /// The connection's options.
+    pub options: TcpOptions,
+    /// Names the connection in events.
+    pub user_token: u64,
+}
+
+impl ActiveOpen {
+    /// A connection to `remote` without a name, with default options, from where the stack chooses.
+    pub fn to(remote: SocketAddress) -> ActiveOpen {
+        ActiveOpen { local: None, remote, options: TcpOptions::default(), user_token: 0 }
+    }
+}
+
 impl Tcp {
-    /// RFC 9293 §3.10.1, passive OPEN.
+    /// RFC 9293 §3.10.1, passive OPEN, at an address of ours.
     pub(crate) fn listen(
         &mut self,
-        env: &mut Env,
         local: SocketAddress,
         backlog: u32,
         options: TcpOptions,
         user_token: u64,
     ) -> Result<SocketId, ListenError> {
-        if !local.ip.is_unspecified() && !env.ip.owns(local.ip) {
-            return Err(ListenError::NotLocal);
-        }
         if self.listeners.conflicts(local, &options) {
             return Err(ListenError::InUse);
         }
@@ -100,15 +116,8 @@ impl Tcp {
     }
 
     /// RFC 9293 §3.10.1, active OPEN.
-    pub(crate) fn connect(
-        &mut self,
-        now: Instant,
-        env: &mut Env,
-        local: Option<SocketAddress>,
-        remote: SocketAddress,
-        options: TcpOptions,
-        user_token: u64,
-    ) -> Result<SocketId, ConnectError> {
+    pub(crate) fn connect(&mut self, now: Instant, env: &mut Env, open: ActiveOpen) -> Result<SocketId, ConnectError> {
+        let ActiveOpen { local, remote, options, user_token } = open;
         self.set_now(now);
         let any = if remote.ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let local = local.unwrap_or(SocketAddress { ip: any, port: 0 });

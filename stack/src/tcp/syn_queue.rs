@@ -9,10 +9,10 @@ use alloc::vec::Vec;
 
 use ringway_shm::Instant;
 
-use crate::config::{TcpConfig, TcpOptions};
+use crate::config::TcpConfig;
 use crate::wire::tcp::{ACK, Header, SYN, Timestamps};
 
-use super::connect::{Agreed, mss_to_offer, syn_options};
+use super::connect::{Agreed, syn_options};
 use super::demux::FlowKey;
 use super::sequence::SeqNum;
 
@@ -94,27 +94,18 @@ impl Line {
 
 impl HalfOpen {
     /// RFC 9293 §3.10.7.2: <SEQ=ISS><ACK=RCV.NXT><CTL=SYN,ACK>.
-    pub(crate) fn syn_ack(
-        &self,
-        config: &TcpConfig,
-        transport_max: u16,
-        options: &TcpOptions,
-        receive_buffer: u32,
-        timestamp: u32,
-    ) -> Header {
-        let mss = mss_to_offer(transport_max, options.maximum_segment_size);
+    pub(crate) fn syn_ack(&self, config: &TcpConfig, mss: u16, receive_buffer: u32, timestamp: u32) -> Header {
         let mut offered = syn_options(config, mss, receive_buffer, timestamp, self.agreed.ts_recent);
         offered.sack_permitted &= self.agreed.sack;
         offered.timestamps = offered.timestamps.filter(|_| self.agreed.timestamps);
         offered.window_scale = offered.window_scale.filter(|_| self.agreed.scales);
-        let clamp = if options.window_clamp == 0 { u32::MAX } else { options.window_clamp };
         Header {
             source_port: self.key.local_port,
             destination_port: self.key.remote_port,
             sequence: self.iss,
             acknowledgment: self.irs + 1,
             flags: SYN | ACK,
-            window: receive_buffer.min(clamp).min(u16::MAX as u32) as u16,
+            window: receive_buffer.min(u16::MAX as u32) as u16,
             options: offered,
             ..Header::default()
         }

@@ -81,7 +81,7 @@ impl Udp {
             icmp_code: error.icmp_code,
             mtu,
         };
-        if socket.report(report, hard) {
+        if socket.report(report, if hard { Severity::Hard } else { Severity::Soft }) {
             self.signal(env, index);
         }
     }
@@ -105,14 +105,23 @@ impl Udp {
     }
 }
 
+/// Which sockets get an error.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Severity {
+    /// Those with IP_RECVERR.
+    Soft,
+    /// Connected ones too.
+    Hard,
+}
+
 impl Socket {
     /// Stores an error for the application; `false`: it does not get this one.
-    pub(crate) fn report(&mut self, report: UdpErrorReport, hard: bool) -> bool {
+    pub(crate) fn report(&mut self, report: UdpErrorReport, severity: Severity) -> bool {
         if self.options.receive_errors {
             if self.reports.len() < REPORTS_MAX {
                 self.reports.push_back(report);
             }
-        } else if !hard || self.remote.is_none() {
+        } else if severity == Severity::Soft || self.remote.is_none() {
             return false;
         }
         self.pending = Some(report.error);

@@ -150,11 +150,17 @@ impl Udp {
         }
     }
 
-    /// Shuts down directions: nothing more is sent, or readers see the end when the queue is empty.
-    pub(crate) fn shutdown(&mut self, env: &mut Env, id: SocketId, read: bool, write: bool) {
+    /// Ends receiving: readers see the end when the queue is empty.
+    pub(crate) fn shutdown_read(&mut self, env: &mut Env, id: SocketId) {
         let Some((index, socket)) = self.resolve_mut(id) else { return };
-        socket.shut_read |= read;
-        socket.shut_write |= write;
+        socket.shut_read = true;
+        self.signal(env, index);
+    }
+
+    /// Ends sending.
+    pub(crate) fn shutdown_write(&mut self, env: &mut Env, id: SocketId) {
+        let Some((index, socket)) = self.resolve_mut(id) else { return };
+        socket.shut_write = true;
         self.signal(env, index);
     }
 

@@ -118,12 +118,16 @@ impl Udp {
             // A multicast packet with TTL 0 stays on this host.
             if outgoing.flow.ttl > 0 || !outgoing.flow.remote.is_multicast() {
                 let (ip, mut env) = env.ip_at(now);
-                ip.send_to_many(&mut env, &outgoing.flow, interface, &mut packet, out);
+                ip.send_to_many(&mut env, (&outgoing.flow, interface), &mut packet, out);
             }
             return;
         }
         let (ip, mut env) = env.ip_at(now);
-        ip.send_datagram(&mut env, &outgoing.flow, outgoing.whole, &mut packet, out);
+        if outgoing.whole {
+            ip.send(&mut env, &outgoing.flow, &mut packet, out);
+        } else {
+            ip.send_fragmentable(&mut env, &outgoing.flow, &mut packet, out);
+        }
     }
 
     /// Returns the header template of a datagram's flow: the socket's last one, or a new one. `None`: the neighbor is being

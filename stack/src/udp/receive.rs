@@ -104,7 +104,8 @@ impl Udp {
         };
         first.pull(HEADER_LEN);
         let mut rest = core::mem::take(&mut self.rest);
-        let result = self.queue(env, index, datagram, &key, first, rest.drain(..));
+        let message = message(self.now, datagram, &key, &first);
+        let result = self.queue(env, index, message, core::iter::once(first).chain(rest.drain(..)));
         self.rest = rest;
         result
     }
@@ -130,8 +131,9 @@ impl Udp {
         self.table.find_all(key, datagram.interface, &mut recipients);
         let rest = core::mem::take(&mut self.rest);
         for index in recipients.drain(..) {
-            let copies = rest.iter().map(Frame::share);
-            if let Err(reason) = self.queue(env, index, datagram, key, first.share(), copies) {
+            let copies = core::iter::once(&first).chain(&rest).map(Frame::share);
+            let message = message(self.now, datagram, key, &first);
+            if let Err(reason) = self.queue(env, index, message, copies) {
                 env.counters.count(Counter::UdpInErrors);
                 env.counters.count(reason);
             }
@@ -140,40 +142,24 @@ impl Udp {
         self.rest = rest;
     }
 
-    /// Queues the payload in `first` and `rest` on a socket.
+    /// Queues a message with the payload in `frames`, of which there is one at least, on a socket.
     fn queue(
         &mut self,
         env: &mut Env,
         index: u32,
-        datagram: &Datagram,
-        key: &FlowKey,
-        first: Frame,
-        rest: impl Iterator<Item = Frame>,
+        mut message: UdpMessage,
+        mut frames: impl Iterator<Item = Frame>,
     ) -> Result<(), Counter> {
-        let now = self.now;
-        let Some(socket) = self.table.get_mut(index) else { return Ok(()) };
-        let segmentation = first.segmentation();
-        let mut message = UdpMessage {
-            from: SocketAddress { ip: key.remote, port: key.remote_port },
-            to: SocketAddress { ip: key.local, port: key.local_port },
-            interface: datagram.interface,
-            type_of_service: datagram.tos,
-            time_to_live: datagram.ttl,
-            len: 0,
-            segment_size: if segmentation.kind == SegmentationKind::Udp { segmentation.size } else { 0 },
-            received_at: now,
-            frames: 0,
-            memory: 0,
-        };
-        let mut frames = Burst::default();
+        let (Some(socket), Some(first)) = (self.table.get_mut(index), frames.next()) else { return Ok(()) };
+        let mut kept = Burst::default();
         let only = !first.continues();
         let first = if only { unpin(env.arena, first) } else { first };
-        for mut frame in core::iter::once(first).chain(rest).filter(|frame| !frame.is_empty()) {
+        for mut frame in core::iter::once(first).chain(frames).filter(|frame| !frame.is_empty()) {
             frame.set_continues(false);
             message.len += frame.len() as u32;
             message.memory += frame_memory(&frame);
             message.frames += 1;
-            frames.push(frame);
+            kept.push(frame);
         }
         if message.len <= message.segment_size.into() {
             message.segment_size = 0;
@@ -185,7 +171,7 @@ impl Udp {
             socket.drops = socket.drops.wrapping_add(1);
             return Err(Counter::UdpRcvbufErrors);
         }
-        socket.keep(message, &mut frames);
+        socket.keep(message, &mut kept);
         self.signal(env, index);
         Ok(())
     }
@@ -263,6 +249,23 @@ impl Socket {
         if piece.len > 0 {
             self.messages.push_back(piece);
         }
+    }
+}
+
+/// A message of the datagram, still without its payload.
+fn message(now: Instant, datagram: &Datagram, key: &FlowKey, first: &Frame) -> UdpMessage {
+    let segmentation = first.segmentation();
+    UdpMessage {
+        from: SocketAddress { ip: key.remote, port: key.remote_port },
+        to: SocketAddress { ip: key.local, port: key.local_port },
+        interface: datagram.interface,
+        type_of_service: datagram.tos,
+        time_to_live: datagram.ttl,
+        len: 0,
+        segment_size: if segmentation.kind == SegmentationKind::Udp { segmentation.size } else { 0 },
+        received_at: now,
+        frames: 0,
+        memory: 0,
     }
 }
 

@@ -20,6 +20,7 @@ use crate::wire::ipv4;
 use crate::wire::udp::HEADER_LEN;
 
 use super::Udp;
+use super::error::Severity;
 use super::error::{UdpError, UdpErrorReport};
 use super::output::{Outgoing, cuts_trains};
 use super::receive::frame_memory;
@@ -52,16 +53,19 @@ struct Plan {
 }
 
 impl Udp {
+    pub(crate) fn set_now(&mut self, now: Instant) {
+        self.now = now;
+    }
+
     /// Queues a datagram or a batch.
     pub(crate) fn send(
         &mut self,
-        now: Instant,
         env: &mut Env,
         id: SocketId,
         send: &UdpSend,
         copy: &mut dyn FnMut(&mut [u8]),
     ) -> Result<usize, UdpSendError> {
-        let (index, Plan { outgoing, piece, count }) = self.admit(now, env, id, send)?;
+        let (index, Plan { outgoing, piece, count }) = self.admit(env, id, send)?;
         let Some(socket) = self.table.get_mut(index) else { return Err(UdpSendError::NotOpen) };
         let frames = (count * frames_of(piece)) as u32;
         if !FrameUse::Sending.may_take_any(env.arena) || env.arena.free(Class::Large).min(env.arena.free(Class::Small)) < frames {
@@ -81,7 +85,6 @@ impl Udp {
     /// Queues one datagram with the payload in `frame`, without a copy.
     pub(crate) fn send_frame(
         &mut self,
-        now: Instant,
         env: &mut Env,
         id: SocketId,
         send: &UdpSend,
@@ -91,7 +94,7 @@ impl Udp {
             return Err((frame, UdpSendError::Invalid));
         }
         let send = UdpSend { len: frame.len(), segment_size: Some(0), ..*send };
-        let (index, plan) = match self.admit(now, env, id, &send) {
+        let (index, plan) = match self.admit(env, id, &send) {
             Ok(admitted) => admitted,
             Err(error) => return Err((frame, error)),
         };
@@ -104,8 +107,7 @@ impl Udp {
     }
 
     /// Checks a call against all rules and the available space, except frames.
-    fn admit(&mut self, now: Instant, env: &mut Env, id: SocketId, send: &UdpSend) -> Result<(u32, Plan), UdpSendError> {
-        self.now = now;
+    fn admit(&mut self, env: &mut Env, id: SocketId, send: &UdpSend) -> Result<(u32, Plan), UdpSendError> {
         let (index, socket) = self.resolve(id).ok_or(UdpSendError::NotOpen)?;
         let plan = plan(env, socket, index, send);
         let Some(socket) = self.table.get_mut(index) else { return Err(UdpSendError::NotOpen) };
@@ -128,7 +130,7 @@ impl Socket {
         let Some(destination) = send.to.or(self.remote).filter(|_| self.options.receive_errors) else { return };
         let mtu = env.ip.route(destination.ip, None).map_or(0, |path| path.mtu.into());
         let error = UdpError::MessageTooLong;
-        self.report(UdpErrorReport { error, destination, offender: None, icmp_type: 0, icmp_code: 0, mtu }, true);
+        self.report(UdpErrorReport { error, destination, offender: None, icmp_type: 0, icmp_code: 0, mtu }, Severity::Hard);
     }
 }
 

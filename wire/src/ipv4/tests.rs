@@ -1,7 +1,8 @@
 use super::*;
 
 fn header() -> Header {
-    Header::atomic(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2), PROTOCOL_TCP, 0x10, 64, 1500)
+    let atomic = Header::atomic(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2), PROTOCOL_TCP, 64, 1500);
+    Header { tos: 0x10, ..atomic }
 }
 
 /// What is written is what is read, and the bytes are those of RFC 791.

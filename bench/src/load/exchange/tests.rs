@@ -37,7 +37,8 @@ impl Rig {
 
     fn begin(&mut self, warmup: Duration, measure: Duration) {
         let touched = &mut self.touched;
-        self.load.begin(self.start, self.start + warmup, self.start + warmup + measure, 1, |index| touched.push(index));
+        let from = self.start + warmup;
+        self.load.begin(self.start, from..from + measure, 1, |index| touched.push(index));
     }
 
     fn tick(&mut self, at: Duration) {
@@ -189,7 +190,7 @@ fn a_log_begins_each_request_when_it_says_on_a_connection_of_its_own() {
     load.load_log(Duration::from_millis(500), 1).expect("it is a log");
     std::fs::remove_file(folder).expect("it was made above");
     let mut touched = Vec::new();
-    load.begin(begun, begun, begun + Duration::from_millis(500), 1, |index| touched.push(index));
+    load.begin(begun, begun..begun + Duration::from_millis(500), 1, |index| touched.push(index));
     load.tick(begun, |index| touched.push(index));
     assert_eq!(touched, [0]);
     // Two more are due and one connection is free: the third request waits.

@@ -71,7 +71,10 @@ impl Load {
     pub(super) fn run(&self, server: &Server, connections: u32, seconds: u32) -> io::Result<Figures> {
         match self {
             Load::Http { is_short } => http(server, FILE, *is_short, connections, seconds),
-            Load::Files => http(server, LARGE_FILE, false, connections, seconds),
+            Load::Files => {
+                let is_short = false;
+                http(server, LARGE_FILE, is_short, connections, seconds)
+            }
             Load::Redis { test, is_short } => {
                 let first = redis(server, test, *is_short, connections, FIRST)?;
                 let wanted = (first.requests_per_s * f64::from(seconds)) as u64;

@@ -41,12 +41,13 @@ impl Setting {
             let cpu_ratio = linux_cpu.as_ref().and_then(|linux| median_ratio(&cpu(rounds), linux));
             let ratio = linux.as_ref().and_then(|linux| median_ratio(&rates(rounds), linux));
             let server_cpu_ratio = cpu_ratio.map(|ratio| (ratio * 1000.0).round() / 1000.0);
-            Row { server_cpu_ratio, ..self.row(label, connections, *stack, rounds, ratio) }
+            let ratio = ratio.map(|ratio| (ratio * 1000.0).round() / 1000.0);
+            Row { ratio, server_cpu_ratio, ..self.row(label, connections, *stack, rounds) }
         };
         stacks.iter().zip(rounds).map(row).collect()
     }
 
-    fn row(&self, label: &str, connections: u32, stack: Stack, rounds: &[Round], ratio: Option<f64>) -> Row {
+    fn row(&self, label: &str, connections: u32, stack: Stack, rounds: &[Round]) -> Row {
         let of =
             |figure: &dyn Fn(&Round) -> f64| median(rounds.iter().map(figure)).map(|value| (value * 1000.0).round() / 1000.0);
         let server_us = of(&|round| per_request(round.server_ns, round));
@@ -66,7 +67,6 @@ impl Setting {
             cycles_per_request: server_us.map(|us| (us * 1e3 * self.frequency_ghz).round()),
             throughput_per_core: server_us.filter(|us| *us > 0.0).map(|us| (1e6 / us).round()),
             retransmissions: Some(rounds.iter().map(|round| round.resent).sum()),
-            ratio: ratio.map(|ratio| (ratio * 1000.0).round() / 1000.0),
             noise: disturbance.verdict(),
             rounds: rounds.len() as u32,
             note,

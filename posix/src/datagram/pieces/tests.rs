@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::address::SocketName;
+use crate::datagram::Outgoing;
 use crate::mock::Bench;
 use ringway_shm::channel::State;
 use ringway_shm::channel::datagram::ENVELOPE;
@@ -41,7 +42,9 @@ impl Program {
         let inet6 = self.bench.posix.descriptions.of(self.socket).is(Flag::INET6);
         let name = to.map(|to| SocketName::new(at(to), inet6 || at(to).is_ipv6()));
         let to = name.as_ref().map(SocketName::bytes);
-        let sent = self.bench.posix.send_datagram(self.fd, self.socket, to, &[], &[IoSlice::new(bytes)], how)?;
+        let message = Outgoing { to, control: &[], pieces: &[IoSlice::new(bytes)] };
+        let at = Descriptor { fd: self.fd, socket: self.socket };
+        let sent = self.bench.posix.send_datagram(at, message, how)?;
         Some(sent.map_err(|error| error.0))
     }
 

@@ -13,8 +13,8 @@ fn socket(index: u32) -> SocketRef {
     SocketRef { index, generation: 1 }
 }
 
-fn key(fd: i32, slot: u32) -> Key {
-    Key { fd, socket: socket(slot) }
+fn key(fd: i32, slot: u32) -> Descriptor {
+    Descriptor { fd, socket: socket(slot) }
 }
 
 fn ready(bits: u32, read_sequence: u32) -> State {

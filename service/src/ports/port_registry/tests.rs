@@ -32,26 +32,26 @@ fn told(log: &Receiver<String>) -> Vec<String> {
 #[test]
 fn a_port_of_one_worker_is_its_own() {
     let (first, second, log) = two();
-    assert_eq!(second.own(Transport::Tcp, IP, 5_000, false), Ok(()));
-    assert_eq!(first.own(Transport::Tcp, IP, 5_000, false), Err(PortError::InUse));
-    assert_eq!(first.own(Transport::Tcp, IP, 5_000, true), Err(PortError::InUse));
-    assert_eq!(first.own(Transport::Udp, IP, 5_000, false), Ok(()), "another protocol");
+    assert_eq!(second.own(Transport::Tcp, IP, 5_000, Ownership::Sole), Ok(()));
+    assert_eq!(first.own(Transport::Tcp, IP, 5_000, Ownership::Sole), Err(PortError::InUse));
+    assert_eq!(first.own(Transport::Tcp, IP, 5_000, Ownership::Shared), Err(PortError::InUse));
+    assert_eq!(first.own(Transport::Udp, IP, 5_000, Ownership::Sole), Ok(()), "another protocol");
     assert_eq!(told(&log), ["own 5000 10", "own 5000 1"]);
     second.disown(Transport::Tcp, IP, 5_000).expect("it writes only");
     assert_eq!(told(&log), ["release 5000"]);
-    assert_eq!(first.own(Transport::Tcp, IP, 5_000, true), Ok(()), "free again");
+    assert_eq!(first.own(Transport::Tcp, IP, 5_000, Ownership::Shared), Ok(()), "free again");
 }
 
 /// All flows are divided from the first listener to the end of the last connection.
 #[test]
 fn a_shared_port_is_every_workers_until_the_last_has_gone() {
     let (first, second, log) = two();
-    assert_eq!(second.own(Transport::Tcp, IP, 80, true), Ok(()));
-    assert_eq!(first.own(Transport::Tcp, IP, 80, true), Ok(()));
+    assert_eq!(second.own(Transport::Tcp, IP, 80, Ownership::Shared), Ok(()));
+    assert_eq!(first.own(Transport::Tcp, IP, 80, Ownership::Shared), Ok(()));
     assert_eq!(told(&log), ["own 80 11"]);
     second.disown(Transport::Tcp, IP, 80).expect("it writes only");
-    assert_eq!(second.own(Transport::Tcp, IP, 80, false), Err(PortError::InUse), "its flows would go to both");
-    assert_eq!(second.own(Transport::Tcp, IP, 80, true), Ok(()));
+    assert_eq!(second.own(Transport::Tcp, IP, 80, Ownership::Sole), Err(PortError::InUse), "its flows would go to both");
+    assert_eq!(second.own(Transport::Tcp, IP, 80, Ownership::Shared), Ok(()));
     second.disown(Transport::Tcp, IP, 80).expect("it writes only");
     assert_eq!(told(&log), Vec::<String>::new());
     first.disown(Transport::Tcp, IP, 80).expect("it writes only");
@@ -62,20 +62,20 @@ fn a_shared_port_is_every_workers_until_the_last_has_gone() {
 #[test]
 fn a_listener_on_a_port_in_use_stays_with_its_worker() {
     let (first, second, log) = two();
-    assert_eq!(first.own(Transport::Tcp, IP, 20, false), Ok(()));
-    assert_eq!(second.own(Transport::Tcp, IP, 20, true), Err(PortError::InUse));
-    assert_eq!(first.own(Transport::Tcp, IP, 20, true), Ok(()));
+    assert_eq!(first.own(Transport::Tcp, IP, 20, Ownership::Sole), Ok(()));
+    assert_eq!(second.own(Transport::Tcp, IP, 20, Ownership::Shared), Err(PortError::InUse));
+    assert_eq!(first.own(Transport::Tcp, IP, 20, Ownership::Shared), Ok(()));
     assert_eq!(told(&log), ["own 20 1"]);
 }
 
 #[test]
 fn a_port_is_shut_until_a_worker_owns_it_and_one_that_a_worker_owns_is_not() {
     let (first, _, log) = two();
-    assert_eq!(first.own(Transport::Tcp, IP, 80, false), Ok(()));
+    assert_eq!(first.own(Transport::Tcp, IP, 80, Ownership::Sole), Ok(()));
     let ends = [80, 81, 82].map(|port| (IP, port)).into();
     first.shut(&ends);
     assert_eq!(told(&log), ["own 80 1", "own 81 0", "own 82 0"]);
-    assert_eq!(first.own(Transport::Tcp, IP, 81, false), Ok(()));
+    assert_eq!(first.own(Transport::Tcp, IP, 81, Ownership::Sole), Ok(()));
     first.unshut(&ends);
     assert_eq!(told(&log), ["own 81 1", "release 82"]);
 }

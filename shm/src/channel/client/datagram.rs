@@ -7,6 +7,7 @@ use super::super::request::Operation;
 use super::super::slot::{Failure, SlotRef, SlotShared, State};
 use super::Client;
 use super::receive::{ReceiveError, Sink};
+use super::send::Lack;
 use super::send::{Chain, SendError, Source};
 use crate::list;
 use crate::sync::Ordering;
@@ -36,7 +37,7 @@ impl Client {
         let announce = match sent {
             Some(announce) => announce,
             // Once more after asking to be told: chunks freed before the question are not announced.
-            None if self.has_room_after_asking(slot.index, shared.send_space() > 0) => {
+            None if self.has_room_after_asking(slot.index, if shared.send_space() > 0 { Lack::Chunks } else { Lack::Space }) => {
                 self.try_send_datagram(shared, &header, parts, total).ok_or(SendError::WouldBlock)?
             }
             None => return Err(SendError::WouldBlock),

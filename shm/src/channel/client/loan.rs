@@ -13,6 +13,7 @@ use super::super::request::Operation;
 use super::super::slot::{SlotRef, SlotShared};
 use super::Client;
 use super::receive::ReceiveError;
+use super::send::Lack;
 use super::send::SendError;
 use crate::list;
 use crate::payload::PayloadMut;
@@ -129,7 +130,7 @@ impl Client {
     pub fn reserve(&self, slot: SlotRef, len: usize) -> Result<Reserved<'_>, SendError> {
         let shared = self.slot(slot.index);
         self.check_send(slot, shared)?;
-        if shared.send_space() == 0 && !self.has_room_after_asking(slot.index, false) {
+        if shared.send_space() == 0 && !self.has_room_after_asking(slot.index, Lack::Space) {
             return Err(SendError::WouldBlock);
         }
         let most = if shared.send_limit() < BULK_LIMIT { LARGE_CHUNK } else { BULK_CHUNK };
@@ -140,7 +141,7 @@ impl Client {
                 let reservation = Reservation { region: self.region_number(), slot, chunk, len };
                 return Ok(Reserved { client: self, reservation: Some(reservation) });
             }
-            if !self.has_room_after_asking(slot.index, true) {
+            if !self.has_room_after_asking(slot.index, Lack::Chunks) {
                 return Err(SendError::WouldBlock);
             }
         }

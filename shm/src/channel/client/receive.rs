@@ -35,6 +35,15 @@ impl From<LockError> for ReceiveError {
 /// Copies `count` bytes of a chunk from an offset on to wherever the caller wants them.
 pub(super) type Copy<'a> = &'a mut dyn FnMut(&Map, u32, usize, usize);
 
+/// What becomes of bytes that are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taking {
+    /// They leave the queue.
+    Take,
+    /// They stay.
+    Peek,
+}
+
 impl Client {
     /// Moves received bytes into `parts` and says how many; 0 is the end of the stream (or no room
     /// in `parts`).
@@ -44,7 +53,7 @@ impl Client {
     pub fn receive(&self, slot: SlotRef, parts: &mut [IoSliceMut<'_>]) -> Result<usize, ReceiveError> {
         let room: usize = parts.iter().map(|part| part.len()).sum();
         let mut sink = Sink { parts, part: 0, offset: 0 };
-        self.take_bytes(slot, room, true, &mut |map, chunk, offset, count| sink.store(map, chunk, offset, count))
+        self.take_bytes(slot, room, Taking::Take, &mut |map, chunk, offset, count| sink.store(map, chunk, offset, count))
     }
 
     /// As [`receive`](Self::receive), but the bytes stay (MSG_PEEK).
@@ -54,7 +63,7 @@ impl Client {
     pub fn peek(&self, slot: SlotRef, parts: &mut [IoSliceMut<'_>]) -> Result<usize, ReceiveError> {
         let room: usize = parts.iter().map(|part| part.len()).sum();
         let mut sink = Sink { parts, part: 0, offset: 0 };
-        self.take_bytes(slot, room, false, &mut |map, chunk, offset, count| sink.store(map, chunk, offset, count))
+        self.take_bytes(slot, room, Taking::Peek, &mut |map, chunk, offset, count| sink.store(map, chunk, offset, count))
     }
 
     /// Drops up to `count` received bytes (MSG_TRUNC on a stream).
@@ -62,7 +71,7 @@ impl Client {
     /// # Errors
     /// See [`ReceiveError`].
     pub fn discard(&self, slot: SlotRef, count: usize) -> Result<usize, ReceiveError> {
-        self.take_bytes(slot, count, true, &mut |_, _, _, _| ())
+        self.take_bytes(slot, count, Taking::Take, &mut |_, _, _, _| ())
     }
 
     /// Gives up to `count` received bytes to `store`, piece by piece.
@@ -70,7 +79,7 @@ impl Client {
     /// # Errors
     /// See [`ReceiveError`].
     pub fn receive_with(&self, slot: SlotRef, count: usize, mut store: impl FnMut(&[u8])) -> Result<usize, ReceiveError> {
-        self.take_bytes(slot, count, true, &mut |map, chunk, offset, count| {
+        self.take_bytes(slot, count, Taking::Take, &mut |map, chunk, offset, count| {
             let mut piece = [0u8; LARGE_CHUNK];
             for at in (0..count).step_by(LARGE_CHUNK) {
                 let part = LARGE_CHUNK.min(count - at);
@@ -80,7 +89,8 @@ impl Client {
         })
     }
 
-    fn take_bytes(&self, slot: SlotRef, count: usize, consume: bool, copy: Copy<'_>) -> Result<usize, ReceiveError> {
+    fn take_bytes(&self, slot: SlotRef, count: usize, taking: Taking, copy: Copy<'_>) -> Result<usize, ReceiveError> {
+        let consume = taking == Taking::Take;
         let shared = self.slot(slot.index);
         let lock = self.lock(&shared.rx_lock)?;
         if !self.is_current(slot) || shared.app_closed.load(Ordering::Relaxed) != 0 {

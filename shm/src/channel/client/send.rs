@@ -58,6 +58,15 @@ struct Hand {
 /// Writes up to so many bytes to a chunk from its start on, and says how many.
 pub(super) type Fill<'a> = &'a mut dyn FnMut(&Map, u32, usize) -> usize;
 
+/// What a send waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lack {
+    /// The slot has as many bytes as it may have.
+    Space,
+    /// No chunk is free.
+    Chunks,
+}
+
 impl Client {
     /// Copies as many bytes of `parts` as there is room for into the socket and says how many. Parts
     /// of one call stay together; calls of several threads do not mix.
@@ -109,7 +118,10 @@ impl Client {
             sent += pushed;
             announce |= told;
             // Twice nothing although there is room: `fill` has no more.
-            if sent == count || (in_vain && pushed == 0) || !self.has_room_after_asking(slot.index, pushed < wanted) {
+            if sent == count
+                || (in_vain && pushed == 0)
+                || !self.has_room_after_asking(slot.index, if pushed < wanted { Lack::Chunks } else { Lack::Space })
+            {
                 break;
             }
             in_vain = pushed == 0;
@@ -123,11 +135,11 @@ impl Client {
 
     /// Like SOCK_NOSPACE: asks to be told when there is room. Whether there is some by now: what became free before the
     /// worker could see the question is not announced.
-    pub(super) fn has_room_after_asking(&self, index: u32, starved: bool) -> bool {
+    pub(super) fn has_room_after_asking(&self, index: u32, lack: Lack) -> bool {
         let shared = self.slot(index);
         shared.tx_waiting.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        if starved {
+        if lack == Lack::Chunks {
             self.note_starved(index);
             return self.has_tx_chunk();
         }

@@ -7,6 +7,7 @@
 //! an application that writes to what it has pushed spoils its own stream, and nothing else is decided by those bytes. So the
 //! frames are foreign: their bytes are copied, summed or shown to the kernel, never borrowed.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::super::layout::{Map, TxClass};
@@ -85,11 +86,11 @@ impl Attachment {
         if part == 0 {
             return None;
         }
-        let place = self.map.tx_place(chunk, offset, part);
+        let bytes = NonNull::slice_from_raw_parts(self.map.tx_place(chunk, offset, part), part);
         self.lender.hold(chunk);
         // SAFETY: inside the mapping, which the lender keeps; it hears of `chunk` when the last frame is gone. The application may
         // write there, as `Foreign` says.
-        let frame = unsafe { arena.extent_over(place, part, Access::Foreign, self.lender.clone(), chunk) };
+        let frame = unsafe { arena.extent_over(bytes, Access::Foreign, self.lender.clone(), chunk) };
         match frame {
             Some(_) => self.advance_tx(index, part),
             // The queue still holds it, so this gives nothing back.

@@ -7,6 +7,7 @@
 //! left. The application may write to the chunk meanwhile: nothing is decided by payload, and the frames are foreign, so it only
 //! changes what it reads.
 
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::super::layout::{LARGE_CHUNK, MIDDLE_CHUNK, Map, ROOM_CHUNK};
@@ -128,9 +129,9 @@ impl Attachment {
             self.reclaim();
             self.rooms.take(len)
         })?;
-        let place = self.map.rx_place(chunk, 0, len);
+        let bytes = NonNull::slice_from_raw_parts(self.map.rx_place(chunk, 0, len), len);
         // SAFETY: inside the mapping, which the rooms keep until `release` is told. The application may write there, as `Foreign` says.
-        let frame = unsafe { arena.extent_over(place, len, Access::Foreign, self.rooms.clone(), chunk) };
+        let frame = unsafe { arena.extent_over(bytes, Access::Foreign, self.rooms.clone(), chunk) };
         if frame.is_none() {
             self.rooms.put(chunk);
         }

@@ -48,7 +48,7 @@ fn see(check: &mut WireCheck, sent: &Sent) {
     let mut frame = arena.alloc(Class::Large).expect("a frame");
     let bytes = frame.extend(34 + tcp.len());
     bytes[12..14].copy_from_slice(&ethernet::TYPE_IPV4.to_be_bytes());
-    ipv4::Header::atomic(sent.from.into(), to.into(), 6, 0, 64, 20 + tcp.len() as u16).write(&mut bytes[14..34]);
+    ipv4::Header::atomic(sent.from.into(), to.into(), 6, 64, 20 + tcp.len() as u16).write(&mut bytes[14..34]);
     bytes[34..].copy_from_slice(&tcp);
     check.see(Instant::ZERO, ethernet::HEADER_LEN, &[&frame]);
 }
@@ -117,7 +117,7 @@ fn checksums_are_seen() {
     let mut frame = arena.alloc(Class::Large).expect("a frame");
     let bytes = frame.extend(54);
     bytes[12..14].copy_from_slice(&ethernet::TYPE_IPV4.to_be_bytes());
-    ipv4::Header::atomic(A.into(), B.into(), 6, 0, 64, 40).write(&mut bytes[14..34]);
+    ipv4::Header::atomic(A.into(), B.into(), 6, 64, 40).write(&mut bytes[14..34]);
     bytes[46] = 0x50;
     for (state, wrong) in [(Checksum::Partial { start: 34, offset: 16 }, false), (Checksum::Complete, true)] {
         let mut check = WireCheck::default();

@@ -23,7 +23,11 @@ fn datagram(rig: &Rig, len: usize, piece: usize) -> (Vec<u8>, Burst) {
 
 fn send(rig: &mut Rig, whole: bool, burst: &mut Burst) -> Vec<Vec<u8>> {
     let mut out = [Burst::default()];
-    rig.ip.send_datagram(env!(rig, ms(1)), &flow(), whole, burst, &mut out);
+    if whole {
+        rig.ip.send(env!(rig, ms(1)), &flow(), burst, &mut out);
+    } else {
+        rig.ip.send_fragmentable(env!(rig, ms(1)), &flow(), burst, &mut out);
+    }
     packets(&mut out[0])
 }
 

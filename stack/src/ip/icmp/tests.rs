@@ -22,7 +22,7 @@ fn message(kind: u8, code: u8, low: u16, body: &[u8]) -> Vec<u8> {
 
 /// Makes a router's quotation of a segment that we sent.
 fn quoted(change: impl FnOnce(&mut ipv4::Header)) -> Vec<u8> {
-    let mut header = ipv4::Header::atomic(OWN.into(), PEER.into(), 6, 0, 60, 1500);
+    let mut header = ipv4::Header::atomic(OWN.into(), PEER.into(), 6, 60, 1500);
     change(&mut header);
     let mut bytes = vec![0; 20];
     header.write(&mut bytes);

@@ -50,17 +50,15 @@ impl Random {
     }
 }
 
-/// Inserts bytes `from..to` of a datagram, headers in front, in frames of at most `piece` bytes.
+/// Inserts a fragment, headers in front, with a frame for each of `parts`.
 fn insert_as(
     table: &mut Reassembly,
     arena: &Arena,
     now: Instant,
     fragment: &Fragment,
-    bytes: &[u8],
-    piece: usize,
+    parts: core::slice::Chunks<'_, u8>,
 ) -> (Outcome, Vec<Frame>) {
-    let mut frames: Vec<Frame> = bytes
-        .chunks(piece)
+    let mut frames: Vec<Frame> = parts
         .enumerate()
         .map(|(at, part)| {
             let mut frame = arena.alloc(Class::Large).expect("the arena is large enough");
@@ -73,12 +71,12 @@ fn insert_as(
         })
         .collect();
     let first = frames.remove(0);
-    let outcome = table.insert(now, arena, fragment, first, &mut frames);
+    let outcome = table.insert(now, arena, fragment, (first, &mut frames));
     (outcome, frames)
 }
 
 fn insert(table: &mut Reassembly, arena: &Arena, fragment: &Fragment, bytes: &[u8]) -> (Outcome, Vec<Frame>) {
-    insert_as(table, arena, at(0), fragment, bytes, 1_900)
+    insert_as(table, arena, at(0), fragment, bytes.chunks(1_900))
 }
 
 fn join(first: &Frame, rest: &[Frame]) -> Vec<u8> {
@@ -116,7 +114,7 @@ fn random_cuts_and_orders(family: Family) {
                 let header = fragment(key(family, 2, 7), from as u32, to < bytes.len());
                 assert!(matches!(insert(&mut table, &arena, &header, &bytes[from..to]).0, Outcome::Kept), "seed {seed}");
             }
-            match insert_as(&mut table, &arena, super::tests::at(0), &header, &bytes[from..to], 100 + random.below(1_800)) {
+            match insert_as(&mut table, &arena, super::tests::at(0), &header, bytes[from..to].chunks(100 + random.below(1_800))) {
                 (Outcome::Whole(header, first, len), rest) => {
                     assert_eq!((at + 1, len as usize, header.offset), (cuts.len(), bytes.len(), 0), "seed {seed}");
                     assert!(first.len() >= bytes.len().min(60), "seed {seed}");
@@ -227,7 +225,7 @@ fn impossible_fragments(family: Family) {
     }
     let empty = arena.alloc(Class::Small).expect("there are some");
     assert!(matches!(
-        table.insert(at(0), &arena, &fragment(key(family, 2, 5), 0, true), empty, &mut Vec::new()),
+        table.insert(at(0), &arena, &fragment(key(family, 2, 5), 0, true), (empty, &mut Vec::new())),
         Outcome::Failed
     ));
 }
@@ -277,8 +275,8 @@ fn expiry(family: Family) {
     let arena = arena();
     let mut table = table();
     let (lifetime, header_len) = if family == Family::Ipv4 { (30_000, 20) } else { (60_000, 48) };
-    insert_as(&mut table, &arena, at(1_000), &fragment(key(family, 2, 1), 0, true), &pattern(16), 1_900);
-    insert_as(&mut table, &arena, at(2_000), &fragment(key(family, 2, 2), 8, true), &pattern(16), 1_900);
+    insert_as(&mut table, &arena, at(1_000), &fragment(key(family, 2, 1), 0, true), pattern(16).chunks(1_900));
+    insert_as(&mut table, &arena, at(2_000), &fragment(key(family, 2, 2), 8, true), pattern(16).chunks(1_900));
     let mut expired = Vec::new();
     let due = lifetime + 1_000;
     assert_eq!(table.poll_timeout(), Some(at(due)));

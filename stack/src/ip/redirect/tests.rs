@@ -87,7 +87,7 @@ fn ipv4() {
         let mut message = vec![5, 1, 0, 0];
         message.extend(hop);
         let mut quoted = [0; 28];
-        ipv4::Header::atomic(source.into(), [8, 8, 8, 8].into(), 6, 0, 60, 60).write(&mut quoted[..20]);
+        ipv4::Header::atomic(source.into(), [8, 8, 8, 8].into(), 6, 60, 60).write(&mut quoted[..20]);
         message.extend(quoted);
         let sum = !checksum::sum(&message);
         message[2..4].copy_from_slice(&sum.to_be_bytes());

@@ -69,7 +69,7 @@ fn errors(family: Family) {
         Family::Ipv6 => vec![1, 3, 0, 0, 0, 0, 0, 0],
     };
     let mut quoted = vec![0; family.header_len()];
-    family.write_header((family.local(), family.remote()), 6, 0, 1_440, &mut quoted);
+    Family::write_header((family.local(), family.remote()), 6, 0, 1_440, &mut quoted);
     message.extend(quoted);
     message.extend([0, 80, 0x30, 0x39, 1, 2, 3, 4]);
     let error = packet(family, family.icmp(), &message);

@@ -262,16 +262,16 @@ fn advertisements() {
     ];
     for ((before, mac, solicited, overrides), (in_use, confirmed)) in cases {
         let mut table = known(before);
-        table.advertised(secs(1), key(2), mac, solicited, overrides);
+        table.advertised(secs(1), key(2), Advertised { mac, solicited, overrides });
         assert_eq!(table.lookup(secs(2), key(2)), in_use, "{before} {mac:?} {solicited} {overrides}");
         table.handle_timeout(secs(7));
         let asked = asks(&mut table).contains(&(key(2), in_use));
         assert_eq!(asked && in_use.is_some(), confirmed, "{before} {mac:?} {solicited} {overrides}");
     }
     let mut table = table(8);
-    table.advertised(secs(1), key(2), Some(A), true, true);
+    table.advertised(secs(1), key(2), Advertised { mac: Some(A), solicited: true, overrides: true });
     table.told(key(3), Some(A));
-    table.advertised(secs(1), key(3), Some(B), true, true);
+    table.advertised(secs(1), key(3), Advertised { mac: Some(B), solicited: true, overrides: true });
     assert_eq!((table.knows(key(2)), table.lookup(secs(1), key(3))), (false, Some(A)));
 }
 
@@ -283,7 +283,7 @@ fn times_of_a_router() {
     table.set_times(1, Times { reachable: Duration::from_secs(5), retransmit: Duration::from_millis(100) });
     table.lookup(secs(0), six);
     assert_eq!(table.poll_timeout(), Some(Instant::from_millis(100)));
-    table.advertised(secs(0), six, Some(A), true, true);
+    table.advertised(secs(0), six, Advertised { mac: Some(A), solicited: true, overrides: true });
     assert_eq!(table.poll_timeout(), Some(secs(5)));
     table.heard(secs(0), key(2), A, true);
     table.handle_timeout(secs(5));

@@ -31,6 +31,14 @@ pub(crate) fn initial_window(mss: u32, segments: u8) -> u32 {
     (segments as u32 * mss).min((2 * mss).max(segments as u32 * 1460))
 }
 
+/// What an ACK acknowledges, when, and the smoothed round-trip time then.
+#[derive(Clone, Copy)]
+pub(crate) struct Acked {
+    pub(crate) bytes: u32,
+    pub(crate) now_ms: u32,
+    pub(crate) srtt_us: u32,
+}
+
 impl Window {
     /// Returns true while the window grows exponentially.
     #[inline]
@@ -48,18 +56,12 @@ impl Window {
         acked - used.min(acked)
     }
 
-    /// Takes `acked` bytes acknowledged in congestion avoidance while the window was in use.
-    pub(crate) fn on_ack(
-        &mut self,
-        algorithm: CongestionControl,
-        cubic: Option<&mut cubic::Cubic>,
-        acked: u32,
-        now_ms: u32,
-        srtt_us: u32,
-    ) {
+    /// Takes an ACK in congestion avoidance while the window was in use.
+    pub(crate) fn on_ack(&mut self, algorithm: CongestionControl, cubic: Option<&mut cubic::Cubic>, acked: Acked) {
+        let Acked { bytes, now_ms, srtt_us } = acked;
         match (algorithm, cubic) {
-            (CongestionControl::Cubic, Some(cubic)) => cubic.on_ack(self, acked, now_ms, srtt_us),
-            _ => newreno::on_ack(self, acked),
+            (CongestionControl::Cubic, Some(cubic)) => cubic.on_ack(self, bytes, now_ms, srtt_us),
+            _ => newreno::on_ack(self, bytes),
         }
         self.cwnd = self.cwnd.min(CWND_MAX);
     }

@@ -18,7 +18,7 @@ fn slow_start() {
 fn newreno() {
     let mut window = Window { cwnd: 20 * MSS, ssthresh: 10 * MSS, mss: MSS };
     for _ in 0..20 {
-        window.on_ack(CongestionControl::NewReno, None, MSS, 0, 0);
+        window.on_ack(CongestionControl::NewReno, None, Acked { bytes: MSS, now_ms: 0, srtt_us: 0 });
     }
     assert!((20 * MSS + MSS * 9 / 10..=21 * MSS).contains(&window.cwnd), "{}", window.cwnd);
     window.on_loss(CongestionControl::NewReno, None, 20 * MSS);
@@ -39,7 +39,7 @@ fn cubic_curve() {
     let mut at_k = 0;
     for round in 0..200u32 {
         let now = round * 100;
-        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), window.cwnd, now, 100_000);
+        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), Acked { bytes: window.cwnd, now_ms: now, srtt_us: 100_000 });
         if now == 9_000 {
             at_k = window.cwnd;
         }
@@ -59,7 +59,7 @@ fn cubic_is_reno_friendly() {
     window.on_loss(CongestionControl::Cubic, Some(&mut cubic), 10 * MSS);
     window.cwnd = window.ssthresh;
     for round in 0..20u32 {
-        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), window.cwnd, round, 1_000);
+        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), Acked { bytes: window.cwnd, now_ms: round, srtt_us: 1_000 });
     }
     assert!(window.cwnd >= 15 * MSS, "{}", window.cwnd);
 }
@@ -73,15 +73,23 @@ fn cubic_first_tick() {
     window.on_loss(CongestionControl::Cubic, Some(&mut cubic), 100 * MSS);
     window.cwnd = window.ssthresh;
     for round in 1..=8u32 {
-        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), window.cwnd, round / 3, 300);
+        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), Acked { bytes: window.cwnd, now_ms: round / 3, srtt_us: 300 });
         assert_eq!(window.cwnd, (70 + round) * MSS);
     }
     for round in 9..=15u32 {
-        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), window.cwnd, 4 + round / 3, 300);
+        window.on_ack(
+            CongestionControl::Cubic,
+            Some(&mut cubic),
+            Acked { bytes: window.cwnd, now_ms: 4 + round / 3, srtt_us: 300 },
+        );
     }
     assert!(window.cwnd < 79 * MSS, "{}", window.cwnd);
     for round in 16..=40u32 {
-        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), window.cwnd, 4 + round / 3, 300);
+        window.on_ack(
+            CongestionControl::Cubic,
+            Some(&mut cubic),
+            Acked { bytes: window.cwnd, now_ms: 4 + round / 3, srtt_us: 300 },
+        );
     }
     assert!((90 * MSS..92 * MSS).contains(&window.cwnd), "{}", window.cwnd);
 }
@@ -102,10 +110,14 @@ fn cubic_after_a_timeout() {
     window.on_loss(CongestionControl::Cubic, Some(&mut cubic), 1_000 * MSS);
     cubic.on_timeout();
     window.cwnd = window.ssthresh;
-    window.on_ack(CongestionControl::Cubic, Some(&mut cubic), MSS, 0, 100_000);
+    window.on_ack(CongestionControl::Cubic, Some(&mut cubic), Acked { bytes: MSS, now_ms: 0, srtt_us: 100_000 });
     assert!(window.cwnd - window.ssthresh < MSS, "flat at first: {}", window.cwnd);
     for round in 1..10 {
-        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), window.cwnd, round * 100, 100_000);
+        window.on_ack(
+            CongestionControl::Cubic,
+            Some(&mut cubic),
+            Acked { bytes: window.cwnd, now_ms: round * 100, srtt_us: 100_000 },
+        );
     }
     assert!(window.cwnd < 710 * MSS, "{}", window.cwnd);
 }
@@ -115,8 +127,8 @@ fn cubic_after_a_timeout() {
 fn cubic_idle_time() {
     let mut cubic = Cubic::default();
     let mut window = Window { cwnd: 100 * MSS, ssthresh: 100 * MSS, mss: MSS };
-    window.on_ack(CongestionControl::Cubic, Some(&mut cubic), MSS, 0, 10_000);
-    window.on_ack(CongestionControl::Cubic, Some(&mut cubic), MSS, 60_000, 10_000);
+    window.on_ack(CongestionControl::Cubic, Some(&mut cubic), Acked { bytes: MSS, now_ms: 0, srtt_us: 10_000 });
+    window.on_ack(CongestionControl::Cubic, Some(&mut cubic), Acked { bytes: MSS, now_ms: 60_000, srtt_us: 10_000 });
     assert!(window.cwnd < 101 * MSS, "{}", window.cwnd);
 }
 
@@ -133,7 +145,7 @@ fn cubic_alpha() {
     window.cwnd = window.ssthresh;
     let mut rounds = 0;
     while window.cwnd < 20 * MSS {
-        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), window.cwnd, 0, 0);
+        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), Acked { bytes: window.cwnd, now_ms: 0, srtt_us: 0 });
         rounds += 1;
     }
     // Six segments at 9/17 a round.

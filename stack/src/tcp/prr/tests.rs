@@ -8,7 +8,7 @@ fn proportional() {
     let mut prr = Prr { recover_fs: 20 * MSS, ..Prr::default() };
     let (ssthresh, mut pipe, mut sent) = (10 * MSS, 19 * MSS, 0);
     for _ in 0..19 {
-        let count = prr.send_count(MSS, SafeAck::No, pipe, ssthresh, MSS) / MSS;
+        let count = prr.send_count(MSS, SafeAck::No, Flight { pipe, ssthresh, mss: MSS }) / MSS;
         pipe = pipe - MSS + count * MSS;
         prr.sent(count * MSS);
         sent += count;
@@ -21,17 +21,17 @@ fn proportional() {
 #[test]
 fn conservative_and_slow_start() {
     let mut prr = Prr { recover_fs: 20 * MSS, delivered: 3 * MSS, out: 3 * MSS, ..Prr::default() };
-    assert_eq!(prr.send_count(MSS, SafeAck::No, 2 * MSS, 10 * MSS, MSS), MSS);
+    assert_eq!(prr.send_count(MSS, SafeAck::No, Flight { pipe: 2 * MSS, ssthresh: 10 * MSS, mss: MSS }), MSS);
     prr.sent(MSS);
-    assert_eq!(prr.send_count(MSS, SafeAck::Yes, 2 * MSS, 10 * MSS, MSS), 2 * MSS);
-    assert_eq!(prr.send_count(9 * MSS, SafeAck::Yes, 9 * MSS, 10 * MSS, MSS), MSS);
+    assert_eq!(prr.send_count(MSS, SafeAck::Yes, Flight { pipe: 2 * MSS, ssthresh: 10 * MSS, mss: MSS }), 2 * MSS);
+    assert_eq!(prr.send_count(9 * MSS, SafeAck::Yes, Flight { pipe: 9 * MSS, ssthresh: 10 * MSS, mss: MSS }), MSS);
 }
 
 /// The fast retransmission is sent even if the share rounds to nothing.
 #[test]
 fn first() {
     let mut prr = Prr { recover_fs: 20 * MSS, ..Prr::default() };
-    assert_eq!(prr.send_count(0, SafeAck::No, 19 * MSS, 10 * MSS, MSS), MSS);
+    assert_eq!(prr.send_count(0, SafeAck::No, Flight { pipe: 19 * MSS, ssthresh: 10 * MSS, mss: MSS }), MSS);
 }
 
 /// Without SACK duplicate ACKs stand for segments; a partial ACK counts only what they have not (RFC 9937 §5).

@@ -10,7 +10,7 @@ fn at(n: u32) -> SeqNum {
 
 /// Sends segment `n` with `in_flight` segments in flight, itself included.
 fn send(rate: &mut Rate, now_us: u64, n: u32, in_flight: u32) {
-    rate.sent(now_us, at(n), MSS, in_flight * MSS, false);
+    rate.sent(now_us, in_flight * MSS, Transmission { start: at(n), len: MSS, again: false });
 }
 
 /// A segment each millisecond for 10 ms, acknowledged 10 ms later, one per millisecond: a million bytes per second.
@@ -84,7 +84,7 @@ fn application_limited() {
 #[test]
 fn sack_loss_and_retransmission() {
     let mut rate = Rate::default();
-    rate.sent(0, at(0), 10 * MSS, 10 * MSS, false);
+    rate.sent(0, 10 * MSS, Transmission { start: at(0), len: 10 * MSS, again: false });
     rate.sacked(10 * MS, at(3), at(5));
     let sample = rate.take_sample(1);
     assert_eq!((sample.newly_acked, sample.rtt_us, sample.in_flight), (2 * MSS, 10_000, 10 * MSS));
@@ -92,7 +92,7 @@ fn sack_loss_and_retransmission() {
     rate.lost(at(0), at(3), &mut |packet, lost| seen.push((packet.len, packet.in_flight, lost - packet.lost)));
     rate.lost(at(0), at(3), &mut |packet, lost| seen.push((packet.len, 0, lost)));
     assert_eq!(seen, [(3 * MSS, 10 * MSS, 3 * MSS as u64)], "once");
-    rate.sent(11 * MS, at(0), MSS, 6 * MSS, true);
+    rate.sent(11 * MS, 6 * MSS, Transmission { start: at(0), len: MSS, again: true });
     rate.acknowledged(21 * MS, at(1));
     let sample = rate.take_sample(1);
     assert_eq!((sample.newly_acked, sample.rtt_us, sample.in_flight), (MSS, 0, 6 * MSS));

@@ -23,16 +23,20 @@ fn blocks(reassembly: &Reassembly) -> Vec<(u32, u32)> {
     options.sack().iter().map(|b| (b.left.0, b.right.0)).collect()
 }
 
+fn range(start: u32, len: u32) -> Range<SeqNum> {
+    SeqNum(start)..SeqNum(start) + len
+}
+
 /// RFC 2018 §4: the block of the newest segment comes first, then those reported before.
 #[test]
 fn newest_block_first() {
     let arena = arena();
     let mut reassembly = Reassembly::default();
     for start in [1_000, 3_000, 5_000, 2_000, 9_000] {
-        assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(start), 500, stream(&arena, start, 500)), Insertion::Taken);
+        assert_eq!(reassembly.insert(&arena, SeqNum(0), range(start, 500), stream(&arena, start, 500)), Insertion::Taken);
     }
     assert_eq!(blocks(&reassembly), vec![(9_000, 9_500), (2_000, 2_500), (5_000, 5_500), (3_000, 3_500)]);
-    assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(3_500), 100, stream(&arena, 3_500, 100)), Insertion::Taken);
+    assert_eq!(reassembly.insert(&arena, SeqNum(0), range(3_500, 100), stream(&arena, 3_500, 100)), Insertion::Taken);
     assert_eq!(blocks(&reassembly)[0], (3_000, 3_600));
     reassembly.clear(&arena);
 }
@@ -44,7 +48,7 @@ fn what_a_report_leaves_out_is_told_before() {
     let arena = arena();
     let mut reassembly = Reassembly::default();
     for start in [5_000, 1_000, 9_000, 3_000, 7_000] {
-        assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(start), 500, stream(&arena, start, 500)), Insertion::Taken);
+        assert_eq!(reassembly.insert(&arena, SeqNum(0), range(start, 500), stream(&arena, start, 500)), Insertion::Taken);
     }
     let before =
         |reassembly: &Reassembly| reassembly.untold_before(3).iter().map(|untold| untold.block.left.0).collect::<Vec<_>>();
@@ -52,7 +56,7 @@ fn what_a_report_leaves_out_is_told_before() {
         assert_eq!((reassembly.untold_count(), before(&reassembly)), (5, vec![5_000, 1_000]));
         reassembly.all_told();
     }
-    assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(1_500), 100, stream(&arena, 1_500, 100)), Insertion::Taken);
+    assert_eq!(reassembly.insert(&arena, SeqNum(0), range(1_500, 100), stream(&arena, 1_500, 100)), Insertion::Taken);
     assert_eq!((reassembly.untold_count(), before(&reassembly)), (1, vec![]), "it has grown");
     reassembly.clear(&arena);
 }
@@ -63,11 +67,11 @@ fn bounded() {
     let arena = arena();
     let mut reassembly = Reassembly::default();
     for n in 0..INTERVALS_MAX as u32 {
-        assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(n * 10), 1, stream(&arena, n * 10, 1)), Insertion::Taken);
+        assert_eq!(reassembly.insert(&arena, SeqNum(0), range(n * 10, 1), stream(&arena, n * 10, 1)), Insertion::Taken);
     }
-    assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(6_000), 1, stream(&arena, 6_000, 1)), Insertion::Refused);
-    assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(630), 1, stream(&arena, 630, 1)), Insertion::Held);
-    assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(631), 1, stream(&arena, 631, 1)), Insertion::Taken);
+    assert_eq!(reassembly.insert(&arena, SeqNum(0), range(6_000, 1), stream(&arena, 6_000, 1)), Insertion::Refused);
+    assert_eq!(reassembly.insert(&arena, SeqNum(0), range(630, 1), stream(&arena, 630, 1)), Insertion::Held);
+    assert_eq!(reassembly.insert(&arena, SeqNum(0), range(631, 1), stream(&arena, 631, 1)), Insertion::Taken);
     reassembly.clear(&arena);
     assert_eq!(arena.free(Class::Small) + arena.free(Class::Large), 1536);
 }
@@ -78,7 +82,7 @@ fn the_farthest_is_given_up_first() {
     let arena = arena();
     let mut reassembly = Reassembly::default();
     for start in [5_000, 1_000, 3_000] {
-        assert_eq!(reassembly.insert(&arena, SeqNum(0), SeqNum(start), 500, stream(&arena, start, 500)), Insertion::Taken);
+        assert_eq!(reassembly.insert(&arena, SeqNum(0), range(start, 500), stream(&arena, start, 500)), Insertion::Taken);
     }
     let freed = [(); 4].map(|()| reassembly.drop_last(&arena));
     assert!(freed[..3].iter().all(|bytes| bytes.is_some_and(|bytes| bytes >= 500)) && freed[3].is_none(), "{freed:?}");
@@ -101,10 +105,10 @@ fn any_order_any_overlap() {
         while received < 3_000 {
             let start = base + received + next(600).min(3_000 - received - 1);
             let len = 1 + next(400);
-            reassembly.insert(&arena, SeqNum(0), SeqNum(start), len, stream(&arena, start, len));
+            reassembly.insert(&arena, SeqNum(0), range(start, len), stream(&arena, start, len));
             if next(3) == 0 {
                 let at = base + received;
-                reassembly.insert(&arena, SeqNum(0), SeqNum(at), 10, stream(&arena, at, 10));
+                reassembly.insert(&arena, SeqNum(0), range(at, 10), stream(&arena, at, 10));
             }
             while let Some((mut frames, len)) = reassembly.take(&arena, SeqNum(base + received)) {
                 let mut at = base + received;

@@ -16,19 +16,25 @@ impl Tcb {
     /// Sets flags.
     #[inline(always)]
     pub(crate) fn set(&mut self, flags: u16) {
-        self.assign(flags, true);
+        self.change(self.flags | flags, flags);
     }
 
     /// Clears flags.
     #[inline(always)]
     pub(crate) fn clear(&mut self, flags: u16) {
-        self.assign(flags, false);
+        self.change(self.flags & !flags, flags);
     }
 
     /// Sets or clears flags.
     #[inline(always)]
     pub(crate) fn assign(&mut self, flags: u16, on: bool) {
-        self.flags = if on { self.flags | flags } else { self.flags & !flags };
+        self.change(if on { self.flags | flags } else { self.flags & !flags }, flags);
+    }
+
+    /// Replaces the flags, of which only `flags` may have changed.
+    #[inline(always)]
+    fn change(&mut self, all: u16, flags: u16) {
+        self.flags = all;
         if flags & flag::OF_PREDICTION != 0 {
             self.prediction.close();
         }

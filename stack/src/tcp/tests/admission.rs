@@ -66,7 +66,7 @@ fn arrive(rig: &mut Rig, host: u8, identification: u16, more: bool, payload: &[u
     let IpAddr::V4(destination) = rig.family.local() else { panic!("IPv4") };
     let [a, b, c, _] = destination.octets();
     let len = ipv4::HEADER_LEN + payload.len();
-    let mut header = ipv4::Header::atomic(Ipv4Addr::new(a, b, c, host), destination, ipv4::PROTOCOL_UDP, 0, 64, len as u16);
+    let mut header = ipv4::Header::atomic(Ipv4Addr::new(a, b, c, host), destination, ipv4::PROTOCOL_UDP, 64, len as u16);
     (header.identification, header.dont_fragment, header.more_fragments) = (identification, false, more);
     let mut frame = rig.arena.alloc(if rig.small { Class::Small } else { Class::Large }).expect("the arena is large enough");
     frame.extend(payload.len()).copy_from_slice(payload);

@@ -4,6 +4,7 @@ use alloc::vec;
 
 use super::rig::*;
 use crate::config::TcpOptions;
+use crate::tcp::ActiveOpen;
 use crate::wire::tcp::{ACK, PSH};
 
 fn plain() -> Rig {
@@ -187,7 +188,10 @@ fn a_block_used_again() {
     let first = rig.id.index;
     let end = |port| crate::SocketAddress { ip: if port == 81 { LOCAL.into() } else { REMOTE.into() }, port };
     rig.ports = (81, 1_000);
-    rig.id = rig.stack.connect(rig.now, Some(end(81)), end(1_000), TcpOptions::default(), NAME).expect("there is a route");
+    rig.id = rig
+        .stack
+        .connect(rig.now, ActiveOpen { local: Some(end(81)), user_token: NAME, ..ActiveOpen::to(end(1_000)) })
+        .expect("there is a route");
     assert_eq!(rig.id.index, first);
     rig.sent();
     let info = rig.info();

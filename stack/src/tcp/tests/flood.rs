@@ -66,7 +66,7 @@ impl Crowd {
         let pseudo = checksum::pseudo_header(ends.0, ends.1, 6, header.len() as u32);
         let sum = !checksum::add(pseudo, checksum::sum(frame.bytes()));
         frame.bytes_mut()[16..18].copy_from_slice(&sum.to_be_bytes());
-        family.write_header(ends, 6, 0, header.len(), frame.push(family.header_len()));
+        Family::write_header(ends, 6, 0, header.len(), frame.push(family.header_len()));
         self.burst.push(frame);
     }
 

@@ -6,6 +6,7 @@ use super::rig::*;
 use crate::config::TcpOptions;
 use crate::event::{Event, SocketError};
 use crate::stats::Counter;
+use crate::tcp::ActiveOpen;
 use crate::tcp::State;
 use crate::wire::tcp::{ACK, RST, SYN};
 
@@ -230,13 +231,13 @@ fn ports() {
     let remote = crate::SocketAddress { ip: REMOTE.into(), port: 9 };
     let mut seen = alloc::collections::BTreeSet::new();
     for _ in 0..50 {
-        let id = rig.stack.connect(rig.now, None, remote, TcpOptions::default(), 0).expect("ports are free");
+        let id = rig.stack.connect(rig.now, ActiveOpen::to(remote)).expect("ports are free");
         let (local, _) = rig.stack.addresses(id).expect("the id is valid");
         assert!((32_768..=60_999).contains(&local.port));
         assert!(seen.insert(local.port));
     }
     let local = crate::SocketAddress { ip: LOCAL.into(), port: *seen.first().expect("fifty") };
-    let again = rig.stack.connect(rig.now, Some(local), remote, TcpOptions::default(), 0);
+    let again = rig.stack.connect(rig.now, ActiveOpen { local: Some(local), ..ActiveOpen::to(remote) });
     assert_eq!(again, Err(crate::ConnectError::InUse));
 }
 

@@ -331,7 +331,7 @@ pub(super) fn icmp(rig: &mut Rig, kind: u8, code: u8, word: u32, sequence: u32) 
     let mut body = vec![kind, code, 0, 0];
     body.extend_from_slice(&word.to_be_bytes());
     let mut quoted = vec![0; header_len];
-    family.write_header((local, remote), 6, 0, 1_480, &mut quoted);
+    Family::write_header((local, remote), 6, 0, 1_480, &mut quoted);
     body.extend_from_slice(&quoted);
     body.extend_from_slice(&rig.ports.0.to_be_bytes());
     body.extend_from_slice(&rig.ports.1.to_be_bytes());
@@ -344,7 +344,7 @@ pub(super) fn icmp(rig: &mut Rig, kind: u8, code: u8, word: u32, sequence: u32) 
     body[2..4].copy_from_slice(&sum.to_be_bytes());
     let mut frame = rig.arena.alloc(Class::Large).expect("the arena is large enough");
     frame.extend(body.len()).copy_from_slice(&body);
-    family.write_header((remote, local), family.icmp(), 0, body.len(), frame.push(header_len));
+    Family::write_header((remote, local), family.icmp(), 0, body.len(), frame.push(header_len));
     let mut burst = Burst::default();
     burst.push(frame);
     rig.stack.receive(rig.now, 0, &mut burst);

@@ -13,6 +13,7 @@ use crate::error::{ConnectError, ReceiveError};
 use crate::event::{Event, SocketError};
 use crate::ip::{Interface, Role};
 use crate::stack::Stack;
+use crate::tcp::ActiveOpen;
 use crate::{Instant, SocketId};
 
 fn addresses() -> [IpAddr; 2] {
@@ -66,7 +67,7 @@ fn a_transfer() {
             let now = Instant::from_millis(1_000);
             let server = SocketAddress { ip, port: 80 };
             let listener = stack.listen(server, 8, TcpOptions::default(), 1).expect("the port is free");
-            let client = stack.connect(now, None, server, TcpOptions::default(), 2).expect("a way to ourselves");
+            let client = stack.connect(now, ActiveOpen { user_token: 2, ..ActiveOpen::to(server) }).expect("a way to ourselves");
             let events = turn(&mut stack, now);
             assert!(events.contains(&Event::Connected { socket: client, user_token: 2 }));
             let accepted = stack.accept(listener, 3).expect("one waits");
@@ -110,10 +111,10 @@ fn ports_without_a_listener() {
         let now = Instant::from_millis(1_000);
         let (mut owned, _) = stack(Role::Owned);
         assert!(owned.reaches(remote));
-        let client = owned.connect(now, None, remote, TcpOptions::default(), 2).expect("a way to ourselves");
+        let client = owned.connect(now, ActiveOpen { user_token: 2, ..ActiveOpen::to(remote) }).expect("a way to ourselves");
         assert_eq!(turn(&mut owned, now), vec![Event::Failed { socket: client, user_token: 2, error: SocketError::Refused }]);
         let (mut shared, _) = stack(Role::Shared);
         assert!(!shared.reaches(remote));
-        assert_eq!(shared.connect(now, None, remote, TcpOptions::default(), 2), Err(ConnectError::NoRoute));
+        assert_eq!(shared.connect(now, ActiveOpen { user_token: 2, ..ActiveOpen::to(remote) }), Err(ConnectError::NoRoute));
     }
 }

@@ -17,6 +17,7 @@ use crate::family::Family;
 use crate::ip::{Autoconfiguration, Interface, Medium, Role, Route};
 use crate::stack::Stack;
 use crate::stats::Counter;
+use crate::tcp::ActiveOpen;
 use crate::tcp::sequence::SeqNum;
 use crate::tcp::{State, TcpInfo};
 use crate::wire::checksum;
@@ -274,7 +275,7 @@ impl Rig {
         let mut first = burst.pop().expect("one frame");
         let header_len = self.family.header_len();
         let total = first.len() + payload.len() - header_len;
-        self.family.write_header(self.inward(), 6, 0, total, &mut first.bytes_mut()[..header_len]);
+        Family::write_header(self.inward(), 6, 0, total, &mut first.bytes_mut()[..header_len]);
         first.set_checksum(ringway_shm::Checksum::Verified);
         first.set_continues(true);
         burst.push(first);
@@ -297,7 +298,10 @@ impl Rig {
     pub(super) fn connect(&mut self, options: TcpOptions) {
         let remote = SocketAddress { ip: self.family.remote(), port: 1_000 };
         let local = SocketAddress { ip: self.family.local(), port: 80 };
-        self.id = self.stack.connect(self.now, Some(local), remote, options, COOKIE).expect("there is a route");
+        self.id = self
+            .stack
+            .connect(self.now, ActiveOpen { local: Some(local), remote, options, user_token: COOKIE })
+            .expect("there is a route");
     }
 
     /// Moves time without handling timers in between.
@@ -367,7 +371,7 @@ impl Rig {
         let pseudo = checksum::pseudo_header(remote, local, 6, len as u32);
         let sum = !checksum::add(pseudo, checksum::sum(frame.bytes()));
         frame.bytes_mut()[16..18].copy_from_slice(&sum.to_be_bytes());
-        self.family.write_header((remote, local), 6, segment.ecn, len, frame.push(self.family.header_len()));
+        Family::write_header((remote, local), 6, segment.ecn, len, frame.push(self.family.header_len()));
         if self.peer.is_some() {
             wrap(self.family, &mut frame);
         }

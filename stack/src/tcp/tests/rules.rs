@@ -10,6 +10,7 @@ use crate::address::{Cidr, SocketAddress};
 use crate::config::{StackConfig, TcpOptions};
 use crate::error::ConnectError;
 use crate::event::{Event, SocketError};
+use crate::tcp::ActiveOpen;
 use crate::tcp::State;
 use crate::wire::tcp::{ACK, PSH, RST, SYN};
 
@@ -156,7 +157,8 @@ fn local_addresses() {
         let cidr = |ip: Ipv4Addr| Cidr { ip: ip.into(), prefix_len: 24 };
         rig.stack.set_addresses(0, vec![cidr(LOCAL), cidr(second)]);
         let local = named.map(|ip| SocketAddress { ip: ip.into(), port: 0 });
-        let id = rig.stack.connect(rig.now, local, remote, TcpOptions::default(), 1).expect("there is a route");
+        let id =
+            rig.stack.connect(rig.now, ActiveOpen { local, user_token: 1, ..ActiveOpen::to(remote) }).expect("there is a route");
         rig.id = id;
         let mut headers = ip_headers(&mut rig);
         rig.wait_ms(1_000);
@@ -173,7 +175,7 @@ fn unreachable_addresses() {
     let mut rig = Rig::with(Rig::config());
     for ip in [[224, 0, 0, 1], [255, 255, 255, 255], [0, 0, 0, 0], [240, 0, 0, 1]] {
         let remote = SocketAddress { ip: Ipv4Addr::from(ip).into(), port: 80 };
-        let result = rig.stack.connect(rig.now, None, remote, TcpOptions::default(), 1);
+        let result = rig.stack.connect(rig.now, ActiveOpen { user_token: 1, ..ActiveOpen::to(remote) });
         assert!(matches!(result, Err(ConnectError::NoRoute)), "{ip:?}: {result:?}");
     }
     assert_eq!(rig.brief(), vec![]);

@@ -7,6 +7,7 @@ use super::rig::*;
 use crate::config::{StackConfig, TcpOptions};
 use crate::event::{Event, SocketError};
 use crate::stats::Counter;
+use crate::tcp::ActiveOpen;
 use crate::wire::tcp::{ACK, PSH, SYN};
 use crate::{Duration, SocketAddress};
 
@@ -122,7 +123,7 @@ fn many_timers() {
     let mut rig = Rig::with(Rig::config());
     for n in 0..1_000u16 {
         let remote = SocketAddress { ip: REMOTE.into(), port: 1 + n };
-        rig.stack.connect(rig.now, None, remote, TcpOptions::default(), n as u64).expect("there is room");
+        rig.stack.connect(rig.now, ActiveOpen { user_token: n as u64, ..ActiveOpen::to(remote) }).expect("there is room");
     }
     rig.stack.transmit(rig.now, &mut rig.out);
     rig.out[0].clear();

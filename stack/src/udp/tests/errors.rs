@@ -16,7 +16,7 @@ const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 254);
 fn icmp(kind: u8, code: u8, low: u16, about: &[u8]) -> Vec<u8> {
     let quoted = &about[..28];
     let mut bytes = alloc::vec![0; 28];
-    ipv4::Header::atomic(ROUTER, LOCAL, 1, 0, 64, 56).write(&mut bytes[..20]);
+    ipv4::Header::atomic(ROUTER, LOCAL, 1, 64, 56).write(&mut bytes[..20]);
     icmpv4::Header { kind, code, low }.write(&mut bytes[20..28]);
     bytes.extend_from_slice(quoted);
     let sum = !checksum::sum(&bytes[20..]);

@@ -125,7 +125,7 @@ fn bad_datagrams() {
     rig.receive(&[change(30, 0), change(25, 16), change(25, 7)]);
     let mut short = good();
     short.truncate(27);
-    crate::wire::ipv4::Header::atomic(REMOTE, LOCAL, 17, 0, 64, 27).write(&mut short[..20]);
+    crate::wire::ipv4::Header::atomic(REMOTE, LOCAL, 17, 64, 27).write(&mut short[..20]);
     rig.receive(&[short]);
     assert!(rig.take(id).is_none());
     assert_eq!((rig.count(Counter::UdpInErrors), rig.count(Counter::UdpInCsumErrors)), (4, 1));

@@ -75,7 +75,7 @@ pub(super) fn datagram(from: SocketAddress, to: SocketAddress, payload: &[u8]) -
     let (IpAddr::V4(source), IpAddr::V4(destination)) = (from.ip, to.ip) else { panic!("IPv4") };
     let length = 8 + payload.len() as u16;
     let mut bytes = vec![0; 28];
-    ipv4::Header::atomic(source, destination, 17, 0, 61, 20 + length).write(&mut bytes[..20]);
+    ipv4::Header::atomic(source, destination, 17, 61, 20 + length).write(&mut bytes[..20]);
     Header { source_port: from.port, destination_port: to.port, length, checksum: 0 }.write(&mut bytes[20..]);
     bytes.extend_from_slice(payload);
     let pseudo = checksum::pseudo_header(from.ip, to.ip, 17, length.into());

@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::*;
-use crate::tcp::rate::Rate;
+use crate::tcp::rate::{Rate, Transmission};
 use crate::tcp::sequence::SeqNum;
 
 const MSS: u32 = 1_000;
@@ -117,7 +117,7 @@ impl Link {
             };
             self.under_way.push_back((self.sent, arrives));
             let in_flight = self.under_way.len() as u32 * MSS;
-            self.rate.sent(self.now_us, SeqNum(self.sent * MSS), MSS, in_flight, false);
+            self.rate.sent(self.now_us, in_flight, Transmission { start: SeqNum(self.sent * MSS), len: MSS, again: false });
             self.sent += 1;
         }
     }
