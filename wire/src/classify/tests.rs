@@ -15,7 +15,7 @@ const PORTS: [u8; 8] = [0x13, 0x88, 0, 80, 1, 2, 3, 4];
 fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let total_len = (ipv4::HEADER_LEN + payload.len()) as u16;
     let mut bytes = vec![0; ipv4::HEADER_LEN];
-    ipv4::Header::atomic(SOURCE, DESTINATION, protocol, 0, 64, total_len).write(&mut bytes);
+    ipv4::Header::atomic(SOURCE, DESTINATION, protocol, 64, total_len).write(&mut bytes);
     bytes.extend_from_slice(payload);
     bytes
 }
