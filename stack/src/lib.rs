@@ -42,5 +42,6 @@ pub use ringway_shm::{Duration, Instant};
 pub use source::Source;
 pub use stack::Stack;
 pub use stats::{Counter, Counters};
+pub use tcp::handover;
 pub use tcp::{HEADROOM as TCP_HEADROOM, MarkInfo, OwnerUse, Protocol, SocketSummary, SocketTimer, State, TcpInfo};
 pub use udp::{HEADROOM as UDP_HEADROOM, UdpError, UdpErrorReport, UdpInfo, UdpMessage, UdpSend};

@@ -378,3 +378,6 @@ impl Connection<'_, '_> {
         }
     }
 }
+
+super::handover::part::parts!(EcnState { echo, tell, reduction, delivered_ce });
+super::handover::part::choices!(EcnMode { Off, Classic, Accurate, AccurateUnmarked });

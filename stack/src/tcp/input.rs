@@ -28,6 +28,9 @@ impl Connection<'_, '_> {
     /// Processes a segment of this connection. Payload that is left in it afterwards belongs to the caller.
     pub(crate) fn receive(&mut self, segment: &mut Segment) {
         self.note_arrival(segment.packets.into(), segment.len);
+        if self.tcb.cold() != super::cold::NONE {
+            self.take_peers_clock(&mut segment.header);
+        }
         if segment.len > 0 {
             self.measure_receive_mss(&segment.header, segment.packet_len.into());
         }

@@ -377,6 +377,7 @@ impl Connection<'_, '_> {
         self.mark_header(&mut header);
         if self.tcb.cold() != super::cold::NONE {
             self.point_at_urgent(&mut header);
+            self.tell_peers_clock(&mut header);
         }
         header
     }

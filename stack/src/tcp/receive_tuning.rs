@@ -11,6 +11,7 @@
 //! (`receive_queue`).
 
 use super::connection::{Connection, Shared};
+use super::handover::{Rebase, part::parts};
 use super::sequence::SeqNum;
 use super::tcb::{Tcb, flag};
 
@@ -78,6 +79,19 @@ impl ReceiveTuning {
         self.space = copied;
     }
 }
+
+impl ReceiveTuning {
+    /// Moves its times to another clock.
+    pub(crate) fn rebase(&mut self, by: Rebase) {
+        if self.echo != 0 {
+            self.echo = by.timestamp(self.echo);
+        }
+        self.edge = self.edge.map(|(edge, at)| (edge, by.us(at)));
+        self.measure = self.measure.map(|(end, at)| (end, by.us(at)));
+    }
+}
+
+parts!(ReceiveTuning { rtt_us, echo, edge, measure, space, limit, clamp });
 
 impl Connection<'_, '_> {
     /// Maximum number of unread bytes.

@@ -99,6 +99,11 @@ impl Replies {
         }
     }
 
+    /// Drops the segments of a flow.
+    pub(crate) fn forget(&mut self, key: &FlowKey) {
+        self.waiting.retain(|(other, ..)| other != key);
+    }
+
     /// Queues a segment of a flow without payload.
     pub(crate) fn push_flags(&mut self, key: FlowKey, flags: u8, sequence: SeqNum, acknowledgment: SeqNum) {
         let header = Header {

@@ -32,6 +32,7 @@ use super::state::State;
 use receiver::Receiver;
 use recovery::Congestion;
 pub(crate) use recovery::Recovery;
+pub(crate) use sender::SendSpace;
 use sender::{SendWindow, Sender};
 pub(crate) use timers::TimerKind;
 use timers::Timers;

@@ -172,3 +172,5 @@ impl Connection<'_, '_> {
         }
     }
 }
+
+super::handover::part::parts!(Probe { due, end, is_retransmission });

@@ -147,3 +147,6 @@ fn byte_at(arena: &Arena, segment: &Segment, offset: u32) -> Option<u8> {
     }
     None
 }
+
+super::handover::part::parts!(Marks { received, send });
+super::handover::part::parts!(Received { sequence, at, byte });

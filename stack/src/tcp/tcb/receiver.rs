@@ -70,6 +70,12 @@ impl Tcb {
         self.receiver = Receiver { nxt, adv: nxt + window, last_ack_sent: nxt, ..self.receiver };
     }
 
+    /// Goes on with a sequence space of another stack, in a block that nothing predicts yet.
+    pub(crate) fn resume_receiving(&mut self, nxt: SeqNum, adv: SeqNum, last_ack_sent: SeqNum) {
+        self.prediction.close();
+        self.receiver = Receiver { nxt, adv, last_ack_sent, ..self.receiver };
+    }
+
     /// Moves RCV.NXT over `len` bytes that came in order, or over a FIN.
     #[inline(always)]
     pub(crate) fn receive_next(&mut self, len: u32) {

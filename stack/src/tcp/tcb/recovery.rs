@@ -127,6 +127,13 @@ impl Tcb {
         self.recover = self.snd_nxt();
     }
 
+    /// Goes on with an episode of another stack, in a block that nothing predicts yet.
+    pub(crate) fn resume_recovery(&mut self, recovery: Recovery, recover: SeqNum, dup_acks: u8) {
+        self.congestion.recovery.set(recovery, &mut self.prediction);
+        self.congestion.dup_acks.set(dup_acks, &mut self.prediction);
+        self.recover = recover;
+    }
+
     /// Ends a recovery.
     pub(crate) fn leave_recovery(&mut self) {
         self.congestion.recovery.set(Recovery::Open, &mut self.prediction);
