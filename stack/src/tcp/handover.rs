@@ -262,6 +262,7 @@ impl Connection<'_, '_> {
     /// Drops what another stack cannot use, so that what is left does not depend on it.
     fn simplify(&mut self) {
         let (una, algorithm, receives) = (self.tcb.snd_una(), self.tcb.congestion(), self.tcb.state().receives_data());
+        let nxt = self.tcb.rcv_nxt();
         let (arena, has_measured) = (self.env.arena, self.measured().is_some());
         let Some(cold) = self.cold() else { return };
         cold.clock_ahead = 0;
@@ -276,6 +277,8 @@ impl Connection<'_, '_> {
         if algorithm != CongestionControl::Dctcp {
             cold.dctcp = Dctcp::default();
         }
+        // A peer that has sent data behind its FIN: that FIN never comes in order.
+        cold.reassembly.fin = cold.reassembly.fin.filter(|fin| fin.after(nxt));
         if !receives {
             // Behind the peer's FIN nothing is ever put in order.
             cold.reassembly.clear(arena);

@@ -364,3 +364,22 @@ fn bbr_begins_with_what_it_knew() {
     assert!(after > before / 4 && after <= before, "{before} then {after}");
     world.until("the end", World::is_done);
 }
+
+/// A peer has sent data behind a FIN that came before its time: that FIN is not moved, as it never comes in order.
+#[test]
+fn a_fin_that_data_has_passed() {
+    let mut world = open(idle(16));
+    world.pass(Duration::from_millis(50));
+    let mut image = world.export(1);
+    image.receiving.fin = Some(image.receiving.nxt.wrapping_add(5));
+    world.plan.is_forged = true;
+    world.renew(1);
+    world.import(1, &image);
+    let id = world.ends[0].id.expect("open");
+    world.ends[0].stack.send_with(id, 10, &mut |piece: &mut [u8]| piece.fill(1)).expect("there is room");
+    world.pass(Duration::from_millis(50));
+    let image = world.export(1);
+    assert_eq!((image.receiving.bytes, image.receiving.fin), (10, None));
+    world.renew(1);
+    world.import(1, &image);
+}
