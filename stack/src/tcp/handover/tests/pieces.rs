@@ -383,3 +383,25 @@ fn a_fin_that_data_has_passed() {
     world.renew(1);
     world.import(1, &image);
 }
+
+/// A connection that comes back to its stack takes the fast paths again. In a stack with another timestamp clock it takes
+/// the slow path, and its peer sees no step in the TSvals.
+#[test]
+fn the_fast_paths_know_one_clock() {
+    for is_foreign in [false, true] {
+        let mut plan = Plan { piece: [10, 10], bytes: [1_000_000; 2], ..Plan::of(17) };
+        plan.configs.iter_mut().for_each(|config| config.tcp.timestamps = true);
+        let mut world = open(plan);
+        world.pass(Duration::from_millis(100));
+        assert!(world.ends[1].stack.fast_segments() > 0);
+        let image = world.export(1);
+        if is_foreign {
+            world.renew(1);
+        }
+        world.import(1, &image);
+        let before = world.ends[1].stack.fast_segments();
+        world.pass(Duration::from_millis(100));
+        assert_eq!(world.ends[1].stack.fast_segments() > before, !is_foreign);
+        assert_eq!(world.ends[0].stack.counters().get(Counter::PawsEstab), 0);
+    }
+}
