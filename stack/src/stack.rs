@@ -58,6 +58,7 @@ impl Drop for Stack {
     }
 }
 
+mod handover;
 mod info;
 mod udp;
 

@@ -224,6 +224,8 @@ counters! {
     DropMalformed = "RingwayDropMalformed",
     /// Segments for which there is no socket.
     DropNoSocket = "RingwayDropNoSocket",
+    /// Segments of connections that were handed over.
+    DropHandedOver = "RingwayDropHandedOver",
     /// Segments and datagrams of flows that belong to another worker's stack.
     DropElsewhere = "RingwayDropElsewhere",
     /// Segments outside the window.

@@ -8,7 +8,7 @@ use ringway_shm::{Burst, Instant};
 use ringway_stack::{Counter, Stack};
 
 /// Counters of received packets that were dropped; of two that one packet moves, the more precise one is first.
-const DROP_REASONS: [Counter; 21] = [
+const DROP_REASONS: [Counter; 22] = [
     Counter::DropMalformed,
     Counter::IpInHdrErrors,
     Counter::IpInAddrErrors,
@@ -27,6 +27,7 @@ const DROP_REASONS: [Counter; 21] = [
     Counter::ListenDrops,
     Counter::DropNoBuffer,
     Counter::DropNoSocket,
+    Counter::DropHandedOver,
     Counter::DropElsewhere,
     Counter::DropOutOfWindow,
     Counter::DropUnacceptable,

@@ -22,6 +22,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("frames", frames::run),
     ("tcp_options", segments::options),
     ("segments", segments::run),
+    ("handover", segments::handover),
     ("reassembly", segments::reassembly),
     ("fragments", fragments::run),
     ("script", texts::script),

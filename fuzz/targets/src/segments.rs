@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use ringway_shm::Duration;
 use ringway_stack::SocketId;
+use ringway_stack::handover::{ConnectionImage, ImportError};
 use ringway_stack::wire::tcp::{self, Header};
 use ringway_stack::wire::{ipv4, ipv6};
 
@@ -139,6 +140,24 @@ impl Peer {
         }
     }
 
+    /// Moves the connection out of the stack and back: whatever its peer has sent, the stack takes what it has given.
+    fn relocate(&mut self) {
+        let Some(socket) = self.socket else { return };
+        if let Ok(image) = self.host.stack.export(self.host.now, socket)
+            && let Err(error) = self.arrive(&image)
+        {
+            panic!("{error:?} of the stack's own image, {:?}, {:?}", image.state, image.receiving);
+        }
+    }
+
+    /// Goes on with an image.
+    fn arrive(&mut self, image: &ConnectionImage) -> Result<(), ImportError> {
+        let socket = self.host.stack.import(self.host.now, image, 2)?;
+        self.host.accepted.push(socket);
+        self.socket = Some(socket);
+        Ok(())
+    }
+
     fn finish(self) {
         self.host.settle();
     }
@@ -196,8 +215,45 @@ pub(crate) fn run(bytes: &[u8]) {
                 peer.act(what, amount);
             }
             216..=239 => peer.host.wait(Duration::from_millis(u64::from(input.word()))),
-            _ => {}
+            _ => peer.relocate(),
         }
+        peer.turn();
+    }
+    peer.finish();
+}
+
+/// Forges the image of a connection with data in both directions: it is refused, or goes on without harm to the stack.
+pub(crate) fn handover(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let ipv6 = input.byte() & 1 != 0;
+    let mut peer = Peer::connect(ipv6, &[2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 3, 7]);
+    let time = [8, 10, 0, 0, 0, 1, 0, 0, 0, 0];
+    // Data in order, data behind a gap, data of ours.
+    for offset in [0, 40] {
+        let (sequence, acknowledgment) = (peer.first.wrapping_add(offset), peer.received);
+        peer.send(Sent { flags: tcp::ACK, sequence, acknowledgment, window: 0xffff, options: &time }, &[1; 20]);
+    }
+    peer.act(0, usize::from(input.byte()) * 32);
+    peer.turn();
+    let Some(image) = peer.socket.and_then(|socket| peer.host.stack.export(peer.host.now, socket).ok()) else {
+        return peer.finish();
+    };
+    let mut forged = image.encode();
+    for _ in 0..=input.byte() % 8 {
+        let at = usize::from(input.word()) % forged.len();
+        forged[at] = input.byte();
+    }
+    let taken = ConnectionImage::decode(&forged).is_ok_and(|image| peer.arrive(&image).is_ok());
+    for _ in 0..STEPS_MAX {
+        if !taken || input.is_empty() {
+            break;
+        }
+        let (flags, sequence) = (input.byte(), peer.next.wrapping_add(input.distance()));
+        let acknowledgment = peer.received.wrapping_sub(input.distance());
+        let header = Sent { flags, sequence, acknowledgment, window: input.word(), options: &time };
+        peer.send(header, &vec![1; usize::from(input.byte())]);
+        peer.act(input.byte(), usize::from(input.byte()));
+        peer.host.wait(Duration::from_millis(u64::from(input.word())));
         peer.turn();
     }
     peer.finish();

@@ -99,4 +99,4 @@ macro_rules! smokes {
     };
 }
 
-smokes!(frames tcp_options segments reassembly fragments script channel groups control netlink firewall config capture);
+smokes!(frames tcp_options segments handover reassembly fragments script channel groups control netlink firewall config capture);

@@ -13,8 +13,8 @@ use super::connection::Connection;
 use super::ecn::{CE, ECT_0, EcnMode};
 use super::output::Plan;
 use super::segment::Segment;
-use super::sequence::SeqNum;
 use super::tcb::{Tcb, flag};
+use crate::wire::sequence::SeqNum;
 
 /// §3.2.1: initial value of the packet count.
 const PACKETS_INITIAL: u32 = 5;
@@ -35,6 +35,8 @@ const ACE_MAX: u32 = 7;
 const JOINED_ACKS: u32 = 4;
 /// Fraction bits of that average.
 const AVERAGE_SHIFT: u32 = 6;
+/// No average is larger: a window has no more segments.
+const AVERAGE_MAX: u32 = 1 << 30;
 /// The option, padded.
 const OPTION_BYTES: u32 = 12;
 /// The option without its last counter, padded.
@@ -153,6 +155,33 @@ impl Accurate {
         }
     }
 }
+
+impl Accurate {
+    /// Returns true when no count can overflow.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.acked_average <= AVERAGE_MAX
+            && self.last_field <= CE
+            && self.syn_field <= CE
+            && self.reflect.is_none_or(|it| it <= CE)
+    }
+}
+
+super::handover::part::parts!(Accurate {
+    received_ce,
+    told_ce,
+    received,
+    last_field,
+    reflect,
+    syn_field,
+    options_seen,
+    delivered,
+    acked_average,
+    unmarked_seen,
+    marked_rounds,
+    duplicate_told,
+    option_blocked,
+    option_due
+});
 
 /// Counts less their initial values.
 fn from_start(counts: [u32; 3]) -> [u32; 3] {

@@ -10,9 +10,9 @@ use super::frto::Frto;
 use super::prr::{Prr, SafeAck};
 use super::ranges::Ranges;
 use super::segment::Segment;
-use super::sequence::SeqNum;
 use super::tcb::{Recovery, flag};
 use super::tlp::Probe;
+use crate::wire::sequence::SeqNum;
 
 /// Effect of an ACK on SND.UNA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

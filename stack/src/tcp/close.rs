@@ -6,9 +6,9 @@ use crate::stats::Counter;
 use crate::wire::tcp::{ACK, Header, RST};
 
 use super::connection::Connection;
-use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::flag;
+use crate::wire::sequence::SeqNum;
 
 impl Connection<'_, '_> {
     /// RFC 9293 §3.10.4: ends sending; a FIN follows the queued data.

@@ -45,6 +45,17 @@ pub(crate) struct Timeouts {
     pub(crate) path_mtu_discovery: PathMtuDiscovery,
 }
 
+super::handover::part::parts!(Timeouts {
+    keepalive_idle_ms,
+    keepalive_interval_ms,
+    keepalive_probes,
+    user_timeout_ms,
+    syn_retries,
+    fin_timeout_ms,
+    not_sent_low_water,
+    path_mtu_discovery
+});
+
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Cold {
@@ -73,6 +84,8 @@ pub(crate) struct Cold {
     pub(crate) more_since: Option<u32>,
     /// Tick of the last answer to an invalid segment; 0: never.
     pub(crate) answered_at: u32,
+    /// The peer knows a TSval that is ahead of ours by so much: the connection has come from another stack (`handover`).
+    pub(crate) clock_ahead: u32,
     next_free: u32,
 }
 
@@ -107,6 +120,7 @@ impl Cold {
             cursors: [Slot::NONE; 3],
             more_since: None,
             answered_at: 0,
+            clock_ahead: 0,
             next_free: NONE,
         }
     }
@@ -156,6 +170,7 @@ impl Cold {
             && self.fast_open.is_off()
             && self.urgent == Marks::default()
             && self.more_since.is_none()
+            && self.clock_ahead == 0
     }
 }
 
@@ -233,6 +248,8 @@ impl ColdPool {
         cold.duplicate = None;
         cold.cursors = [Slot::NONE; 3];
         cold.answered_at = 0;
+        cold.clock_ahead = 0;
+        cold.more_since = None;
         cold.next_free = next_free;
         self.free = Some(tcb.cold());
         tcb.set_cold(NONE);

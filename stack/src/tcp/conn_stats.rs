@@ -12,6 +12,7 @@ use ringway_shm::prefetch;
 
 use super::chrono::Chrono;
 use super::connection::Connection;
+use super::handover::{Rebase, part::parts};
 use super::interactive::Interactive;
 use super::receive_mss;
 use super::receive_tuning::ReceiveTuning;
@@ -84,6 +85,30 @@ impl ConnStats {
         }
     }
 }
+
+/// The counts of a connection that goes to another stack; times in milliseconds, relative to now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    segments_in: u32,
+    segments_out: u32,
+    data_segments_in: u32,
+    data_segments_out: u32,
+    data_received_at: u32,
+    data_sent_at: u32,
+    receive_mss: u16,
+    smaller: u16,
+}
+
+parts!(Counts {
+    segments_in,
+    segments_out,
+    data_segments_in,
+    data_segments_out,
+    data_received_at,
+    data_sent_at,
+    receive_mss,
+    smaller
+});
 
 /// See the module's text. Accumulated times are ticks (milliseconds), where Linux has jiffies.
 #[derive(Clone, Copy, Debug, Default)]
@@ -285,6 +310,37 @@ impl Connection<'_, '_> {
             let tick = self.tick();
             self.stats().departed(segments, len, tick);
         }
+    }
+
+    /// The counts, for another stack.
+    pub(crate) fn export_counts(&self, by: Rebase) -> Counts {
+        let stats = self.shared.conn_stats.read(self.tcb, self.tick());
+        Counts {
+            segments_in: stats.segments_in,
+            segments_out: stats.segments_out,
+            data_segments_in: stats.data_segments_in,
+            data_segments_out: stats.data_segments_out,
+            data_received_at: by.tick(stats.data_received_at),
+            data_sent_at: by.tick(stats.data_sent_at),
+            receive_mss: stats.receive_mss,
+            smaller: stats.smaller,
+        }
+    }
+
+    /// Goes on with the counts of another stack.
+    pub(crate) fn import_counts(&mut self, counts: &Counts, by: Rebase) {
+        let stats = self.stats();
+        *stats = ConnStats {
+            segments_in: counts.segments_in,
+            segments_out: counts.segments_out,
+            data_segments_in: counts.data_segments_in,
+            data_segments_out: counts.data_segments_out,
+            data_received_at: by.tick(counts.data_received_at),
+            data_sent_at: by.tick(counts.data_sent_at),
+            receive_mss: counts.receive_mss,
+            smaller: counts.smaller,
+            ..*stats
+        };
     }
 
     /// Counts a retransmission timeout.

@@ -16,9 +16,9 @@ use super::ecn::{self, EcnMode};
 use super::input::Drop;
 use super::output::WriteError;
 use super::segment::Segment;
-use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::{Tcb, flag};
+use crate::wire::sequence::SeqNum;
 
 /// RFC 9293 §3.7.1: the MSS of a peer that names none.
 const MSS_DEFAULT: u16 = 536;

@@ -26,8 +26,8 @@ use super::demux::FlowKey;
 use super::ecn::{self, EcnMode};
 use super::isn::Secrets;
 use super::segment::Segment;
-use super::sequence::SeqNum;
 use super::syn_queue::HalfOpen;
+use crate::wire::sequence::SeqNum;
 
 /// Minutes for which a cookie is valid; Linux: MAX_SYNCOOKIE_AGE.
 const AGE_MAX: u32 = 2;

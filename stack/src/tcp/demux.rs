@@ -23,7 +23,7 @@ const MOVED_PER_INSERT: usize = 8;
 const BUCKETS_MIN: usize = 64;
 
 /// A flow as the local end sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FlowKey {
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,

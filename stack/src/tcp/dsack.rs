@@ -8,8 +8,8 @@ use crate::wire::tcp::SackBlock;
 
 use super::connection::Connection;
 use super::segment::Segment;
-use super::sequence::SeqNum;
 use super::tcb::flag;
+use crate::wire::sequence::SeqNum;
 
 /// RFC 2883 §4: returns the first block if it reports duplicates: it lies below `ack` or in the second block.
 fn duplicate_block(blocks: &[SackBlock], ack: SeqNum) -> Option<SackBlock> {

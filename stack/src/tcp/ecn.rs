@@ -16,8 +16,8 @@ use super::connection::Connection;
 use super::output::Plan;
 use super::prr::Prr;
 use super::segment::Segment;
-use super::sequence::SeqNum;
 use super::tcb::{Recovery, Tcb, flag};
+use crate::wire::sequence::SeqNum;
 
 /// ECN-capable, in the IP header's field.
 pub(crate) const ECT_0: u8 = 2;
@@ -378,3 +378,6 @@ impl Connection<'_, '_> {
         }
     }
 }
+
+super::handover::part::parts!(EcnState { echo, tell, reduction, delivered_ce });
+super::handover::part::choices!(EcnMode { Off, Classic, Accurate, AccurateUnmarked });

@@ -20,8 +20,8 @@ use super::connection::Connection;
 use super::fast_open::{Early, Failure};
 use super::output::Plan;
 use super::segment::Segment;
-use super::sequence::SeqNum;
 use super::state::State;
+use crate::wire::sequence::SeqNum;
 
 /// Number of cached peers; the one known longest is dropped.
 const PEERS_MAX: usize = 1_024;

@@ -22,8 +22,8 @@ use super::fast_open::{Early, Finished, cookie};
 use super::passive::SynAck;
 use super::receive_queue::Order;
 use super::segment::Segment;
-use super::sequence::SeqNum;
 use super::state::State;
+use crate::wire::sequence::SeqNum;
 
 /// Time for which a reset open still counts, milliseconds (Linux: 60 s).
 const RESET_HOLDS_MS: u32 = 60_000;

@@ -49,3 +49,5 @@ impl Connection<'_, '_> {
         self.mark_data();
     }
 }
+
+super::handover::part::choices!(Frto { Off, Retransmitted, NewData });

@@ -7,11 +7,11 @@ use ringway_shm::Instant;
 
 use super::Tcp;
 use super::demux::{self, Target};
-use super::sequence::SeqNum;
 use super::state::State;
 use crate::env::Env;
 use crate::event::SocketError;
 use crate::ip::{IcmpError, IcmpErrorKind};
+use crate::wire::sequence::SeqNum;
 
 impl Tcp {
     /// Adapts connections to an interface MTU that may have become smaller.

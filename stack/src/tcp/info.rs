@@ -403,7 +403,7 @@ impl Tcp {
 /// application.
 fn message_rate(tcb: &Tcb, stats: &ConnStats) -> u64 {
     let average = tcb.bytes_acked().checked_div(stats.data_segments_out as u64).unwrap_or(0);
-    (average * 1_000_000).checked_div(tcb.srtt_us() as u64).unwrap_or(0)
+    average.saturating_mul(1_000_000).checked_div(tcb.srtt_us() as u64).unwrap_or(0)
 }
 
 /// The MSS that our SYN would offer now, with TCP_MAXSEG `limit`. Without a route to the peer: the MSS that we send to it.

@@ -14,9 +14,9 @@ use super::connection::Connection;
 use super::reassembly::Insertion;
 use super::receive_queue::Order;
 use super::segment::Segment;
-use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::{Recovery, flag};
+use crate::wire::sequence::SeqNum;
 
 /// RFC 7323 §5.5: TS.Recent is invalid after 24 days without a segment.
 const TIMESTAMP_LIFETIME_MS: u32 = 24 * 24 * 3_600 * 1_000;
@@ -28,6 +28,9 @@ impl Connection<'_, '_> {
     /// Processes a segment of this connection. Payload that is left in it afterwards belongs to the caller.
     pub(crate) fn receive(&mut self, segment: &mut Segment) {
         self.note_arrival(segment.packets.into(), segment.len);
+        if self.tcb.cold() != super::cold::NONE {
+            self.take_peers_clock(&mut segment.header);
+        }
         if segment.len > 0 {
             self.measure_receive_mss(&segment.header, segment.packet_len.into());
         }

@@ -41,5 +41,7 @@ impl Interactive {
     }
 }
 
+super::handover::part::parts!(Interactive { quick_acks, period, waits });
+
 #[cfg(test)]
 mod tests;

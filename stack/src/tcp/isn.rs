@@ -7,9 +7,9 @@ use core::net::IpAddr;
 use ringway_shm::Instant;
 
 use super::demux::FlowKey;
-use super::sequence::SeqNum;
 use super::siphash::{SIP_1_3, Sip};
 use crate::timer::tick_at;
+use crate::wire::sequence::SeqNum;
 
 /// See [`Secrets::keyed`]: RFC 6528's F.
 const INITIAL_SEQUENCE: u64 = 0x6528;

@@ -70,8 +70,12 @@ impl Tcp {
 
     /// Returns true when there is such a connection, half open or in TIME-WAIT too.
     pub(crate) fn knows(&self, flow: &Flow) -> bool {
-        let key = key(flow);
-        self.flows.find(self.hasher.hash(&key), |target| self.key_of(target) == Some(key)).is_some()
+        self.is_known(&key(flow))
+    }
+
+    /// Like [`knows`](Tcp::knows), by the key.
+    pub(super) fn is_known(&self, key: &FlowKey) -> bool {
+        self.flows.find(self.hasher.hash(key), |target| self.key_of(target) == Some(*key)).is_some()
     }
 
     fn key_of(&self, target: Target) -> Option<FlowKey> {

@@ -30,6 +30,7 @@ mod fast_open_server;
 mod fast_path;
 mod fast_send;
 mod frto;
+pub mod handover;
 mod icmp;
 mod info;
 mod input;
@@ -102,7 +103,7 @@ pub(crate) use send_queue::sendable_frames;
 pub use socket::ActiveOpen;
 pub use state::State;
 
-pub(crate) use crate::wire::sequence;
+use crate::wire::sequence::SeqNum;
 use arrival::Arrival;
 use connection::{Connection, Shared};
 pub(crate) use demux::FlowKey;
@@ -111,7 +112,6 @@ use listener::Listeners;
 use output::Progress;
 use rtt::Timing;
 use segment::Segment;
-use sequence::SeqNum;
 use syn_queue::SynQueue;
 use tcb::{Tcb, flag};
 use time_wait::{TimeWait, Verdict};
@@ -143,6 +143,8 @@ pub(crate) struct Tcp {
     shared: Shared,
     port_counters: ports::PortCounters,
     migrating_flows: migrating_flows::MigratingFlows,
+    /// Connections that were exported: their segments find silence.
+    holds: handover::Holds,
     scheduler: scheduler::Scheduler,
     now: Instant,
     /// Time of the next try after transmission found no frame.
@@ -199,6 +201,7 @@ impl Tcp {
             },
             port_counters: ports::PortCounters::new(config.seed),
             migrating_flows: migrating_flows::MigratingFlows::new(),
+            holds: handover::Holds::new(config.connections_max),
             scheduler: scheduler::Scheduler::default(),
             now,
             retry_at: None,
@@ -377,6 +380,9 @@ impl Tcp {
         let key = &segment.key;
         if !env.ip.has_flow((key.local, key.local_port), (key.remote, key.remote_port)) {
             return env.counters.count(Counter::DropElsewhere);
+        }
+        if self.holds.covers(key) {
+            return env.counters.count(Counter::DropHandedOver);
         }
         match self.listeners.find_for(key.local, key.local_port, || self.hasher.hash(key)) {
             Some(listener) => self.receive_in_listen(env, listener, segment, iss_min),

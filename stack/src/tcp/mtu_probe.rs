@@ -12,8 +12,8 @@ use crate::stats::Counter;
 use super::connection::Connection;
 use super::output::Plan;
 use super::retransmit::SUSPECT_AFTER;
-use super::sequence::SeqNum;
 use super::tcb::Recovery;
+use crate::wire::sequence::SeqNum;
 
 /// The search ends when the sizes are this close; Linux: tcp_probe_threshold.
 const CLOSE_ENOUGH: u16 = 8;
@@ -159,3 +159,19 @@ impl Connection<'_, '_> {
         }
     }
 }
+
+impl MtuProbe {
+    /// Returns true when it may try segments larger than `largest`.
+    pub(crate) fn exceeds(&self, largest: u16) -> bool {
+        self.search.is_some_and(|(_, high)| high > largest)
+    }
+
+    /// Returns true when every size has a meaning.
+    pub(crate) fn is_sound(&self) -> bool {
+        let ordered = self.search.is_none_or(|(low, high)| 0 < low && low <= high);
+        let is_between = |size| self.search.is_some_and(|(low, high)| low < size && size <= high);
+        ordered && self.under_way.is_none_or(|(_, size)| is_between(size))
+    }
+}
+
+super::handover::part::parts!(MtuProbe { search, under_way, failed });

@@ -17,10 +17,10 @@ use super::push::PushGroup;
 use super::sack::Search;
 use super::sack_blocks::Sizes;
 use super::send_queue::{Shape, for_each_piece, mark_sent};
-use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::{Recovery, Tcb, flag};
 use super::urgent::is_sending_urgent;
+use crate::wire::sequence::SeqNum;
 
 /// Space for link, IP and TCP headers in front of payload, rounded up.
 pub const HEADROOM: usize = 128;
@@ -377,6 +377,7 @@ impl Connection<'_, '_> {
         self.mark_header(&mut header);
         if self.tcb.cold() != super::cold::NONE {
             self.point_at_urgent(&mut header);
+            self.tell_peers_clock(&mut header);
         }
         header
     }

@@ -33,6 +33,11 @@ pub(crate) struct Pacing {
 }
 
 impl Pacing {
+    /// Forgets what has left: the next packet may leave at once.
+    pub(crate) fn forget_departures(&mut self) {
+        *self = Pacing { rate_max: self.rate_max, ..Pacing::default() };
+    }
+
     /// Returns true when dropping it loses nothing.
     pub(crate) fn is_quiet(&self) -> bool {
         self.rate_max == 0 && self.deadline == 0

@@ -16,10 +16,10 @@ use super::ecn;
 use super::listener::Listener;
 use super::retransmit::SUSPECT_AFTER;
 use super::segment::Segment;
-use super::sequence::SeqNum;
 use super::state::State;
 use super::syn_queue::{Expiry, HalfOpen};
 use super::{HALF_OPEN_BIT, Tcp};
+use crate::wire::sequence::SeqNum;
 
 /// What the first SYN-ACK says of us.
 pub(super) struct SynAck {

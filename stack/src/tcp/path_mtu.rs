@@ -11,9 +11,9 @@ use crate::ip::OutputError;
 use crate::wire::tcp::HEADER_BYTES;
 
 use super::connection::Connection;
-use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::flag;
+use crate::wire::sequence::SeqNum;
 
 impl PathMtuDiscovery {
     /// Returns true when IPv4 headers of segments have "don't fragment" set (Linux: ip_dont_fragment).

@@ -93,7 +93,7 @@ impl Prr {
         } else {
             // The window has become small enough: slow start towards ssthresh, or packet conservation.
             let conserved = self.delivered.saturating_sub(self.out).max(delivered);
-            (conserved + if safe == SafeAck::Yes { mss } else { 0 }).min(ssthresh - pipe)
+            conserved.saturating_add(if safe == SafeAck::Yes { mss } else { 0 }).min(ssthresh - pipe)
         };
         // The fast retransmission itself.
         if self.out == 0 { count.max(mss) } else { count }
@@ -138,6 +138,8 @@ impl Connection<'_, '_> {
         prr.withhold(room - room % mss);
     }
 }
+
+super::handover::part::parts!(Prr { delivered, out, recover_fs, duplicates, withheld });
 
 #[cfg(test)]
 mod tests;

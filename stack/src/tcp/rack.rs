@@ -12,17 +12,18 @@ use ringway_shm::Slot;
 use crate::stats::Counter;
 
 use super::connection::Connection;
+use super::handover::{Rebase, part::parts};
 use super::prr::SafeAck;
 use super::ranges::Ranges;
-use super::sequence::SeqNum;
 use super::tcb::{Recovery, TimerKind, flag};
 use super::xmit_times::XmitTimes;
+use crate::wire::sequence::SeqNum;
 
 /// RFC 8985 §6.2.4: number of recoveries for which a larger window is kept.
 const REO_WND_PERSIST: u8 = 16;
 
 /// See the module's text. Times are microseconds modulo 2^32.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rack {
     /// RACK.xmit_ts and RACK.end_seq: of the segments that have arrived, the one sent last.
     newest: Option<(u32, SeqNum)>,
@@ -66,6 +67,20 @@ impl Default for Rack {
         }
     }
 }
+
+parts!(Rack {
+    newest,
+    rtt_us,
+    reordering_seen,
+    reo_wnd_mult,
+    reo_wnd_persist,
+    dsack_round,
+    original_delivered,
+    judged,
+    lost,
+    again,
+    xmit_times
+});
 
 /// End of recovery, and RACK.fack.
 struct Marks {
@@ -130,6 +145,22 @@ impl Rack {
         again.clear();
         xmit_times.clear();
         *self = Rack { lost, again, xmit_times, ..Rack::default() };
+    }
+
+    /// Moves its times to another clock.
+    pub(crate) fn rebase(&mut self, by: Rebase) {
+        self.newest = self.newest.map(|(at, end)| (by.us(at), end));
+        self.again.change_values(|at| by.us(at));
+        self.xmit_times.rebase(by);
+    }
+
+    /// Returns true when it speaks of data in flight only.
+    pub(crate) fn is_sound(&self, una: SeqNum, nxt: SeqNum) -> bool {
+        let most = (nxt - una) as usize;
+        self.judged.is_none_or(|judged| judged - una <= nxt - una)
+            && self.lost.is_sound(una, nxt, most)
+            && self.again.is_sound(una, nxt, most)
+            && self.xmit_times.is_sound(una, nxt)
     }
 
     /// RACK_update: takes the arrival of a segment sent at `sent_at`. Each arrival renews RACK.rtt; the segment sent last is

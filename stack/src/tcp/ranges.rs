@@ -4,7 +4,9 @@
 
 use alloc::vec::Vec;
 
-use super::sequence::SeqNum;
+use super::handover::DecodeError;
+use super::handover::part::Part;
+use crate::wire::sequence::SeqNum;
 
 /// From `start` up to but not including `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +17,7 @@ pub(crate) struct Range<T> {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ranges<T> {
     list: Vec<Range<T>>,
     bytes: u32,
@@ -153,6 +155,49 @@ impl<T: Copy + PartialEq> Ranges<T> {
         for range in self.list[at..].iter().take_while(|r| r.start.before(end)) {
             visit(Range { start: range.start.latest(start), end: range.end.earliest(end), value: range.value });
         }
+    }
+}
+
+impl<T: Copy + PartialEq> Ranges<T> {
+    /// Changes all values by `change`, which keeps equal ones equal and different ones different.
+    pub(crate) fn change_values(&mut self, change: impl Fn(T) -> T) {
+        self.list.iter_mut().for_each(|range| range.value = change(range.value));
+    }
+
+    /// Returns true when the ranges are sorted, disjoint, and in `start..end`, and no more than `most`.
+    pub(crate) fn is_sound(&self, start: SeqNum, end: SeqNum, most: usize) -> bool {
+        let mut from = 0;
+        let is_next = |range: &Range<T>| {
+            let (left, right) = (range.start - start, range.end - start);
+            let fits = from <= left && left < right && right <= end - start;
+            from = right;
+            fits
+        };
+        self.list.len() <= most && self.list.iter().all(is_next)
+    }
+}
+
+impl<T: Part + Copy> Part for Range<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.start.put(out);
+        self.end.put(out);
+        self.value.put(out);
+    }
+
+    fn take(input: &mut &[u8]) -> Result<Range<T>, DecodeError> {
+        Ok(Range { start: Part::take(input)?, end: Part::take(input)?, value: Part::take(input)? })
+    }
+}
+
+impl<T: Part + Copy> Part for Ranges<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.list.put(out);
+    }
+
+    fn take(input: &mut &[u8]) -> Result<Ranges<T>, DecodeError> {
+        let list: Vec<Range<T>> = Part::take(input)?;
+        let bytes = list.iter().fold(0, |sum: u32, range| sum.wrapping_add(range.end - range.start));
+        Ok(Ranges { list, bytes })
     }
 }
 

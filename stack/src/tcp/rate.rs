@@ -9,7 +9,7 @@
 use alloc::collections::VecDeque;
 use core::ops::Range;
 
-use super::sequence::SeqNum;
+use crate::wire::sequence::SeqNum;
 
 /// Maximum number of records; what is sent beyond belongs to the last one.
 const PACKETS_MAX: usize = 1 << 16;

@@ -5,15 +5,15 @@
 //! which data is lost (without SACK: duplicate ACKs). The model is made when the first data is sent and is part of the cold
 //! object; other connections pay a comparison.
 
-use super::congestion::bbr::{Bbr, Flow, Lost};
+use super::congestion::bbr::{Bbr, Flow, Lost, Measured};
 use super::congestion::initial_window;
 use super::connection::Connection;
 use super::output::Plan;
 use super::ranges::Ranges;
 use super::rate::{Rate, Transmission};
-use super::sequence::SeqNum;
 use super::tcb::{Recovery, flag};
 use crate::config::CongestionControl;
+use crate::wire::sequence::SeqNum;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -78,6 +78,18 @@ impl Connection<'_, '_> {
             let sent = Transmission { start: plan.sequence, len: plan.len, again: plan.again };
             rate_based.rate.sent(view.now_us, view.in_flight, sent);
         });
+    }
+
+    /// What the model has measured, for a stack that goes on with the connection.
+    pub(crate) fn measured(&self) -> Option<Measured> {
+        self.shared.cold.get(self.tcb.cold())?.rate_based.as_ref()?.bbr.measured()
+    }
+
+    /// Begins a model with what an earlier one has measured. Data in flight is not sampled.
+    pub(crate) fn begin_measured(&mut self, measured: &Measured) {
+        let rate = Rate::default();
+        let bbr = Bbr::again(&self.model_view(&rate), self.shared.secrets.random(), measured);
+        self.demand_cold().rate_based = Some(alloc::boxed::Box::new(RateBased { rate, bbr }));
     }
 
     /// CheckIfApplicationLimited: runs before the application queues data, and before an ACK is processed.

@@ -56,7 +56,8 @@ impl Tcp {
         let tos = connection.acknowledgment_tos();
         let tcb = &mut *connection.tcb;
         let ts_recent = tcb.has(flag::TIMESTAMPS).then_some(tcb.ts_recent());
-        let record = Record::new(tcb.key(), tcb.snd_nxt(), tcb.rcv_nxt(), window, ts_recent);
+        let clock_ahead = connection.shared.cold.get(tcb.cold()).map_or(0, |cold| cold.clock_ahead);
+        let record = Record { clock_ahead, ..Record::new(tcb.key(), tcb.snd_nxt(), tcb.rcv_nxt(), window, ts_recent) };
         let owes_ack = tcb.has(flag::ACK_NOW | flag::ACK_PENDING);
         tcb.clear(flag::ACK_NOW | flag::ACK_PENDING);
         tcb.set_state(State::Closed);
@@ -103,7 +104,7 @@ impl Tcp {
     }
 
     /// Frees a connection that no application holds. Returns its id and the application's name for it, if it was accepted.
-    fn free(&mut self, env: &mut Env, index: u32) -> Option<(SocketId, u64)> {
+    pub(super) fn free(&mut self, env: &mut Env, index: u32) -> Option<(SocketId, u64)> {
         self.shared.starved.remove(&index);
         let mut connection = self.connection(env, index);
         connection.release();

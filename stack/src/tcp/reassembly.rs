@@ -9,8 +9,9 @@ use core::ops::Range;
 
 use ringway_shm::{Arena, FrameQueue};
 
-use super::segment::{memory, split, trim_front, truncate};
-use super::sequence::SeqNum;
+use super::handover::Gap;
+use super::segment::{bytes_of, memory, split, trim_front, truncate};
+use crate::wire::sequence::SeqNum;
 use crate::wire::tcp::{Options, SackBlock};
 
 /// Maximum number of intervals. A path of 1 Gbit/s and 20 ms that loses one packet in ten leaves some three hundred gaps.
@@ -161,6 +162,37 @@ impl Reassembly {
         let freed = memory(arena, &last.frames);
         last.frames.clear(arena);
         Some(freed)
+    }
+
+    /// Copies what is held, for another stack.
+    pub(crate) fn export(&self, arena: &Arena) -> Vec<Gap> {
+        let gap = |interval: &Interval| Gap {
+            start: interval.start.0,
+            data: bytes_of(arena, &interval.frames),
+            age: self.age(interval),
+            rcv_nxt: interval.rcv_nxt.0,
+        };
+        self.intervals.iter().map(gap).collect()
+    }
+
+    /// Insertions since the last report of intervals, and since the one before.
+    pub(crate) fn told_ages(&self) -> (u32, u32) {
+        let age = |told: u32| if self.intervals.is_empty() { 0 } else { self.stamp.wrapping_sub(told) };
+        (age(self.told), age(self.told_before))
+    }
+
+    /// Goes on with those counts, while nothing is held.
+    pub(crate) fn resume(&mut self, told_ages: (u32, u32)) {
+        self.told = self.stamp.wrapping_sub(told_ages.0);
+        self.told_before = self.stamp.wrapping_sub(told_ages.1);
+    }
+
+    /// Holds an interval of another stack behind all others.
+    pub(crate) fn hold(&mut self, gap: &Gap, frames: FrameQueue) {
+        let start = SeqNum(gap.start);
+        let (stamp, rcv_nxt) = (self.stamp.wrapping_sub(gap.age), SeqNum(gap.rcv_nxt));
+        debug_assert!(self.intervals.last().is_none_or(|last| last.end.before(start)), "intervals are sorted and apart");
+        self.intervals.push(Interval { start, end: start + gap.data.len() as u32, frames, stamp, rcv_nxt });
     }
 
     /// Number of intervals held.

@@ -4,6 +4,8 @@
 //! that has space, so that tiny segments do not hold a large frame each; all memory is counted. The right edge of the window
 //! never moves left.
 
+use alloc::vec::Vec;
+
 use ringway_shm::arena::LARGE_BYTES;
 use ringway_shm::{Arena, Class, Frame, FrameQueue, Note};
 
@@ -12,7 +14,8 @@ use crate::error::ReceiveError;
 use crate::stats::Counter;
 
 use super::connection::Connection;
-use super::segment::frame_memory;
+use super::handover::Receiving;
+use super::segment::{bytes_of, frame_memory};
 use super::state::State;
 use super::tcb::{Tcb, flag};
 
@@ -319,6 +322,20 @@ impl Tcb {
     /// Counts the memory anew, when nothing is out of order.
     pub(crate) fn recount_receive_memory(&mut self, arena: &Arena) {
         self.received.memory = super::segment::memory(arena, &self.receive_queue.frames);
+    }
+
+    /// Copies the bytes that can be read, for another stack.
+    pub(crate) fn unread_bytes(&self, arena: &Arena) -> Vec<u8> {
+        bytes_of(arena, &self.receive_queue.frames)
+    }
+
+    /// Goes on with the queue of another stack, while it is empty: frames of this much memory have the unread bytes.
+    pub(crate) fn resume_received(&mut self, (frames, memory): (FrameQueue, u32), receiving: &Receiving) {
+        let &Receiving { unconsumed, bytes, .. } = receiving;
+        let unread = receiving.unread.len() as u32;
+        debug_assert!(self.receive_queue.frames.is_empty() && unread <= unconsumed);
+        self.receive_queue = ReceiveQueue { frames, unread };
+        self.received = Received { unconsumed, memory, bytes };
     }
 
     /// The memory counted, and the queue.

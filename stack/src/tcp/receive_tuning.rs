@@ -11,8 +11,9 @@
 //! (`receive_queue`).
 
 use super::connection::{Connection, Shared};
-use super::sequence::SeqNum;
+use super::handover::{Rebase, part::parts};
 use super::tcb::{Tcb, flag};
+use crate::wire::sequence::SeqNum;
 
 /// Bytes allowed before anything was measured; Linux: tcp_rmem.
 const TRUST: u32 = 128 << 10;
@@ -87,6 +88,19 @@ impl ReceiveTuning {
         self.space = copied;
     }
 }
+
+impl ReceiveTuning {
+    /// Moves its times to another clock.
+    pub(crate) fn rebase(&mut self, by: Rebase) {
+        if self.echo != 0 {
+            self.echo = by.timestamp(self.echo);
+        }
+        self.edge = self.edge.map(|(edge, at)| (edge, by.us(at)));
+        self.measure = self.measure.map(|(end, at)| (end, by.us(at)));
+    }
+}
+
+parts!(ReceiveTuning { rtt_us, echo, edge, measure, space, limit, clamp });
 
 impl Connection<'_, '_> {
     /// Maximum number of unread bytes.

@@ -16,7 +16,7 @@ use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, Header, RST};
 use super::demux::FlowKey;
 use super::output::HEADROOM;
 use super::segment::Segment;
-use super::sequence::SeqNum;
+use crate::wire::sequence::SeqNum;
 
 /// Maximum number of segments in the queue.
 const WAITING_MAX: usize = 1024;
@@ -97,6 +97,11 @@ impl Replies {
         if self.waiting.len() < WAITING_MAX {
             self.waiting.push_back((key, tos, header));
         }
+    }
+
+    /// Drops the segments of a flow.
+    pub(crate) fn forget(&mut self, key: &FlowKey) {
+        self.waiting.retain(|(other, ..)| other != key);
     }
 
     /// Queues a segment of a flow without payload.

@@ -9,10 +9,10 @@ use crate::stats::Counter;
 use super::connection::Connection;
 use super::output::Plan;
 use super::rtt;
-use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::{Recovery, TimerKind, flag};
 use super::tlp::Probe;
+use crate::wire::sequence::SeqNum;
 
 /// Linux tcp_orphan_retries: tries for a connection that no application holds.
 const ORPHAN_RETRIES: u8 = 8;

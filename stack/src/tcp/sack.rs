@@ -7,8 +7,9 @@
 
 use alloc::vec::Vec;
 
+use super::handover::part::parts;
 use super::ranges::Ranges;
-use super::sequence::SeqNum;
+use crate::wire::sequence::SeqNum;
 use crate::wire::tcp::SackBlock;
 
 /// Maximum number of blocks.
@@ -17,7 +18,7 @@ const BLOCKS_MAX: usize = 128;
 pub(crate) const DUP_THRESH: u32 = 3;
 
 /// See the module's text.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scoreboard {
     blocks: Vec<SackBlock>,
     sacked: u32,
@@ -212,6 +213,22 @@ fn split(out: &Outstanding, gap: Gap, visit: &mut dyn FnMut(Gap) -> bool) -> boo
     let cut = gap.end.earliest(out.lost_before);
     visit(Gap { end: cut, lost: true, ..gap }) && (cut == gap.end || visit(Gap { start: cut, ..gap }))
 }
+
+impl Scoreboard {
+    /// Returns true when the blocks are sorted, disjoint, and in `una..nxt`, and their sum is right.
+    pub(crate) fn is_sound(&self, una: SeqNum, nxt: SeqNum) -> bool {
+        let (mut from, mut sum) = (0, 0);
+        let is_next = |block: &SackBlock| {
+            let (left, right) = (block.left - una, block.right - una);
+            let fits = from <= left && left < right && right <= nxt - una;
+            (from, sum) = (right, if fits { sum + (right - left) } else { sum });
+            fits
+        };
+        self.blocks.len() <= BLOCKS_MAX && self.blocks.iter().all(is_next) && self.sacked == sum
+    }
+}
+
+parts!(Scoreboard { blocks, sacked, high_rxt });
 
 #[cfg(test)]
 mod tests;

@@ -18,8 +18,8 @@ use crate::wire::tcp::{Header, Options, SACK_BLOCKS_BESIDE_TIMESTAMPS, SACK_BLOC
 
 use super::connection::Connection;
 use super::output::WriteError;
-use super::sequence::SeqNum;
 use super::tcb::flag;
+use crate::wire::sequence::SeqNum;
 
 /// The blocks take at most one in this many of a full segment's payload bytes: a peer may have offered an MSS of a few
 /// bytes.

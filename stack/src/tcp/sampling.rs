@@ -5,8 +5,8 @@
 //! longer of the times to send and to acknowledge them. Only statistics use it. Times are microseconds modulo 2^32.
 
 use super::connection::Connection;
-use super::sequence::SeqNum;
 use super::tcb::{Recovery, flag};
+use crate::wire::sequence::SeqNum;
 
 /// See the module's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! A received segment as a value: header fields and a list of payload frames.
 
+use alloc::vec::Vec;
+
 use ringway_shm::arena::{LARGE_BYTES, LARGE_HEADROOM};
 use ringway_shm::{Arena, Burst, Frame, FrameQueue, Note, Payload, SegmentationKind};
 
@@ -8,7 +10,7 @@ use crate::wire::tcp::{FIN, Header, PSH, SYN};
 
 use super::demux::FlowKey;
 use super::ecn;
-use super::sequence::SeqNum;
+use crate::wire::sequence::SeqNum;
 
 /// See the module's text. Code that drops a segment must return the payload to the arena.
 #[derive(Debug)]
@@ -222,6 +224,17 @@ fn copy(arena: &Arena, mut bytes: Payload<'_>, note: Note) -> Option<FrameQueue>
         sequence = sequence.wrapping_add(piece.len() as u32);
     }
     Some(copies)
+}
+
+/// Copies the bytes of a list of frames.
+pub(crate) fn bytes_of(arena: &Arena, queue: &FrameQueue) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut slot = queue.front();
+    while slot.is_some() {
+        arena.share(slot, 0, arena.queued_len(slot)).payload().append_to(&mut bytes);
+        slot = arena.next(slot);
+    }
+    bytes
 }
 
 /// Memory of a list of frames, bytes.

@@ -5,6 +5,8 @@
 //! cursors: the front holds SND.UNA, `next_unsent` holds SND.NXT, the back grows while it is unsent. `output` and
 //! `retransmit` decide what is sent.
 
+use alloc::vec::Vec;
+
 use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES, SMALL_HEADROOM};
 use ringway_shm::{Arena, Class, Frame, FrameQueue, Note, Slot};
 
@@ -12,10 +14,11 @@ use crate::admission::FrameUse;
 use crate::source::Source;
 use crate::wire::checksum;
 
+use super::handover::{Extent, Rebase};
 use super::output::HEADROOM;
 use super::segment::frame_memory;
-use super::sequence::SeqNum;
 use super::tcb::Tcb;
+use crate::wire::sequence::SeqNum;
 
 /// `Note::sum` is the sum of all bytes of the extent.
 pub(crate) const SUM_VALID: u8 = 1;
@@ -290,6 +293,35 @@ impl Tcb {
         let (note, memory) = self.send_queue.extents.free_front_if(arena, wanted)?;
         self.send_queue.memory -= memory as u32;
         Some(note)
+    }
+
+    /// Copies the queue, for another stack: no piece is larger than a frame of any arena.
+    pub(crate) fn export_extents(&self, arena: &Arena, by: Rebase) -> Vec<Extent> {
+        let mut extents = Vec::new();
+        let mut slot = self.send_queue.extents.front();
+        while slot.is_some() {
+            let (note, len) = (arena.note(slot), arena.queued_len(slot));
+            for from in (0..len).step_by(LARGE_BYTES) {
+                let end = len.min(from + LARGE_BYTES);
+                extents.push(Extent {
+                    data: arena.share(slot, from, end - from).payload().to_vec(),
+                    retransmits: note.retransmits,
+                    sent_at: by.us(note.sent_at),
+                    is_pushed: note.flags & PUSHED != 0 && end == len,
+                });
+            }
+            slot = arena.next(slot);
+        }
+        extents
+    }
+
+    /// Queues a piece of another stack's queue.
+    pub(crate) fn resume_extent(&mut self, arena: &Arena, frame: Frame, extent: &Extent, by: Rebase) {
+        self.enqueue(frame, None);
+        let back = self.send_queue.extents.back();
+        let note = arena.note(back);
+        let flags = if extent.is_pushed { note.flags | PUSHED } else { note.flags };
+        arena.set_note(back, Note { sent_at: by.us(extent.sent_at), retransmits: extent.retransmits, flags, ..note });
     }
 
     /// Frees everything.

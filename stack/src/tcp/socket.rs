@@ -171,12 +171,7 @@ impl Tcp {
     }
 
     fn is_free(&self, key: &FlowKey) -> bool {
-        let found = self.flows.find(self.hasher.hash(key), |target| match target {
-            Target::Connection(index) => self.tcbs[index as usize].key() == *key,
-            Target::HalfOpen(index) => self.syn_queue.get(index).is_some_and(|record| record.key == *key),
-            Target::TimeWait(index) => self.time_wait.get(index).is_some_and(|record| record.key == *key),
-        });
-        found.is_none() && self.listeners.find(key.local, key.local_port).is_none()
+        !self.is_known(key) && self.listeners.find(key.local, key.local_port).is_none() && !self.holds.covers(key)
     }
 
     /// Number of bytes that may be queued now.

@@ -14,7 +14,7 @@ use crate::wire::tcp::{ACK, Header, SYN, Timestamps};
 
 use super::connect::{Agreed, syn_options};
 use super::demux::FlowKey;
-use super::sequence::SeqNum;
+use crate::wire::sequence::SeqNum;
 
 const NIL: u32 = u32::MAX;
 

@@ -6,7 +6,7 @@
 
 mod ends;
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use core::net::{IpAddr, Ipv4Addr};
 
 use ringway_shm::Instant;
@@ -16,7 +16,7 @@ use crate::wire::tcp::{ACK, FIN, Header, RST, SYN, Timestamps};
 
 use super::demux::FlowKey;
 use super::segment::Segment;
-use super::sequence::SeqNum;
+use crate::wire::sequence::SeqNum;
 
 use ends::Ends;
 
@@ -30,6 +30,8 @@ pub(crate) struct Record {
     pub(crate) window: u16,
     /// TS.Recent, when timestamps are on.
     pub(crate) ts_recent: Option<u32>,
+    /// The peer knows a TSval that is ahead of ours by so much.
+    pub(crate) clock_ahead: u32,
 }
 
 /// The same, packed.
@@ -45,7 +47,7 @@ struct Packed {
     /// Tick of expiry.
     expires: u32,
     window: u16,
-    /// `ALIVE`, `IPV6`, `TIMESTAMPS`
+    /// `ALIVE`, `IPV6`, `TIMESTAMPS`, `AHEAD`
     marks: u8,
 }
 
@@ -56,6 +58,8 @@ const ALIVE: u8 = 1;
 const IPV6: u8 = 2;
 /// `ts_recent` is valid.
 const TIMESTAMPS: u8 = 4;
+/// The connection has come from another stack, with another timestamp clock.
+const AHEAD: u8 = 8;
 
 /// Reaction to a segment for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +77,8 @@ pub(crate) enum Verdict {
 pub(crate) struct TimeWait {
     ring: VecDeque<Packed>,
     ends: Ends,
+    /// [`Record::clock_ahead`] of the records with [`AHEAD`], by index.
+    ahead: BTreeMap<u32, u32>,
     first: u32,
     max: usize,
     lifetime_us: u64,
@@ -83,7 +89,7 @@ const INDEX_MASK: u32 = (1 << 30) - 1;
 impl Record {
     /// A record of a flow.
     pub(crate) fn new(key: FlowKey, snd_nxt: SeqNum, rcv_nxt: SeqNum, window: u16, ts_recent: Option<u32>) -> Record {
-        Record { key, snd_nxt, rcv_nxt, window, ts_recent }
+        Record { key, snd_nxt, rcv_nxt, window, ts_recent, clock_ahead: 0 }
     }
 
     /// RFC 9293 §3.10.7.4 in TIME-WAIT, RFC 6191, RFC 1337.
@@ -107,7 +113,7 @@ impl Record {
         if pure { Verdict::Ignore } else { Verdict::Acknowledge { restart: segment.has(FIN) && !segment.has(SYN) } }
     }
 
-    /// The ACK that answers for the connection.
+    /// The ACK that answers for the connection, at `timestamp` of the stack's own clock.
     pub(crate) fn acknowledgment(&self, timestamp: u32) -> Header {
         // Linux: the ACE field stays clear; the counts went with the control block.
         let mut header = Header {
@@ -119,7 +125,8 @@ impl Record {
             window: self.window,
             ..Header::default()
         };
-        header.options.timestamps = self.ts_recent.map(|echo| Timestamps { value: timestamp, echo });
+        header.options.timestamps =
+            self.ts_recent.map(|echo| Timestamps { value: timestamp.wrapping_add(self.clock_ahead), echo });
         header
     }
 }
@@ -127,13 +134,20 @@ impl Record {
 impl TimeWait {
     /// An empty ring for `max` records that live for `lifetime_us` microseconds.
     pub(crate) fn new(max: u32, lifetime_us: u64) -> TimeWait {
-        TimeWait { ring: VecDeque::new(), ends: Ends::default(), first: 0, max: max.max(1) as usize, lifetime_us }
+        TimeWait {
+            ring: VecDeque::new(),
+            ends: Ends::default(),
+            ahead: BTreeMap::new(),
+            first: 0,
+            max: max.max(1) as usize,
+            lifetime_us,
+        }
     }
 
     /// The record of an index, unless it is gone.
     pub(crate) fn get(&self, index: u32) -> Option<Record> {
         let at = index.wrapping_sub(self.first) & INDEX_MASK;
-        self.ring.get(at as usize).filter(|packed| packed.marks & ALIVE != 0).map(|packed| self.unpack(packed))
+        self.ring.get(at as usize).filter(|packed| packed.marks & ALIVE != 0).map(|packed| self.unpack(index, packed))
     }
 
     /// Adds a record; returns its index.
@@ -141,6 +155,9 @@ impl TimeWait {
         let expires = timer::tick_after(now, self.lifetime_us);
         let index = self.first.wrapping_add(self.ring.len() as u32) & INDEX_MASK;
         let packed = self.pack(&record, expires);
+        if record.clock_ahead != 0 {
+            self.ahead.insert(index, record.clock_ahead);
+        }
         self.ring.push_back(packed);
         index
     }
@@ -151,7 +168,7 @@ impl TimeWait {
         if let Some(packed) = self.ring.get_mut(at as usize).filter(|packed| packed.marks & ALIVE != 0) {
             packed.marks &= !ALIVE;
             let packed = *packed;
-            self.release(&packed);
+            self.release(index & INDEX_MASK, &packed);
         }
         while self.ring.back().is_some_and(|packed| packed.marks & ALIVE == 0) {
             self.ring.pop_back();
@@ -182,8 +199,8 @@ impl TimeWait {
         if packed.marks & ALIVE == 0 {
             return None;
         }
-        let record = self.unpack(&packed);
-        self.release(&packed);
+        let record = self.unpack(index, &packed);
+        self.release(index, &packed);
         Some((index, record))
     }
 
@@ -194,7 +211,9 @@ impl TimeWait {
 
     /// Live records, oldest first, and the tick at which each expires.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Record, u32)> {
-        self.ring.iter().filter(|packed| packed.marks & ALIVE != 0).map(|packed| (self.unpack(packed), packed.expires))
+        let indexed = self.ring.iter().zip(0..).map(|(packed, place)| (self.first.wrapping_add(place) & INDEX_MASK, packed));
+        let alive = indexed.filter(|(_, packed)| packed.marks & ALIVE != 0);
+        alive.map(|(index, packed)| (self.unpack(index, packed), packed.expires))
     }
 
     /// Memory in bytes of the ring, and of the addresses beside it.
@@ -217,11 +236,14 @@ impl TimeWait {
             ts_recent: record.ts_recent.unwrap_or(0),
             expires,
             window: record.window,
-            marks: ALIVE | family | if record.ts_recent.is_some() { TIMESTAMPS } else { 0 },
+            marks: ALIVE
+                | family
+                | if record.ts_recent.is_some() { TIMESTAMPS } else { 0 }
+                | if record.clock_ahead != 0 { AHEAD } else { 0 },
         }
     }
 
-    fn unpack(&self, packed: &Packed) -> Record {
+    fn unpack(&self, index: u32, packed: &Packed) -> Record {
         let [first, second] = packed.addresses;
         let (local, remote) = match packed.marks & IPV6 {
             0 => (Ipv4Addr::from_bits(first).into(), Ipv4Addr::from_bits(second).into()),
@@ -234,11 +256,15 @@ impl TimeWait {
             rcv_nxt: packed.rcv_nxt,
             window: packed.window,
             ts_recent: (packed.marks & TIMESTAMPS != 0).then_some(packed.ts_recent),
+            clock_ahead: if packed.marks & AHEAD == 0 { 0 } else { self.ahead.get(&index).copied().unwrap_or(0) },
         }
     }
 
-    /// Releases a record's addresses.
-    fn release(&mut self, packed: &Packed) {
+    /// Releases what a record has beside its place in the ring.
+    fn release(&mut self, index: u32, packed: &Packed) {
+        if packed.marks & AHEAD != 0 {
+            self.ahead.remove(&index);
+        }
         if packed.marks & IPV6 != 0 {
             self.ends.release(packed.addresses[0]);
         }

@@ -2,8 +2,8 @@
 //!
 //! Read RFC 7323 §4.3, §5.3 first. Promises nothing about segments without the option: `input` decides about those.
 
-use super::sequence::SeqNum;
 use super::tcb::Tcb;
+use crate::wire::sequence::SeqNum;
 
 impl Tcb {
     /// RFC 7323 §5.3, R1: returns true when SEG.TSval is older than TS.Recent.

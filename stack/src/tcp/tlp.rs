@@ -10,8 +10,8 @@ use super::connection::Connection;
 use super::output::Plan;
 use super::rtt;
 use super::segment::Segment;
-use super::sequence::SeqNum;
 use super::tcb::{Recovery, Tcb, TimerKind, flag};
+use crate::wire::sequence::SeqNum;
 use crate::wire::tcp::SackBlock;
 
 /// Added to two round trips, microseconds: lateness of timers and of receivers that wait for a processor. Linux adds two
@@ -172,3 +172,5 @@ impl Connection<'_, '_> {
         }
     }
 }
+
+super::handover::part::parts!(Probe { due, end, is_retransmission });

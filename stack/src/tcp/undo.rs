@@ -12,9 +12,10 @@ use super::acknowledged::Una;
 use super::congestion::cubic::Cubic;
 use super::connection::Connection;
 use super::frto::Frto;
+use super::handover::{Rebase, part::parts};
 use super::segment::Segment;
-use super::sequence::SeqNum;
 use super::tcb::{Recovery, flag};
+use crate::wire::sequence::SeqNum;
 
 /// State before an episode of loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,3 +123,18 @@ impl Connection<'_, '_> {
         self.mark_data_if_any();
     }
 }
+
+impl Undo {
+    /// Moves its times to another clock.
+    pub(crate) fn rebase(&mut self, by: Rebase) {
+        self.cubic.rebase(by);
+        self.retransmit_ts = self.retransmit_ts.map(|at| by.timestamp(at));
+    }
+
+    /// Returns true when the windows to go back to are possible ones.
+    pub(crate) fn is_sound(&self, cwnd_max: u32) -> bool {
+        (1..=cwnd_max).contains(&self.cwnd)
+    }
+}
+
+parts!(Undo { cwnd, ssthresh, cubic, una, end, retransmit_ts, unreported });

@@ -15,8 +15,8 @@ use super::Tcp;
 use super::cold::ColdPool;
 use super::connection::Connection;
 use super::segment::Segment;
-use super::sequence::SeqNum;
 use super::tcb::{Tcb, flag};
+use crate::wire::sequence::SeqNum;
 
 /// Urgent data of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,3 +147,6 @@ fn byte_at(arena: &Arena, segment: &Segment, offset: u32) -> Option<u8> {
     }
     None
 }
+
+super::handover::part::parts!(Marks { received, send });
+super::handover::part::parts!(Received { sequence, at, byte });

@@ -4,14 +4,15 @@
 //! such time, that of its part sent last; the times of earlier parts are here. Extents sent whole, or in one pass, have no
 //! entry. There are at most [`XMIT_TIMES_MAX`] entries: parts beyond count as sent with the last part.
 
+use super::handover::{Rebase, part::parts};
 use super::ranges::Ranges;
-use super::sequence::SeqNum;
+use crate::wire::sequence::SeqNum;
 
 /// Maximum entries of a connection.
 const XMIT_TIMES_MAX: usize = 1_024;
 
 /// See the module's text. Times are microseconds modulo 2^32.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct XmitTimes {
     earlier: Ranges<u32>,
 }
@@ -47,3 +48,17 @@ impl XmitTimes {
         self.earlier.clear();
     }
 }
+
+impl XmitTimes {
+    /// Moves the times to another clock.
+    pub(crate) fn rebase(&mut self, by: Rebase) {
+        self.earlier.change_values(|at| by.us(at));
+    }
+
+    /// Returns true when the parts are in `una..nxt`.
+    pub(crate) fn is_sound(&self, una: SeqNum, nxt: SeqNum) -> bool {
+        self.earlier.is_sound(una, nxt, XMIT_TIMES_MAX)
+    }
+}
+
+parts!(XmitTimes { earlier });

@@ -170,6 +170,28 @@ pub(crate) struct Bbr {
     random: u64,
 }
 
+/// What a model has measured, for one that begins anew elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Measured {
+    /// BBR.max_bw, bytes per second.
+    bandwidth: u64,
+    /// BBR.min_rtt, microseconds; `INFINITY`: none.
+    min_rtt_us: u64,
+}
+
+/// Largest bandwidth that is believed of another model, bytes per second.
+const BANDWIDTH_MAX: u64 = 1 << 40;
+
+impl Measured {
+    /// Returns true when a path can have these values.
+    pub(crate) fn is_sound(&self) -> bool {
+        let round_trip = self.min_rtt_us == INFINITY || (1..=u32::MAX.into()).contains(&self.min_rtt_us);
+        (1..=BANDWIDTH_MAX).contains(&self.bandwidth) && round_trip
+    }
+}
+
+crate::tcp::handover::part::parts!(Measured { bandwidth, min_rtt_us });
+
 /// State restored after a spurious loss episode.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
@@ -231,6 +253,26 @@ impl Bbr {
             random: seed | 1,
         };
         bbr.init_pacing_rate(flow);
+        bbr
+    }
+
+    /// Returns what a model elsewhere can begin with; `None`: nothing was measured.
+    pub(crate) fn measured(&self) -> Option<Measured> {
+        let bandwidth = self.max_bw().min(BANDWIDTH_MAX);
+        (bandwidth > 0).then_some(Measured { bandwidth, min_rtt_us: self.min_rtt_us })
+    }
+
+    /// Like [`new`](Bbr::new), with what an earlier model of the same path has measured: the pipe counts as filled, so the
+    /// model begins in DRAIN at that rate, and probes from there.
+    pub(crate) fn again(flow: &Flow, seed: u64, measured: &Measured) -> Bbr {
+        let mut bbr = Bbr::new(flow, seed);
+        bbr.max_bw_filter = [measured.bandwidth; 2];
+        bbr.bw = measured.bandwidth;
+        bbr.pacing_rate = measured.bandwidth;
+        bbr.min_rtt_us = measured.min_rtt_us;
+        bbr.has_round_trip = true;
+        bbr.full_bw_reached = true;
+        bbr.phase = Phase::Drain;
         bbr
     }
 

@@ -4,6 +4,7 @@
 //! convergence is on. Slow start is in [`Window`].
 
 use super::Window;
+use crate::tcp::handover::{Rebase, part::parts};
 
 /// Maximum lateness of an ACK that the peer delays (RFC 9293 §3.8.6.3), milliseconds.
 const ACK_DELAY_MS: u32 = 500;
@@ -115,3 +116,14 @@ fn cube_root(value: u64) -> u32 {
     }
     low as u32
 }
+
+impl Cubic {
+    /// Moves its times to another clock.
+    pub(crate) fn rebase(&mut self, by: Rebase) {
+        // Without an epoch they mean nothing.
+        let moved = |at| if self.in_epoch { by.tick(at) } else { 0 };
+        (self.epoch_start_ms, self.used_ms) = (moved(self.epoch_start_ms), moved(self.used_ms));
+    }
+}
+
+parts!(Cubic { w_max, cwnd_prior, w_est, epoch_start_ms, k_ms, used_ms, in_epoch });

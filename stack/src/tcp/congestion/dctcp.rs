@@ -4,7 +4,8 @@
 //! in ACKs) is in `tcp::ecn`.
 
 use super::Window;
-use crate::tcp::sequence::SeqNum;
+use crate::tcp::handover::part::parts;
+use crate::wire::sequence::SeqNum;
 
 /// A share of 1.
 const ALL: u32 = 1_024;
@@ -62,6 +63,15 @@ impl Dctcp {
         ALL - self.unmarked
     }
 }
+
+impl Dctcp {
+    /// Returns true when the share is one.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.unmarked <= ALL
+    }
+}
+
+parts!(Dctcp { unmarked, window_end, acked, marked });
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 //! slow start of a connection has it: later ones end at a threshold that a loss has set. L is infinite: stretched ACKs come
 //! from receivers that coalesce, and Linux does not limit them either.
 
-use crate::tcp::sequence::SeqNum;
+use crate::wire::sequence::SeqNum;
 
 use super::Window;
 

@@ -10,7 +10,7 @@
 //! ```
 
 use super::Tcb;
-use crate::tcp::sequence::SeqNum;
+use crate::wire::sequence::SeqNum;
 
 /// See the module's text.
 #[derive(Debug, Default)]
@@ -68,6 +68,12 @@ impl Tcb {
     pub(crate) fn begin_receiving(&mut self, irs: SeqNum, window: u32) {
         let nxt = irs + 1;
         self.receiver = Receiver { nxt, adv: nxt + window, last_ack_sent: nxt, ..self.receiver };
+    }
+
+    /// Goes on with a sequence space of another stack, in a block that nothing predicts yet.
+    pub(crate) fn resume_receiving(&mut self, nxt: SeqNum, adv: SeqNum, last_ack_sent: SeqNum) {
+        self.prediction.close();
+        self.receiver = Receiver { nxt, adv, last_ack_sent, ..self.receiver };
     }
 
     /// Moves RCV.NXT over `len` bytes that came in order, or over a FIN.

@@ -6,7 +6,7 @@
 use super::{Tcb, flag};
 use crate::tcp::congestion::SSTHRESH_INITIAL;
 use crate::tcp::fast_path::WordCondition;
-use crate::tcp::sequence::SeqNum;
+use crate::wire::sequence::SeqNum;
 
 /// State of loss recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,6 +125,13 @@ impl Tcb {
     pub(crate) fn enter_recovery(&mut self, recovery: Recovery) {
         self.congestion.recovery.set(recovery, &mut self.prediction);
         self.recover = self.snd_nxt();
+    }
+
+    /// Goes on with an episode of another stack, in a block that nothing predicts yet.
+    pub(crate) fn resume_recovery(&mut self, recovery: Recovery, recover: SeqNum, dup_acks: u8) {
+        self.congestion.recovery.set(recovery, &mut self.prediction);
+        self.congestion.dup_acks.set(dup_acks, &mut self.prediction);
+        self.recover = recover;
     }
 
     /// Ends a recovery.

@@ -9,7 +9,7 @@
 //! ```
 
 use super::{Tcb, flag};
-use crate::tcp::sequence::SeqNum;
+use crate::wire::sequence::SeqNum;
 
 /// The peer's answers.
 #[derive(Debug, Default)]
@@ -31,6 +31,20 @@ pub(super) struct Sender {
     nxt: SeqNum,
     /// One past the last segment that was sent smaller than the MSS (Minshall's Nagle).
     sml: SeqNum,
+}
+
+/// The values of a send sequence space that comes from another stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendSpace {
+    pub(crate) una: SeqNum,
+    pub(crate) nxt: SeqNum,
+    /// Of the first queued byte.
+    pub(crate) start: SeqNum,
+    pub(crate) wnd: u32,
+    pub(crate) wl1: SeqNum,
+    pub(crate) sml: SeqNum,
+    pub(crate) max_window: u32,
+    pub(crate) bytes_acked: u64,
 }
 
 impl Tcb {
@@ -89,6 +103,16 @@ impl Tcb {
         self.sender = Sender { nxt: iss + 1, sml: iss };
         self.send_queue.begin(iss + 1);
         self.recover = iss;
+    }
+
+    /// Goes on with a sequence space of another stack, in a block that nothing predicts yet. The send queue begins at `start`.
+    pub(crate) fn resume_sending(&mut self, space: &SendSpace) {
+        self.prediction.close();
+        self.send_window = SendWindow { una: space.una, wnd: space.wnd, wl1: space.wl1 };
+        self.sender = Sender { nxt: space.nxt, sml: space.sml };
+        self.send_queue.begin(space.start);
+        self.max_window = space.max_window;
+        self.bytes_acked = space.bytes_acked;
     }
 
     /// Moves SND.UNA to `ack`, for `data_acked` bytes of payload.

@@ -75,6 +75,13 @@ impl Tcb {
         }
     }
 
+    /// Goes on with the estimates of another stack; `min_rtt_us`, `u32::MAX` for none, counts as measured at `tick`.
+    pub(crate) fn resume_round_trips(&mut self, srtt_us: u32, rttvar_us: u32, min_rtt_us: u32, tick: u32) {
+        (self.timers.srtt_us, self.timers.rttvar_us) = (srtt_us, rttvar_us);
+        let era = tick >> MIN_RTT_ERA_SHIFT << 28;
+        self.min_rtt = if min_rtt_us == u32::MAX { NO_ROUND_TRIP } else { (min_rtt_us & ROUND_TRIP_MASK) | era };
+    }
+
     /// Discards all samples.
     pub(crate) fn forget_round_trips(&mut self) {
         (self.timers.srtt_us, self.timers.rttvar_us) = (0, 0);
@@ -157,6 +164,11 @@ impl Tcb {
     /// Takes over the retransmissions of a SYN-ACK.
     pub(crate) fn begin_backed_off(&mut self, retries: u8) {
         self.backoff = retries;
+    }
+
+    /// Goes on with the timeouts of another stack.
+    pub(crate) fn resume_backoff(&mut self, timeouts: u8) {
+        self.backoff = timeouts;
     }
 
     /// Starts the delay of an ACK. Returns true when the deadline has changed.

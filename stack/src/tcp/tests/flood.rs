@@ -11,9 +11,9 @@ use crate::config::{StackConfig, SynCookies, TcpOptions};
 use crate::event::SocketId;
 use crate::family::{Family, in_both_families};
 use crate::stats::Counter;
-use crate::tcp::sequence::SeqNum;
 use crate::tcp::{State, isn};
 use crate::wire::checksum;
+use crate::wire::sequence::SeqNum;
 use crate::wire::tcp::{ACK, Header, Options, RST, SYN, Timestamps};
 use crate::{Instant, SocketAddress};
 

@@ -18,9 +18,9 @@ use crate::ip::{Autoconfiguration, Interface, Medium, Role, Route};
 use crate::stack::Stack;
 use crate::stats::Counter;
 use crate::tcp::ActiveOpen;
-use crate::tcp::sequence::SeqNum;
 use crate::tcp::{State, TcpInfo};
 use crate::wire::checksum;
+use crate::wire::sequence::SeqNum;
 use crate::wire::tcp::{ACK, CWR, ECE, Header, Options, SYN, SackBlock, Timestamps, URG};
 use crate::{Instant, MacAddress};
 

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::tcp::rate::{Rate, Transmission};
-use crate::tcp::sequence::SeqNum;
+use crate::wire::sequence::SeqNum;
 
 const MSS: u32 = 1_000;
 /// 10 Mbyte/s
