@@ -21,6 +21,7 @@ use ringway_engine::{OpenDevice, Transport};
 use ringway_stack::Cidr;
 
 use crate::config::XdpChoice;
+use crate::owed::OwedFile;
 use crate::plan::{Backend, Planned};
 use crate::ports::division::KEPT_MAX;
 use crate::ports::{self, NoSteering};
@@ -35,6 +36,8 @@ pub(crate) struct Devices {
     findings: Findings,
     /// Where the kernel's numbers of programs are written down.
     programs: PathBuf,
+    /// Where offloads are noted that AF_XDP switches off.
+    owed: Arc<OwedFile>,
 }
 
 /// The facts about an open device.
@@ -59,7 +62,8 @@ pub(crate) struct Opener {
 impl Devices {
     /// Prepares for the devices of `planned`, with at most `ports_max` owned ports, for so many workers, of which there is one
     /// but with AF_PACKET. What self-tests find goes to `findings`,
-    /// the kernel's numbers of programs to the file `programs`; see [`RunDirectory::programs`](crate::RunDirectory::programs).
+    /// the kernel's numbers of programs to the file `programs`; see [`RunDirectory::programs`](crate::RunDirectory::programs); what is owed
+    /// to cards to the file `owed`.
     ///
     /// # Errors
     /// The kernel refuses BPF; the text names the fix.
@@ -67,12 +71,12 @@ impl Devices {
         planned: &[Planned],
         ports_max: u32,
         workers: usize,
-        (findings, programs): (Findings, PathBuf),
+        (findings, programs, owed): (Findings, PathBuf, PathBuf),
     ) -> io::Result<Devices> {
         let shared = planned.iter().any(|planned| planned.backend != Backend::Tap);
         let steering = if shared { Some(Arc::new(Steering::new(ports_max)?)) } else { None };
         let division = if workers > 1 { Some(Division::new(workers, KEPT_MAX)?) } else { None };
-        Ok(Devices { steering, division, findings, programs })
+        Ok(Devices { steering, division, findings, programs, owed: Arc::new(OwedFile::new(owed)?) })
     }
 
     /// Tries whether the kernel takes the programs that devices need, and makes none, so that an operator learns of it at the start.
@@ -141,7 +145,7 @@ impl Devices {
         let steering = self.shared()?.clone();
         let opening = selftest::Opening {
             name: planned.name.clone(),
-            options: xdp_options(planned.xdp_mode),
+            options: XdpOptions { journal: Some(self.owed.clone()), ..xdp_options(planned.xdp_mode) },
             test: selftest::prepare(planned),
             must_pass: planned.must_pass,
             findings: self.findings.clone(),

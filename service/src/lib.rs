@@ -16,6 +16,7 @@ mod host;
 mod interfaces;
 pub mod kernel;
 pub mod netlink;
+mod owed;
 pub mod plan;
 pub mod ports;
 mod printable;

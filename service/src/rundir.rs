@@ -2,8 +2,8 @@
 //!
 //! A service NAME holds a lock on `NAME.lock`, which says its process and its network namespace, for as long as it lives; beside it stand `NAME.sock`,
 //! `NAME.stats`, `NAME.capture` and `NAME.selftest`, and `NAME.sock1` and so on for each further worker. Promises: two services never have one name; nothing stays after
-//! a clean stop; what a killed service left is removed by the next one. Does not do: talk to
-//! services.
+//! a clean stop; what a killed service left is removed by the next one. NAME.offloads (`owed`) alone outlives its service, until what
+//! it says is paid. Does not do: talk to services.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use ringway_shm::channel::attach::{WORKERS_MAX, path_of_worker};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+
+use crate::owed;
 
 /// The name of the service that `ringway run` looks for.
 pub const DEFAULT_NAME: &str = "default";
@@ -27,7 +29,9 @@ const NAME_LEN_MAX: usize = 64;
 /// Of a lock file, what is read.
 const LOCK_BYTES: u64 = 64;
 /// Everything that a service may leave behind, the lock last.
-const EXTENSIONS: [&str; 6] = ["sock", "stats", "capture", "selftest", PROGRAMS, "lock"];
+const EXTENSIONS: [&str; 7] = ["sock", "stats", "capture", "selftest", PROGRAMS, "offloads-new", "lock"];
+/// What a service owes to cards; see `owed`.
+const OFFLOADS: &str = "offloads";
 /// The numbers of the programs that a service has attached to interfaces, a line each.
 const PROGRAMS: &str = "programs";
 /// Those of which each worker but the first has one, with its number behind it.
@@ -234,6 +238,18 @@ impl RunDirectory {
         Ok(removed)
     }
 
+    /// Describes the offloads of cards that dead services have left off in this network namespace, a line each.
+    pub fn offloads_off(&self) -> Vec<String> {
+        let dead = self.dead().unwrap_or_default();
+        dead.iter().flat_map(|name| owed::describe(&self.file(name, OFFLOADS))).collect()
+    }
+
+    /// Switches on again what dead services have left off; returns what was done and what could not be, a line each.
+    pub fn restore_offloads(&self) -> Vec<String> {
+        let dead = self.dead().unwrap_or_default();
+        dead.iter().flat_map(|name| owed::pay(&self.file(name, OFFLOADS))).collect()
+    }
+
     /// All names with files here, and whether their service lives.
     fn names(&self) -> io::Result<Vec<(String, bool)>> {
         let entries = match std::fs::read_dir(&self.path) {
@@ -313,6 +329,11 @@ impl Claim {
         self.directory.selftest_path(&self.name)
     }
 
+    /// Where it notes the offloads that it has switched off.
+    pub(crate) fn offloads_path(&self) -> PathBuf {
+        self.directory.file(&self.name, OFFLOADS)
+    }
+
     /// Where it keeps its capture ring.
     pub fn capture_path(&self) -> PathBuf {
         self.directory.capture_path(&self.name)
@@ -334,7 +355,7 @@ impl Drop for Claim {
 
 fn is_ours(extension: &str) -> bool {
     let kind = extension.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    EXTENSIONS.contains(&extension) || NUMBERED.contains(&kind)
+    extension == OFFLOADS || EXTENSIONS.contains(&extension) || NUMBERED.contains(&kind)
 }
 
 fn open_lock(path: &Path) -> io::Result<File> {

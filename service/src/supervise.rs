@@ -2,8 +2,8 @@
 //!
 //! Promises: [`Service::start`] either returns a service whose socket answers or leaves nothing
 //! behind; after [`Service::stop`] no file and no thread is left. Whatever was changed in the
-//! kernel is bound to this process and vanishes with it, also when it is killed; its threads hold the rights that they still
-//! need, whatever the caller holds (`privileges`). Does not do: signals, terminals, exit statuses: those are the command's.
+//! kernel is bound to this process and vanishes with it, also when it is killed, but for offloads of cards (`owed`); its threads
+//! hold the rights that they still need, whatever the caller holds (`privileges`). Does not do: signals, terminals, exit statuses: those are the command's.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -139,6 +139,7 @@ impl Service {
     ) -> Result<Service, StartError> {
         let reader = cgroups::Reader::of(config);
         privileges::keep(privileges::STARTING).map_err(StartError::Start)?;
+        let restored = directory.restore_offloads();
         let claim = directory.claim(name).map_err(StartError::Claim)?;
         let mirror = Mirror::open().map_err(StartError::Netlink)?;
         // Before the rules are read, so that no change is missed.
@@ -148,8 +149,8 @@ impl Service {
         let count = worker_count(config, &plan);
         let links = Served::new().map_err(StartError::Start)?;
         let findings = Findings::new(claim.selftest_path());
-        let devices =
-            Devices::new(&plan.served, PORTS_MAX, count, (findings, claim.programs_path())).map_err(StartError::Start)?;
+        let files = (findings, claim.programs_path(), claim.offloads_path());
+        let devices = Devices::new(&plan.served, PORTS_MAX, count, files).map_err(StartError::Start)?;
         let forks: Vec<Forks> = (0..count).map(|_| Forks::new()).collect::<io::Result<_>>().map_err(StartError::Start)?;
         let gate = Gate::new(config.policy.firewall, machine.rules.clone(), named_links(&plan));
         let (threads, ports) =
@@ -175,7 +176,7 @@ impl Service {
             ended,
             status: Arc::default(),
             served: Vec::new(),
-            notes: Vec::new(),
+            notes: restored,
             claim,
         };
         if count < config.worker.count as usize {
