@@ -30,7 +30,7 @@ use crate::broker::{
 use crate::cgroups::{self, Cgroups};
 use crate::config::{Config, DeviceChoice};
 use crate::devices::Devices;
-use crate::firewall::{Gate, Watch};
+use crate::firewall::{Gate, Watch, hooks};
 use crate::follow::{Follower, Served};
 use crate::host::{Forks, ServiceHost};
 use crate::interfaces::{Interfaces, guarded};
@@ -138,6 +138,7 @@ impl Service {
         opening: Opening,
     ) -> Result<Service, StartError> {
         let reader = cgroups::Reader::of(config);
+        hooks::remember();
         privileges::keep(privileges::STARTING).map_err(StartError::Start)?;
         let restored = directory.restore_offloads();
         let claim = directory.claim(name).map_err(StartError::Claim)?;

@@ -3,6 +3,7 @@
 use ringway_device::probe::{Candidate, Finding, Probe, measure as measure_candidate, probe};
 use ringway_service::Config;
 use ringway_service::cgroups::{Described, describe_caller};
+use ringway_service::firewall::blindness;
 use ringway_service::netlink::Snapshot;
 use ringway_service::plan::{Backend, Machine, Planned, firewall_lines, plan};
 use serde_json::{Value, json};
@@ -37,6 +38,9 @@ pub(super) fn examine(config: &Config, kernel: &Snapshot, report: &mut Report) {
     }
     for line in firewall_lines(config, &machine, plan) {
         report.ok("firewall", line);
+    }
+    if let Some(line) = blindness(config) {
+        report.note("firewall", line.to_owned());
     }
     let Described { line, remedy } = describe_caller(config);
     match remedy {
