@@ -15,7 +15,10 @@ use ringway_shm::channel::attach::{WORKERS_MAX, path_of_worker};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use crate::devices::Files;
+use crate::kept::{self, Kept};
 use crate::owed;
+use crate::selftest::Findings;
 
 /// The name of the service that `ringway run` looks for.
 pub const DEFAULT_NAME: &str = "default";
@@ -29,7 +32,9 @@ const NAME_LEN_MAX: usize = 64;
 /// Of a lock file, what is read.
 const LOCK_BYTES: u64 = 64;
 /// Everything that a service may leave behind, the lock last.
-const EXTENSIONS: [&str; 7] = ["sock", "stats", "capture", "selftest", PROGRAMS, "offloads-new", "lock"];
+const EXTENSIONS: [&str; 9] = ["sock", "stats", "capture", "selftest", PROGRAMS, "offloads-new", KEPT, "kernel-new", "lock"];
+/// The interfaces that stay with the kernel; see `kept`.
+const KEPT: &str = "kernel";
 /// What a service owes to cards; see `owed`.
 const OFFLOADS: &str = "offloads";
 /// The numbers of the programs that a service has attached to interfaces, a line each.
@@ -238,6 +243,11 @@ impl RunDirectory {
         Ok(removed)
     }
 
+    /// Returns the interfaces that stay with the kernel because of its rules, as the service `name` found last.
+    pub fn kept(&self, name: &str) -> Vec<Kept> {
+        kept::read(&self.file(name, KEPT))
+    }
+
     /// Describes the offloads of cards that dead services have left off in this network namespace, a line each.
     pub fn offloads_off(&self) -> Vec<String> {
         let dead = self.dead().unwrap_or_default();
@@ -329,9 +339,14 @@ impl Claim {
         self.directory.selftest_path(&self.name)
     }
 
-    /// Where it notes the offloads that it has switched off.
-    pub(crate) fn offloads_path(&self) -> PathBuf {
-        self.directory.file(&self.name, OFFLOADS)
+    /// Where it writes down what it finds out about interfaces and does to them.
+    pub(crate) fn files(&self) -> Files {
+        Files {
+            findings: Findings::new(self.selftest_path()),
+            programs: self.programs_path(),
+            owed: self.directory.file(&self.name, OFFLOADS),
+            kept: self.directory.file(&self.name, KEPT),
+        }
     }
 
     /// Where it keeps its capture ring.
@@ -340,7 +355,7 @@ impl Claim {
     }
 
     /// Where it names its programs; see [`RunDirectory::programs`].
-    pub(crate) fn programs_path(&self) -> PathBuf {
+    fn programs_path(&self) -> PathBuf {
         self.directory.file(&self.name, PROGRAMS)
     }
 }

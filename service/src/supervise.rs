@@ -44,7 +44,6 @@ use crate::readiness::{Opening, Readiness};
 use crate::rights;
 use crate::rundir::{Claim, ClaimError, RunDirectory};
 use crate::secret::{self, random};
-use crate::selftest::Findings;
 use crate::watchdog;
 use crate::workers::Workers;
 
@@ -149,9 +148,8 @@ impl Service {
         privileges::keep(privileges::of_devices(&plan.served)).map_err(StartError::Start)?;
         let count = worker_count(config, &plan);
         let links = Served::new().map_err(StartError::Start)?;
-        let findings = Findings::new(claim.selftest_path());
-        let files = (findings, claim.programs_path(), claim.offloads_path());
-        let devices = Devices::new(&plan.served, PORTS_MAX, count, files).map_err(StartError::Start)?;
+        let devices = Devices::new(&plan.served, PORTS_MAX, count, claim.files()).map_err(StartError::Start)?;
+        devices.tell_kept(&plan);
         let forks: Vec<Forks> = (0..count).map(|_| Forks::new()).collect::<io::Result<_>>().map_err(StartError::Start)?;
         let gate = Gate::new(config.policy.firewall, machine.rules.clone(), named_links(&plan));
         let (threads, ports) =
@@ -277,7 +275,7 @@ impl Service {
 
     /// `is_now`: else when the first program attaches.
     fn open_devices(&mut self, plan: Plan, is_now: bool) -> Result<(), StartError> {
-        for skipped in plan.skipped.iter().filter(|skipped| skipped.was_named || skipped.is_guarded) {
+        for skipped in plan.skipped.iter().filter(|skipped| skipped.was_named || skipped.guard.is_some()) {
             self.notes.push(format!("{} {}", skipped.name, skipped.reason));
         }
         self.notes.extend(plan.served.iter().flat_map(|planned| planned.warnings.clone()));

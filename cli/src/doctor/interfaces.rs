@@ -33,7 +33,7 @@ pub(super) fn examine(config: &Config, kernel: &Snapshot, report: &mut Report) {
         }
     }
     for skipped in &plan.skipped {
-        let status = if skipped.was_named || skipped.is_guarded { Status::Warn } else { Status::Ok };
+        let status = if skipped.was_named || skipped.guard.is_some() { Status::Warn } else { Status::Ok };
         report.add(status, &skipped.name, format!("stays with the kernel: {}", skipped.reason), "");
     }
     for line in firewall_lines(config, &machine, plan) {

@@ -209,6 +209,9 @@ fn an_interface_with_others_programs_is_the_kernels_until_they_have_gone() {
             let listed = net.output(Server, &[RINGWAY, "ss", "-Htln", "sport", "=", ":80"]);
             listed.contains("path:kernel reason:not-ours")
         });
+        let listed = net.output(Server, &[RINGWAY, "ss", "-Htln"]);
+        let row = listed.lines().find(|line| line.starts_with(&format!("interface:{INTERFACE} "))).unwrap_or_default();
+        assert!(row.contains("path:kernel reason:interface-bpf count:1") && row.contains(words), "{listed}");
         let dry = net.run(Server, &[RINGWAY, "run", "--dry-run", "--", "true"]);
         assert!(dry.code() == 1 && dry.stdout.contains(words), "{}", dry.stdout);
         drop(program);
