@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::{ON_KERNEL, fails, kernel_segments, wait_served_again};
 use crate::harness::*;
 use crate::http::{fetch, nginx_config, site};
+use crate::pid_namespaces::{serve_apart, serve_connections, spawn_python};
 
 const SCRIPT: &str = include_str!("cgroup.py");
 /// enum bpf_attach_type
@@ -163,6 +164,20 @@ fn a_program_that_has_gone_leaves_the_sockets_of_new_programs_to_ringway() {
     net.wait_served(Server, 81, &mut second);
     net.untouched(Server, || assert_eq!(fetch(&net, Client, ON_KERNEL, &net.url(81, "large.bin")), large));
     drop((first, second));
+}
+
+/// A service in a PID namespace of its own has no number for the programs outside: they may be in any cgroup that has such processes.
+#[test]
+fn a_cgroup_in_which_an_unseen_program_cannot_be_does_not_concern_it() {
+    let Some(cgroup) = Cgroup::new() else { return };
+    let net = Net::new();
+    cgroup.attach(EGRESS, ALLOWS);
+    let Some((_service, socket)) = serve_apart(&net) else { return };
+    serve_connections(&net, &socket, &[]);
+    let _there = cgroup.spawn(&net, &["sleep", "1000"]);
+    let listens = "import socket; socket.create_server(('0.0.0.0', 4301))";
+    let refused = spawn_python(&net, &socket, &[], listens).finish(DEADLINE);
+    assert!(refused.code() == 1 && refused.stderr.contains("Network is down"), "{}", refused.stderr);
 }
 
 #[test]
