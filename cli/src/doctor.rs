@@ -2,7 +2,7 @@
 //!
 //! Promises: disturbs nothing without `--self-test`; each line is OK, NOTE, WARN or FAIL with, where there is one, the command that fixes
 //! it. Exit status: 0 no problem, 1 warnings, 2 a failure that must be fixed first.
-//! Does not do: fix anything, except `--undo`, which removes the files of dead services.
+//! Does not do: fix anything, except `--undo`, which removes the files of dead services and switches offloads on that they left off.
 
 mod checks;
 mod interfaces;
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// Attach AF_XDP to each interface for a moment, and test whether packets pass; a card may lose its link meanwhile
     #[arg(long)]
     pub(crate) self_test: bool,
-    /// Only remove the files that dead services left
+    /// Only remove the files that dead services left, and switch offloads on that they left off
     #[arg(long)]
     pub(crate) undo: bool,
 }
@@ -74,9 +74,17 @@ fn examine(arguments: &Arguments, report: &mut Report) {
     }
 }
 
-/// Removes the files of dead services. Their changes in the kernel ended with their processes.
+/// Removes the files of dead services. Their changes in the kernel ended with their processes, but for offloads of cards, which are
+/// switched on again.
 fn undo(report: &mut Report) {
-    match RunDirectory::of_this_machine().remove_dead() {
+    let directory = RunDirectory::of_this_machine();
+    for line in directory.restore_offloads() {
+        report.ok("offloads", line);
+    }
+    for line in directory.offloads_off() {
+        report.fail("offloads", line, "run as root");
+    }
+    match directory.remove_dead() {
         Ok(names) if names.is_empty() => report.ok("leftovers", "nothing to remove".to_owned()),
         Ok(names) => report.ok("leftovers", format!("removed the files of {}", names.join(", "))),
         Err(error) => report.fail("leftovers", error.to_string(), "run as root"),

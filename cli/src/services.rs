@@ -8,8 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ringway_service::RunDirectory;
 use ringway_service::rundir::network_here;
+use ringway_service::{Kept, RunDirectory};
 use ringway_shm::channel::attach::path_of_worker;
 use ringway_shm::stats::StatsReader;
 
@@ -31,6 +31,11 @@ impl Service {
     /// The file of this service and worker with another ending.
     pub(crate) fn file(&self, ending: &str) -> PathBuf {
         path_of_worker(&Path::new(RUNTIME_FOLDER).join(format!("{}.{ending}", self.name)), self.worker)
+    }
+
+    /// The interfaces that stay with the kernel because of its rules; only the first worker tells them.
+    pub(crate) fn kept(&self) -> Vec<Kept> {
+        if self.worker == 0 { RunDirectory::at(RUNTIME_FOLDER.into()).kept(&self.name) } else { Vec::new() }
     }
 
     /// Returns true while the process runs.

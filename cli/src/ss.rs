@@ -1,7 +1,8 @@
 //! `ringway ss`: the sockets that Ringway serves, in the format of ss(8).
 //!
 //! Reads shared memory only, so it works while a worker is busy or out of buffers. Of the kernel's sockets it shows
-//! listeners that the kernel serves and what a group was refused lately, with the reason (`path:kernel`); ss(8) shows all.
+//! listeners that the kernel serves and what a group was refused lately, with the reason (`path:kernel`), and interfaces that its rules
+//! leave to it; ss(8) shows all.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ringway_engine::clock;
+use ringway_service::Kept;
 use ringway_shm::Instant;
 use ringway_shm::stats::{Endpoint, SocketRecord};
 use serde_json::json;
@@ -98,6 +100,7 @@ fn show(arguments: &Arguments) -> io::Result<()> {
     let filter = Filter::new(arguments).map_err(io::Error::other)?;
     let services = services::find(arguments.name.as_deref())?;
     let sockets: Vec<Shown<'_>> = services.iter().flat_map(sockets).collect();
+    let kept: Vec<Kept> = services.iter().flat_map(Service::kept).collect();
     let mut out = io::stdout().lock();
     let unlisted = Unlisted::of(&services);
     if arguments.summary {
@@ -114,9 +117,13 @@ fn show(arguments: &Arguments) -> io::Result<()> {
     if arguments.json {
         let all: Vec<_> = sockets.iter().map(|shown| detail::json(shown)).collect();
         let unlisted = json!({ "timewait": unlisted.time_wait, "others": unlisted.others });
-        return writeln!(out, "{}", json!({ "sockets": all, "unlisted": unlisted }));
+        let interfaces: Vec<_> = kept.iter().map(detail::kept_json).collect();
+        return writeln!(out, "{}", json!({ "sockets": all, "unlisted": unlisted, "interfaces": interfaces }));
     }
     table::print(&mut out, arguments, &sockets, &Names::new(arguments.numeric))?;
+    for interface in kept.iter().filter(|_| arguments.filter.is_empty()) {
+        writeln!(out, "{}", detail::kept_row(interface))?;
+    }
     if unlisted.time_wait + unlisted.others > 0 {
         let Unlisted { time_wait, others } = unlisted;
         eprintln!("ringway ss: not listed: {time_wait} more sockets in TIME-WAIT and {others} more orphans");

@@ -83,6 +83,15 @@ impl Features {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
+
+    /// Of these numbers, 32 in a word.
+    pub(crate) fn of(words: &[u32]) -> Features {
+        Features(words.to_vec())
+    }
+
+    pub(crate) fn words(&self) -> &[u32] {
+        &self.0
+    }
 }
 
 /// The offloads that are wanted of `name`, whether or not the card can do them at the moment.
@@ -99,6 +108,22 @@ pub(crate) fn features(name: &str) -> io::Result<Features> {
 /// No such interface, or no CAP_NET_ADMIN.
 pub(crate) fn want_features(name: &str, more: &Features) -> io::Result<()> {
     sys::Control::open()?.want_features(name, &more.0)
+}
+
+/// The names of those of `some` that are not wanted of `name` now.
+///
+/// # Errors
+/// No such interface, or its driver does not say.
+pub(crate) fn unwanted(name: &str, some: &Features) -> io::Result<Vec<String>> {
+    sys::Control::open()?.unwanted(name, &some.0)
+}
+
+/// The number of the interface `name`.
+///
+/// # Errors
+/// No such interface.
+pub(crate) fn index(name: &str) -> io::Result<u32> {
+    sys::Control::open()?.index(name)
 }
 
 /// Counters of an interface that should not move.

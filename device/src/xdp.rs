@@ -10,7 +10,7 @@
 //! their segment size and are dropped by the kernel in generic mode, until the peer's offloads are off.
 
 mod frame_accounting;
-mod offloads;
+pub mod offloads;
 mod queue;
 mod ring;
 pub mod selftest;
@@ -19,6 +19,7 @@ mod sys;
 use std::fmt;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use ringway_shm::arena::LARGE_BYTES;
 use ringway_shm::{Arena, Burst, Checksum, Duration, Frame, Instant};
@@ -28,7 +29,7 @@ use crate::run::{linearize, packet_len, take_packet};
 use crate::steering::{Attachment, Redirect, SocketMap, XdpMode};
 use crate::{Capabilities, Counters, Device, Medium};
 use frame_accounting::FrameAccounting;
-use offloads::Offloads;
+use offloads::{Journal, Offloads};
 use queue::Queue;
 
 /// A socket that is bound to no queue: it lives as long as it has an owner, and that is all it is for.
@@ -50,7 +51,7 @@ const BURST: usize = 64;
 const RETRY: Duration = Duration::from_micros(50);
 
 /// The options with which the device is opened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct XdpOptions {
     /// Only this mode; `None`: native, then generic.
     pub mode: Option<XdpMode>,
@@ -62,11 +63,13 @@ pub struct XdpOptions {
     pub kernel_checksums: bool,
     /// Entries of each ring, a power of two.
     pub ring_entries: u32,
+    /// Where the offloads that a program switches off are noted; `None`: they stay off if the process is killed.
+    pub journal: Option<Arc<dyn Journal>>,
 }
 
 impl Default for XdpOptions {
     fn default() -> XdpOptions {
-        XdpOptions { mode: None, zero_copy: false, kernel_checksums: false, ring_entries: 2048 }
+        XdpOptions { mode: None, zero_copy: false, kernel_checksums: false, ring_entries: 2048, journal: None }
     }
 }
 
@@ -118,7 +121,7 @@ impl Xdp {
     /// says what was tried.
     pub fn open(interface: &str, redirect: Redirect<'_>, options: XdpOptions, arena: &Arena) -> io::Result<Xdp> {
         let interface = Interface::open(interface)?;
-        Xdp::open_first(&interface, redirect, &Xdp::attach_modes(&interface, options), options.ring_entries, arena)
+        Xdp::open_first(&interface, redirect, &Xdp::attach_modes(&interface, &options), &options, arena)
     }
 
     /// Opens `interface` in the first of `ways` that works.
@@ -129,12 +132,12 @@ impl Xdp {
         interface: &Interface,
         redirect: Redirect<'_>,
         attach_modes: &[AttachMode],
-        ring_entries: u32,
+        options: &XdpOptions,
         arena: &Arena,
     ) -> io::Result<Xdp> {
         let mut tried = Vec::new();
         for &attach_mode in attach_modes {
-            match Xdp::open_as(interface, redirect, attach_mode, ring_entries, arena) {
+            match Xdp::open_as(interface, redirect, attach_mode, options, arena) {
                 Ok(device) => return Ok(device),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
                 Err(error) => tried.push((attach_mode, error)),
@@ -144,7 +147,7 @@ impl Xdp {
     }
 
     /// The ways that [`open`](Xdp::open) tries, best first.
-    pub fn attach_modes(interface: &Interface, options: XdpOptions) -> Vec<AttachMode> {
+    pub fn attach_modes(interface: &Interface, options: &XdpOptions) -> Vec<AttachMode> {
         let chains = usize::from(interface.mtu) + Medium::Ethernet.header_bytes() > CHUNK_PACKET_MAX;
         let modes: &[XdpMode] = match &options.mode {
             Some(mode) => std::slice::from_ref(mode),
@@ -167,15 +170,15 @@ impl Xdp {
     /// Opens `interface` in this way alone.
     ///
     /// # Errors
-    /// As for [`open`](Xdp::open).
+    /// As for [`open`](Xdp::open), or the journal cannot be written.
     pub fn open_as(
         interface: &Interface,
         redirect: Redirect<'_>,
         attach_mode: AttachMode,
-        ring_entries: u32,
+        options: &XdpOptions,
         arena: &Arena,
     ) -> io::Result<Xdp> {
-        let entries = ring_entries.clamp(64, 1 << 16).next_power_of_two();
+        let entries = options.ring_entries.clamp(64, 1 << 16).next_power_of_two();
         let count = interface.receive_queues;
         let sockets = SocketMap::new(count)?;
         let mut accounting = FrameAccounting::new(arena);
@@ -185,6 +188,7 @@ impl Xdp {
             sockets.set(index, queue.fd())?;
             queues.push(queue);
         }
+        let offloads = Offloads::before(interface, options.journal.clone())?;
         for queue in &mut queues {
             queue.refill(&mut accounting, arena);
         }
@@ -192,7 +196,7 @@ impl Xdp {
             attachment: None,
             sockets,
             queues,
-            offloads: Offloads::before(&interface.name),
+            offloads,
             interface: interface.clone(),
             attach_mode,
             peer_leaves_checksums: interface.driver == "veth",

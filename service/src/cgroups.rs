@@ -23,7 +23,7 @@ use rustix::thread::CapabilitySet;
 
 use crate::config::{Config, DeviceChoice, RuleChoice};
 use crate::privileges;
-use hierarchy::{Hierarchy, Place, place_of};
+use hierarchy::{Hierarchy, Place, may_hide, place_of};
 
 /// The remedy for a caller that may not ask.
 pub(crate) const REMEDY: &str = "it takes CAP_NET_ADMIN in the first user namespace";
@@ -239,7 +239,10 @@ impl Reader {
         let mut found = BTreeSet::new();
         match place {
             Place::Cgroup(name) => types_at(hierarchy.directory(name)?.as_fd(), &mut found)?,
-            Place::Hidden => hierarchy.for_each(&mut |directory| types_at(directory, &mut found))?,
+            Place::Hidden => hierarchy.for_each(&mut |directory| match may_hide(directory) {
+                true => types_at(directory, &mut found),
+                false => Ok(()),
+            })?,
         }
         Ok(found)
     }

@@ -11,10 +11,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
-use ringway_device::steering::attached::{filters_at, programs_at, socket_lookups_in, xdp_at};
+use ringway_device::steering::attached::{HookProgram, filters_at, programs_at, socket_lookups_in, xdp_at};
 
 use crate::cgroups::REMEDY;
 use crate::config::{Config, DeviceChoice, RuleChoice};
+use crate::firewall::hooks;
 use crate::netlink::{Link, Snapshot};
 use crate::plan::is_served;
 use crate::rundir::RunDirectory;
@@ -31,6 +32,8 @@ pub(crate) struct Classifiers {
     namespace: Option<String>,
     /// XDP programs at links, which are obeyed.
     obeyed: BTreeMap<u32, u32>,
+    /// At hooks of netfilter, where they are rules like others: `firewall::hooks`. Here they tell that rules have changed.
+    hooked: Vec<HookProgram>,
 }
 
 impl Classifiers {
@@ -48,6 +51,7 @@ impl Classifiers {
             links: links.iter().filter_map(|link| Some((link.index, at(link.index, &ours)?))).collect(),
             namespace: in_this_namespace(),
             obeyed: links.iter().filter_map(|link| Some((link.index, program_of_others(link.index, &ours)?))).collect(),
+            hooked: hooks::programs(),
         }
     }
 
@@ -66,7 +70,7 @@ impl Classifiers {
 
     /// Returns true if something would be served but for them.
     pub(crate) fn object(&self) -> bool {
-        self.namespace.is_some() || !self.links.is_empty()
+        self.namespace.is_some() || !self.links.is_empty() || !self.hooked.is_empty()
     }
 }
 

@@ -21,10 +21,24 @@ use ringway_engine::{OpenDevice, Transport};
 use ringway_stack::Cidr;
 
 use crate::config::XdpChoice;
-use crate::plan::{Backend, Planned};
+use crate::kept;
+use crate::owed::OwedFile;
+use crate::plan::{Backend, Plan, Planned};
 use crate::ports::division::KEPT_MAX;
 use crate::ports::{self, NoSteering};
 use crate::selftest::{self, Findings};
+
+/// Where a service writes down what it finds out about interfaces and does to them.
+pub(crate) struct Files {
+    /// The results of self-tests.
+    pub(crate) findings: Findings,
+    /// The kernel's numbers of programs; see [`RunDirectory::programs`](crate::RunDirectory::programs).
+    pub(crate) programs: PathBuf,
+    /// What is owed to cards; see `owed`.
+    pub(crate) owed: PathBuf,
+    /// The interfaces that stay with the kernel; see `kept`.
+    pub(crate) kept: PathBuf,
+}
 
 /// Opens devices and steers packets to them.
 pub(crate) struct Devices {
@@ -35,6 +49,10 @@ pub(crate) struct Devices {
     findings: Findings,
     /// Where the kernel's numbers of programs are written down.
     programs: PathBuf,
+    /// Where offloads are noted that AF_XDP switches off.
+    owed: Arc<OwedFile>,
+    /// Where the interfaces stand that stay with the kernel.
+    kept: PathBuf,
 }
 
 /// The facts about an open device.
@@ -58,21 +76,16 @@ pub(crate) struct Opener {
 
 impl Devices {
     /// Prepares for the devices of `planned`, with at most `ports_max` owned ports, for so many workers, of which there is one
-    /// but with AF_PACKET. What self-tests find goes to `findings`,
-    /// the kernel's numbers of programs to the file `programs`; see [`RunDirectory::programs`](crate::RunDirectory::programs).
+    /// but with AF_PACKET.
     ///
     /// # Errors
     /// The kernel refuses BPF; the text names the fix.
-    pub(crate) fn new(
-        planned: &[Planned],
-        ports_max: u32,
-        workers: usize,
-        (findings, programs): (Findings, PathBuf),
-    ) -> io::Result<Devices> {
+    pub(crate) fn new(planned: &[Planned], ports_max: u32, workers: usize, files: Files) -> io::Result<Devices> {
         let shared = planned.iter().any(|planned| planned.backend != Backend::Tap);
         let steering = if shared { Some(Arc::new(Steering::new(ports_max)?)) } else { None };
         let division = if workers > 1 { Some(Division::new(workers, KEPT_MAX)?) } else { None };
-        Ok(Devices { steering, division, findings, programs })
+        let Files { findings, programs, owed, kept } = files;
+        Ok(Devices { steering, division, findings, programs, owed: Arc::new(OwedFile::new(owed)?), kept })
     }
 
     /// Tries whether the kernel takes the programs that devices need, and makes none, so that an operator learns of it at the start.
@@ -81,6 +94,13 @@ impl Devices {
     /// It does not; the text names the fix.
     pub(crate) fn probe(&self) -> io::Result<()> {
         self.steering.as_ref().map_or(Ok(()), |steering| steering.socket_filter().map(drop))
+    }
+
+    /// Tells tools which interfaces of `plan` stay with the kernel because of its rules.
+    pub(crate) fn tell_kept(&self, plan: &Plan) {
+        if let Err(error) = kept::note(&self.kept, plan) {
+            ringway_engine::notice::notice(&format!("{}: {error}", self.kept.display()));
+        }
     }
 
     /// Returns the table by which the filters know our ports.
@@ -141,7 +161,7 @@ impl Devices {
         let steering = self.shared()?.clone();
         let opening = selftest::Opening {
             name: planned.name.clone(),
-            options: xdp_options(planned.xdp_mode),
+            options: XdpOptions { journal: Some(self.owed.clone()), ..xdp_options(planned.xdp_mode) },
             test: selftest::prepare(planned),
             must_pass: planned.must_pass,
             findings: self.findings.clone(),

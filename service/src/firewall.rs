@@ -6,10 +6,12 @@
 //! Packets of served ports never reach netfilter. So a port is served, and a connection opened, only where every chain accepts
 //! all its packets. Promises: what is not understood, or cannot be read, is an objection with a reason. Does not do: what
 //! cannot be judged for single ports (iptables-legacy) keeps the whole interface with the kernel.
-//! Changes of nftables (and of iptables-nft, which is the same) are told; those of iptables-legacy are not.
+//! Changes of nftables (and of iptables-nft, which is the same) are told; those of iptables-legacy are not. BPF programs at netfilter's hooks
+//! (`hooks`) are objections to what passes there; time tells when to look for them (`classifiers`).
 
 mod expression;
 mod gate;
+pub(crate) mod hooks;
 mod judge;
 mod packet;
 mod set;
@@ -20,6 +22,7 @@ mod xtables;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 
+use crate::config::{Config, DeviceChoice, RuleChoice};
 use expression::{Expression, Verdict};
 use packet::Way;
 use set::{Data, Set};
@@ -48,7 +51,7 @@ pub struct Link<'a> {
     pub name: &'a str,
 }
 
-/// A chain of rules.
+/// A chain of rules, or a program that stands like one at a hook and is of no table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Chain {
     family: u8,
@@ -63,6 +66,9 @@ struct Chain {
 
 impl Chain {
     fn place(&self) -> String {
+        if self.table.is_empty() {
+            return self.name.clone();
+        }
         let family = FAMILIES.iter().find(|(number, _)| *number == self.family).map_or("?", |(_, name)| name);
         format!("table {family} {}, chain {}", self.table, self.name)
     }
@@ -113,6 +119,7 @@ impl Ruleset {
             Err(error) => Ruleset { everywhere: Some(unreadable(&error)), ..Ruleset::default() },
         };
         ruleset.everywhere = ruleset.everywhere.or_else(legacy);
+        ruleset.chains.extend(hooks::programs().iter().map(hooks::chain));
         ruleset
     }
 
@@ -140,6 +147,12 @@ impl Ruleset {
             None => judge::judge(self, link, flow),
         }
     }
+}
+
+/// Says which packet filters are not seen here, if any are looked for.
+pub fn blindness(config: &Config) -> Option<&'static str> {
+    let is_asked = config.policy.firewall != RuleChoice::Ignore && config.interface.device != DeviceChoice::Tap;
+    is_asked.then(hooks::blindness).flatten()
 }
 
 /// The lists of the kernel.

@@ -192,6 +192,7 @@ impl Interfaces {
         self.machine = Machine { lacks_packet: self.machine.lacks_packet, ..Machine::now(&self.config, kernel) };
         self.strangers.clone_from(&self.machine.classifiers);
         let plan = plan(&self.config, kernel, &self.machine);
+        self.devices.tell_kept(&plan);
         if self.gate.install(self.machine.rules.clone(), named_links(&plan)) {
             // `Err`: a worker has stopped.
             self.workers.rules_changed().ok();
@@ -277,7 +278,7 @@ impl Interfaces {
 
 /// The links that stay with the kernel because of its rules, and why.
 pub(crate) fn guarded(plan: &Plan, kernel: &Snapshot) -> BTreeMap<u32, String> {
-    let guarded = plan.skipped.iter().filter(|skipped| skipped.is_guarded);
+    let guarded = plan.skipped.iter().filter(|skipped| skipped.guard.is_some());
     guarded.filter_map(|skipped| Some((kernel.link_named(&skipped.name)?.index, skipped.reason.clone()))).collect()
 }
 

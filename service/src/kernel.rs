@@ -13,6 +13,11 @@ pub fn has_tcx() -> bool {
     is_tcx_release(&release())
 }
 
+/// Returns true if the running kernel may have BPF programs at netfilter's hooks, which came with 6.4.
+pub(crate) fn has_netfilter_programs() -> bool {
+    version(&release()).is_none_or(|version| version >= (6, 4))
+}
+
 fn is_tcx_release(release: &str) -> bool {
     version(release).is_some_and(|version| version >= TCX_SINCE)
 }

@@ -14,8 +14,10 @@ pub mod firewall;
 mod follow;
 mod host;
 mod interfaces;
+mod kept;
 pub mod kernel;
 pub mod netlink;
+mod owed;
 pub mod plan;
 pub mod ports;
 mod printable;
@@ -32,6 +34,7 @@ mod workers;
 
 pub use broker::{Admission, BrokerStatus};
 pub use config::{Config, ConfigError};
+pub use kept::Kept;
 pub use printable::printable;
 pub use readiness::Opening;
 pub use rights::{missing_rights, raise_descriptor_limit};

@@ -7,6 +7,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use ringway_shm::channel::KernelReason;
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress};
 
 use crate::classifiers::Classifiers;
@@ -99,8 +100,8 @@ pub struct Skipped {
     pub reason: String,
     /// The user asked for it by name.
     pub was_named: bool,
-    /// It would be served but for rules that packets of Ringway do not obey.
-    pub is_guarded: bool,
+    /// It would be served but for rules that packets of Ringway do not obey: which, in a word.
+    pub guard: Option<&'static str>,
 }
 
 /// The interfaces that would be served.
@@ -183,7 +184,7 @@ pub fn plan(config: &Config, kernel: &Snapshot, machine: &Machine) -> Plan {
                     Some(link) => plan.add(consider(config, kernel, link, machine)),
                     None => {
                         let reason = "does not exist".to_owned();
-                        plan.skipped.push(Skipped { name: name.clone(), reason, was_named: true, is_guarded: false });
+                        plan.skipped.push(Skipped { name: name.clone(), reason, was_named: true, guard: None });
                     }
                 }
             }
@@ -208,6 +209,8 @@ pub(crate) fn is_neighbor(ip: IpAddr) -> bool {
 /// A rule of the kernel that packets of Ringway would not obey.
 struct Objection {
     choice: RuleChoice,
+    /// Its kind, for `ringway ss`.
+    word: &'static str,
     /// Why the interface is the kernel's.
     guard: String,
     /// Its meaning where it is served.
@@ -218,16 +221,19 @@ fn objections(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine
     let (name, policy) = (&link.name, &config.policy);
     let firewall = machine.rules.objection().map(|rule| Objection {
         choice: policy.firewall,
+        word: KernelReason::Firewall.word(),
         guard: format!("has firewall rules that cannot be judged ({rule}): see policy.firewall"),
         warning: format!("packets of Ringway on {name} do not pass the firewall ({rule})"),
     });
     let classifiers = machine.classifiers.objection(link.index).map(|what| Objection {
         choice: policy.firewall,
+        word: "interface-bpf",
         guard: format!("has BPF programs or filters that packets of Ringway would go around ({what}): see policy.firewall"),
         warning: format!("packets of Ringway on {name} go around its BPF programs or filters ({what})"),
     });
     let routing = other_table(kernel, link).map(|rule| Objection {
         choice: policy.routing,
+        word: "routing",
         guard: format!("has routes that Ringway does not know ({rule}): see policy.routing"),
         warning: format!("packets of Ringway on {name} follow the main routing table alone ({rule})"),
     });
@@ -258,9 +264,9 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine) 
     };
     let objections = if refusal.is_none() { objections(config, kernel, link, machine) } else { Vec::new() };
     let guard = objections.iter().find(|objection| objection.choice == RuleChoice::Respect);
-    let is_guarded = guard.is_some();
+    let word = guard.map(|objection| objection.word);
     match refusal.map(str::to_owned).or(guard.map(|objection| objection.guard.clone())) {
-        Some(reason) => Err(Skipped { name: link.name.clone(), reason, was_named, is_guarded }),
+        Some(reason) => Err(Skipped { name: link.name.clone(), reason, was_named, guard: word }),
         None => {
             let (backend, reason) = backend(config, machine);
             let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);

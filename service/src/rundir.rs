@@ -2,8 +2,8 @@
 //!
 //! A service NAME holds a lock on `NAME.lock`, which says its process and its network namespace, for as long as it lives; beside it stand `NAME.sock`,
 //! `NAME.stats`, `NAME.capture` and `NAME.selftest`, and `NAME.sock1` and so on for each further worker. Promises: two services never have one name; nothing stays after
-//! a clean stop; what a killed service left is removed by the next one. Does not do: talk to
-//! services.
+//! a clean stop; what a killed service left is removed by the next one. NAME.offloads (`owed`) alone outlives its service, until what
+//! it says is paid. Does not do: talk to services.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -14,6 +14,11 @@ use std::path::{Path, PathBuf};
 use ringway_shm::channel::attach::{WORKERS_MAX, path_of_worker};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+
+use crate::devices::Files;
+use crate::kept::{self, Kept};
+use crate::owed;
+use crate::selftest::Findings;
 
 /// The name of the service that `ringway run` looks for.
 pub const DEFAULT_NAME: &str = "default";
@@ -27,7 +32,11 @@ const NAME_LEN_MAX: usize = 64;
 /// Of a lock file, what is read.
 const LOCK_BYTES: u64 = 64;
 /// Everything that a service may leave behind, the lock last.
-const EXTENSIONS: [&str; 6] = ["sock", "stats", "capture", "selftest", PROGRAMS, "lock"];
+const EXTENSIONS: [&str; 9] = ["sock", "stats", "capture", "selftest", PROGRAMS, "offloads-new", KEPT, "kernel-new", "lock"];
+/// The interfaces that stay with the kernel; see `kept`.
+const KEPT: &str = "kernel";
+/// What a service owes to cards; see `owed`.
+const OFFLOADS: &str = "offloads";
 /// The numbers of the programs that a service has attached to interfaces, a line each.
 const PROGRAMS: &str = "programs";
 /// Those of which each worker but the first has one, with its number behind it.
@@ -234,6 +243,23 @@ impl RunDirectory {
         Ok(removed)
     }
 
+    /// Returns the interfaces that stay with the kernel because of its rules, as the service `name` found last.
+    pub fn kept(&self, name: &str) -> Vec<Kept> {
+        kept::read(&self.file(name, KEPT))
+    }
+
+    /// Describes the offloads of cards that dead services have left off in this network namespace, a line each.
+    pub fn offloads_off(&self) -> Vec<String> {
+        let dead = self.dead().unwrap_or_default();
+        dead.iter().flat_map(|name| owed::describe(&self.file(name, OFFLOADS))).collect()
+    }
+
+    /// Switches on again what dead services have left off; returns what was done and what could not be, a line each.
+    pub fn restore_offloads(&self) -> Vec<String> {
+        let dead = self.dead().unwrap_or_default();
+        dead.iter().flat_map(|name| owed::pay(&self.file(name, OFFLOADS))).collect()
+    }
+
     /// All names with files here, and whether their service lives.
     fn names(&self) -> io::Result<Vec<(String, bool)>> {
         let entries = match std::fs::read_dir(&self.path) {
@@ -313,13 +339,23 @@ impl Claim {
         self.directory.selftest_path(&self.name)
     }
 
+    /// Where it writes down what it finds out about interfaces and does to them.
+    pub(crate) fn files(&self) -> Files {
+        Files {
+            findings: Findings::new(self.selftest_path()),
+            programs: self.programs_path(),
+            owed: self.directory.file(&self.name, OFFLOADS),
+            kept: self.directory.file(&self.name, KEPT),
+        }
+    }
+
     /// Where it keeps its capture ring.
     pub fn capture_path(&self) -> PathBuf {
         self.directory.capture_path(&self.name)
     }
 
     /// Where it names its programs; see [`RunDirectory::programs`].
-    pub(crate) fn programs_path(&self) -> PathBuf {
+    fn programs_path(&self) -> PathBuf {
         self.directory.file(&self.name, PROGRAMS)
     }
 }
@@ -334,7 +370,7 @@ impl Drop for Claim {
 
 fn is_ours(extension: &str) -> bool {
     let kind = extension.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    EXTENSIONS.contains(&extension) || NUMBERED.contains(&kind)
+    extension == OFFLOADS || EXTENSIONS.contains(&extension) || NUMBERED.contains(&kind)
 }
 
 fn open_lock(path: &Path) -> io::Result<File> {

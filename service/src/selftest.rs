@@ -154,7 +154,7 @@ impl Opening {
     pub(crate) fn open(self, redirect: Redirect<'_>, arena: &Arena) -> io::Result<Opened> {
         let Opening { name, options, test, must_pass, findings } = self;
         let interface = Interface::open(&name)?;
-        let mut attach_modes = Xdp::attach_modes(&interface, options);
+        let mut attach_modes = Xdp::attach_modes(&interface, &options);
         attach_modes.retain(|attach_mode| !findings.has_failed(&name, *attach_mode));
         if attach_modes.is_empty() {
             let why = findings.failures(&name).expect("a attach_mode that is left out has failed");
@@ -164,14 +164,14 @@ impl Opening {
             Ok(test) => test,
             Err(cause) if must_pass => return Err(io::Error::other(format!("AF_XDP cannot be tested: {cause}"))),
             Err(cause) => {
-                let device = Xdp::open_first(&interface, redirect, &attach_modes, options.ring_entries, arena)?;
+                let device = Xdp::open_first(&interface, redirect, &attach_modes, &options, arena)?;
                 let attach_mode = device.attach_mode().to_string();
                 findings.note(&name, &[Finding { attach_mode: attach_mode.clone(), outcome: Outcome::NotTried(cause.clone()) }]);
                 let note = Some(format!("AF_XDP on {name} ({attach_mode}) is not tested: {cause}"));
                 return Ok(Opened { device, detail: format!("af_xdp, {attach_mode}"), note });
             }
         };
-        let (device, tried) = open_tested(&interface, &attach_modes, options.ring_entries, &test, arena);
+        let (device, tried) = open_tested(&interface, &attach_modes, &options, &test, arena);
         findings.note(&name, &tried.into_iter().map(finding).collect::<Vec<_>>());
         let failures = findings.failures(&name);
         match device {
@@ -185,7 +185,7 @@ impl Opening {
             None => Err(match failures {
                 Some(why) => io::Error::other(NonePassed(why)),
                 // Once more, for the reasons.
-                None => Xdp::open_first(&interface, redirect, &attach_modes, options.ring_entries, arena)
+                None => Xdp::open_first(&interface, redirect, &attach_modes, &options, arena)
                     .err()
                     .unwrap_or_else(|| io::Error::other("AF_XDP opened at the second try only")),
             }),
@@ -238,7 +238,7 @@ fn candidates(kernel: &Snapshot, planned: &Planned) -> Vec<(IpAddr, IpAddr)> {
 
 /// Tries every way of `options` on an interface that no service has, and detaches again.
 pub fn try_all(planned: &Planned) -> Vec<Finding> {
-    let options = XdpOptions { zero_copy: true, ..XdpOptions::default() };
+    let options = XdpOptions { zero_copy: true, ring_entries: SCRATCH_RING, ..XdpOptions::default() };
     let test = match prepare(planned) {
         Ok(test) => test,
         Err(cause) => return vec![Finding { attach_mode: "xdp".to_owned(), outcome: Outcome::NotTried(cause) }],
@@ -249,11 +249,11 @@ pub fn try_all(planned: &Planned) -> Vec<Finding> {
     };
     let try_one = |attach_mode: AttachMode| {
         // A fresh one for each: a driver may write into what a failed zero-copy way has lent for a while.
-        let (device, tried) = open_tested(&interface, &[attach_mode], SCRATCH_RING, &test, &Arena::new(SCRATCH));
+        let (device, tried) = open_tested(&interface, &[attach_mode], &options, &test, &Arena::new(SCRATCH));
         drop(device);
         tried.into_iter().map(finding)
     };
-    Xdp::attach_modes(&interface, options).into_iter().flat_map(try_one).collect()
+    Xdp::attach_modes(&interface, &options).into_iter().flat_map(try_one).collect()
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! Promises: [`Service::start`] either returns a service whose socket answers or leaves nothing
 //! behind; after [`Service::stop`] no file and no thread is left. Whatever was changed in the
-//! kernel is bound to this process and vanishes with it, also when it is killed; its threads hold the rights that they still
-//! need, whatever the caller holds (`privileges`). Does not do: signals, terminals, exit statuses: those are the command's.
+//! kernel is bound to this process and vanishes with it, also when it is killed, but for offloads of cards (`owed`); its threads
+//! hold the rights that they still need, whatever the caller holds (`privileges`). Does not do: signals, terminals, exit statuses: those are the command's.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -30,7 +30,7 @@ use crate::broker::{
 use crate::cgroups::{self, Cgroups};
 use crate::config::{Config, DeviceChoice};
 use crate::devices::Devices;
-use crate::firewall::{Gate, Watch};
+use crate::firewall::{Gate, Watch, hooks};
 use crate::follow::{Follower, Served};
 use crate::host::{Forks, ServiceHost};
 use crate::interfaces::{Interfaces, Serving, guarded};
@@ -44,7 +44,6 @@ use crate::readiness::{Opening, Readiness};
 use crate::rights;
 use crate::rundir::{Claim, ClaimError, RunDirectory};
 use crate::secret::{self, random};
-use crate::selftest::Findings;
 use crate::watchdog;
 use crate::workers::Workers;
 
@@ -138,7 +137,9 @@ impl Service {
         opening: Opening,
     ) -> Result<Service, StartError> {
         let reader = cgroups::Reader::of(config);
+        hooks::remember();
         privileges::keep(privileges::STARTING).map_err(StartError::Start)?;
+        let restored = directory.restore_offloads();
         let claim = directory.claim(name).map_err(StartError::Claim)?;
         let mirror = Mirror::open().map_err(StartError::Netlink)?;
         // Before the rules are read, so that no change is missed.
@@ -147,9 +148,8 @@ impl Service {
         privileges::keep(privileges::of_devices(&plan.served)).map_err(StartError::Start)?;
         let count = worker_count(config, &plan);
         let links = Served::new().map_err(StartError::Start)?;
-        let findings = Findings::new(claim.selftest_path());
-        let devices =
-            Devices::new(&plan.served, PORTS_MAX, count, (findings, claim.programs_path())).map_err(StartError::Start)?;
+        let devices = Devices::new(&plan.served, PORTS_MAX, count, claim.files()).map_err(StartError::Start)?;
+        devices.tell_kept(&plan);
         let forks: Vec<Forks> = (0..count).map(|_| Forks::new()).collect::<io::Result<_>>().map_err(StartError::Start)?;
         let gate = Gate::new(config.policy.firewall, machine.rules.clone(), named_links(&plan));
         let (shared_ports, ports) = shared_ports(config, &plan, &devices, &gate, count).map_err(StartError::Start)?;
@@ -175,7 +175,7 @@ impl Service {
             ended,
             status: Arc::default(),
             served: Vec::new(),
-            notes: Vec::new(),
+            notes: restored,
             claim,
         };
         if count < config.worker.count as usize {
@@ -275,7 +275,7 @@ impl Service {
 
     /// `is_now`: else when the first program attaches.
     fn open_devices(&mut self, plan: Plan, is_now: bool) -> Result<(), StartError> {
-        for skipped in plan.skipped.iter().filter(|skipped| skipped.was_named || skipped.is_guarded) {
+        for skipped in plan.skipped.iter().filter(|skipped| skipped.was_named || skipped.guard.is_some()) {
             self.notes.push(format!("{} {}", skipped.name, skipped.reason));
         }
         self.notes.extend(plan.served.iter().flat_map(|planned| planned.warnings.clone()));

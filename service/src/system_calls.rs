@@ -83,6 +83,8 @@ const FREE: &[libc::c_long] = &[
     libc::SYS_readlinkat,
     libc::SYS_faccessat,
     libc::SYS_unlinkat,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
     // Threads and signals.
     libc::SYS_exit,
     libc::SYS_exit_group,
@@ -123,6 +125,7 @@ const FREE_OLD: &[libc::c_long] = &[
     libc::SYS_readlink,
     libc::SYS_access,
     libc::SYS_unlink,
+    libc::SYS_rename,
     libc::SYS_time,
 ];
 #[cfg(not(target_arch = "x86_64"))]

@@ -67,6 +67,9 @@ pub(super) fn files(report: &mut Report) {
         Ok(names) => report.warn("leftovers", format!("files of dead services: {}", names.join(", ")), "ringway doctor --undo"),
         Err(error) => report.warn("leftovers", format!("{}: {error}", directory.path().display()), ""),
     }
+    for line in directory.offloads_off() {
+        report.warn("leftovers", format!("a service was killed: {line}"), "ringway doctor --undo, or start a service");
+    }
     if Path::new("/etc/ld.so.preload").exists() {
         report.warn(
             "preload",

@@ -3,6 +3,7 @@
 use ringway_device::probe::{Candidate, Finding, Probe, measure as measure_candidate, probe};
 use ringway_service::Config;
 use ringway_service::cgroups::{Described, describe_caller};
+use ringway_service::firewall::blindness;
 use ringway_service::netlink::Snapshot;
 use ringway_service::plan::{Backend, Machine, Planned, firewall_lines, plan};
 use serde_json::{Value, json};
@@ -32,11 +33,14 @@ pub(super) fn examine(config: &Config, kernel: &Snapshot, report: &mut Report) {
         }
     }
     for skipped in &plan.skipped {
-        let status = if skipped.was_named || skipped.is_guarded { Status::Warn } else { Status::Ok };
+        let status = if skipped.was_named || skipped.guard.is_some() { Status::Warn } else { Status::Ok };
         report.add(status, &skipped.name, format!("stays with the kernel: {}", skipped.reason), "");
     }
     for line in firewall_lines(config, &machine, plan) {
         report.ok("firewall", line);
+    }
+    if let Some(line) = blindness(config) {
+        report.note("firewall", line.to_owned());
     }
     let Described { line, remedy } = describe_caller(config);
     match remedy {

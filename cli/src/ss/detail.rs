@@ -1,5 +1,6 @@
 //! Details of a socket: process, `-o`, `-e`, `-m` and `-i` in ss's format, and JSON.
 
+use ringway_service::Kept;
 use ringway_shm::stats::{InfoRecord, SocketRecord, TimerRecord};
 use ringway_shm::{Duration, Instant};
 use serde_json::{Value, json};
@@ -250,4 +251,13 @@ fn tcp_json(info: &InfoRecord, congestion_control: &str) -> Value {
         "delivery_rate": info.delivery_rate, "app_limited": info.application_limited != 0,
         "pacing_rate": info.pacing_rate, "max_pacing_rate": info.pacing_rate_max, "snd_wnd": info.send_window, "rcv_wnd": info.receive_window,
     })
+}
+
+/// The row of an interface that stays with the kernel.
+pub(super) fn kept_row(kept: &Kept) -> String {
+    format!("interface:{} path:kernel reason:{} count:1 why:\"{}\"", kept.interface, kept.word, kept.why)
+}
+
+pub(super) fn kept_json(kept: &Kept) -> serde_json::Value {
+    json!({ "name": kept.interface, "kernel": { "reason": kept.word, "count": 1, "why": kept.why } })
 }

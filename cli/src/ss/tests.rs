@@ -215,3 +215,16 @@ fn a_socket_of_the_kernels_names_the_reason() {
     assert_eq!((totals.tcp, totals.listening, totals.udp), (0, 0, 0));
     assert_eq!(detail::json(&shown[0])["kernel"], json!({ "reason": "firewall", "count": 2 }));
 }
+
+/// An interface that rules leave to the kernel has a row like its sockets.
+#[test]
+fn an_interface_of_the_kernels_names_the_reason() {
+    let kept = ringway_service::Kept {
+        interface: "eth0".to_string(),
+        word: "interface-bpf".to_string(),
+        why: "has tcx program 7".to_string(),
+    };
+    assert_eq!(detail::kept_row(&kept), "interface:eth0 path:kernel reason:interface-bpf count:1 why:\"has tcx program 7\"");
+    let json = json!({ "name": "eth0", "kernel": { "reason": "interface-bpf", "count": 1, "why": "has tcx program 7" } });
+    assert_eq!(detail::kept_json(&kept), json);
+}

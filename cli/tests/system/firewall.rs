@@ -164,6 +164,9 @@ fn a_datagram_socket_goes_on_at_the_kernel_when_a_rule_guards_it() {
         ask();
         received() > before
     });
+    let listed = net.output(Server, &[RINGWAY, "ss", "-Huna"]);
+    let rows: Vec<&str> = listed.lines().filter(|line| line.contains(":5353")).collect();
+    assert!(rows.len() == 1 && rows[0].contains("path:kernel reason:firewall count:"), "{listed}");
 }
 
 #[test]

@@ -36,8 +36,9 @@ print('done')";
 
 const UNSHARE: [&str; 4] = ["unshare", "--pid", "--fork", "--mount-proc"];
 
-/// The library directly: the command looks for its service by the number of its process.
-fn serve_connections(net: &Net, socket: &str, before: &[&str]) {
+/// Starts a Python program on the service at `socket`, strictly. The library directly: the command looks for its service by the number of its
+/// process.
+pub(crate) fn spawn_python(net: &Net, socket: &str, before: &[&str], script: &str) -> Process {
     let library = Path::new(RINGWAY).with_file_name("libringway_preload.so");
     let environment = [
         ("LD_PRELOAD", library.to_str().expect("a plain path")),
@@ -45,8 +46,12 @@ fn serve_connections(net: &Net, socket: &str, before: &[&str]) {
         ("RINGWAY_GROUP", "000102030405060708090a0b0c0d0e0f"),
         ("RINGWAY_STRICT", "1"),
     ];
+    net.spawn_with(Server, &[before, &["python3", "-c", script]].concat(), &environment, None)
+}
+
+pub(crate) fn serve_connections(net: &Net, socket: &str, before: &[&str]) {
     let before_all = net.kernel_tcp(Server);
-    let mut server = net.spawn_with(Server, &[before, &["python3", "-c", SERVER]].concat(), &environment, None);
+    let mut server = spawn_python(net, socket, before, SERVER);
     net.wait_listening(Server, 4300, &mut server);
     assert_eq!(net.output(Client, &["python3", "-c", CLIENT, &net.address(Server)]), "done\n");
     assert_eq!(server.finish(DEADLINE).success().stdout, "served\n");
@@ -62,17 +67,23 @@ fn a_program_in_a_pid_namespace_of_its_own_is_served() {
 
 #[test]
 fn a_program_that_the_service_has_no_number_for_is_served() {
+    let net = Net::new();
+    let Some((_service, socket)) = serve_apart(&net) else { return };
+    serve_connections(&net, &socket, &[]);
+}
+
+/// A service in a PID namespace of its own, and its socket; `None`: this kernel lets it serve no program outside.
+pub(crate) fn serve_apart(net: &Net) -> Option<(Process, String)> {
     if !kernel_names_processes_by_pidfd() {
         eprintln!("skipped: before Linux 6.9 such a program is refused");
-        return;
+        return None;
     }
-    let net = Net::new();
     let name = format!("test-{}-apart", std::process::id());
     let serve = [&UNSHARE[..], &[RINGWAY, "serve", "--name", &name]].concat();
     let mut service = net.spawn(Server, &serve);
     let socket = format!("/run/ringway/{name}.sock");
     service.wait_while_running("has its socket", || Path::new(&socket).exists());
-    serve_connections(&net, &socket, &[]);
+    Some((service, socket))
 }
 
 /// Returns true if pidfds have inodes of their own (pidfs).

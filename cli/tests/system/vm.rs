@@ -13,6 +13,8 @@ use crate::harness::*;
 /// `.ci/guests` unpacks kernel packages to folders here.
 const KERNELS: &str = "/var/cache/ringway-guests";
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/system/vm");
+/// Attaches BPF programs.
+const ATTACH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/system/firewall/cgroup.py");
 const GUEST: &str = "10.99.0.2";
 const FILE_BYTES: usize = 20 << 20;
 /// The guest's processor is emulated, on a machine that may be busy.
@@ -170,6 +172,47 @@ impl Guest<'_> {
         // The ports that were hidden are the kernel's again.
         self.assert_moves("", port, "/run/file");
     }
+
+    fn offloads(&mut self) -> String {
+        self.run("ethtool -k eth0")
+    }
+
+    fn doctor(&mut self) -> String {
+        self.run(&format!("RINGWAY_INTERFACE_NAME=eth0 {RINGWAY} doctor; [ $? -le 1 ]"))
+    }
+
+    /// The kernel lists its netfilter hooks, so that BPF programs there are seen whenever they come.
+    fn assert_sees_hooks(&mut self) {
+        let doctor = self.doctor();
+        assert!(!doctor.contains("lists no hooks of netfilter"), "{doctor}");
+        let dry = format!("RINGWAY_INTERFACE_NAME=eth0 setpriv --bounding-set -sys_admin {RINGWAY} run --dry-run -- true");
+        assert!(!self.run(&dry).contains("of netfilter at"));
+        self.start("hook.out", &format!("python3 {ATTACH} hold 2,1,-10 45 1"));
+        self.wait_for("grep -q attached /run/hook.out");
+        let seen = self.run(&dry);
+        assert!(seen.contains("of netfilter at ip input: what it does is not known"), "{seen}");
+        self.run("kill $(cat /run/hook.out.pid)");
+        self.wait_for(&format!("! ( {dry} ) | grep -q 'of netfilter at'"));
+    }
+
+    /// After a service over this device was killed: doctor names the offloads that are not as in `before`, and a service
+    /// that starts and ends gives them back.
+    fn assert_gives_back(&mut self, device: &str, before: &str) {
+        let is_off = self.offloads() != before;
+        eprintln!("{device}: a killed service leaves offloads off: {is_off}");
+        let doctor = self.doctor();
+        assert_eq!(doctor.contains("offloads of eth0 that AF_XDP switched off: "), is_off, "{doctor}");
+        self.start(
+            "again.out",
+            &format!("env RINGWAY_INTERFACE_NAME=eth0 RINGWAY_INTERFACE_DEVICE={device} {RINGWAY} serve --name vm"),
+        );
+        // The socket of the killed one is still there.
+        self.wait_for("grep -q 'service vm ready' /run/again.out");
+        self.run("kill $(cat /run/again.out.pid)");
+        self.wait_for("[ ! -e /run/ringway/vm.lock ]");
+        assert_eq!(self.offloads(), before, "{}", self.run("cat /run/again.out"));
+        self.run("[ ! -e /run/ringway/vm.offloads ]");
+    }
 }
 
 /// Everything that a card must do, over each of `devices`.
@@ -180,14 +223,18 @@ fn check(shape: &Shape, devices: &[&str]) {
     guest.run(&format!("cp {file} /run/file"));
     guest.start("kernel.out", "socat TCP-LISTEN:7777,fork,reuseaddr 'EXEC:echo kernel'");
     guest.wait_for("ss -Hltn sport = :7777 | grep -q .");
-    let offloads = guest.run("ethtool -k eth0");
-    let doctor = guest.run(&format!("RINGWAY_INTERFACE_NAME=eth0 {RINGWAY} doctor; [ $? -le 1 ]"));
+    let offloads = guest.offloads();
+    let doctor = guest.doctor();
     assert!(doctor.contains("eth0"), "{doctor}");
-    assert_eq!(guest.run("ethtool -k eth0"), offloads, "doctor leaves the card as it was");
+    assert_eq!(guest.offloads(), offloads, "doctor leaves the card as it was");
+    // They came with 6.4.
+    if shape.kernel != "6.1" {
+        guest.assert_sees_hooks();
+    }
     for (device, port) in devices.iter().zip((7000..).step_by(10)) {
         guest.assert_device_works(device, port);
+        guest.assert_gives_back(device, &offloads);
     }
-    assert_eq!(guest.run("ethtool -k eth0"), offloads, "the service leaves the card as it was");
 }
 
 const VIRTIO: (&str, &str) = ("virtio-net-pci", "virtio_net");

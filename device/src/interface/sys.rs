@@ -219,20 +219,39 @@ impl Control {
         self.ask(libc::SIOCETHTOOL, &mut asked)
     }
 
-    /// Returns true if all of these features (`ethtool -k` lists their names) are on. The kernel writes as many entries as
-    /// it has features, so it is asked first that there are no more than there is room for.
+    /// Returns true if all of these features (`ethtool -k` lists their names) are on.
     pub(super) fn has_features(&self, name: &str, features: &[&str]) -> io::Result<bool> {
         let states = self.feature_states(name)?;
+        let names = self.feature_names(name, &states)?;
+        let is_on = |feature: &&str| {
+            let place = names.iter().position(|name| name == feature);
+            place.is_some_and(|at| states.blocks[at / 32][2] >> (at % 32) & 1 != 0)
+        };
+        Ok(features.iter().all(is_on))
+    }
+
+    /// The names of those of these features, 32 in a word, that are not wanted.
+    pub(super) fn unwanted(&self, name: &str, features: &[u32]) -> io::Result<Vec<String>> {
+        let states = self.feature_states(name)?;
+        let names = self.feature_names(name, &states)?.into_iter().enumerate();
+        let is_missing =
+            |at: usize| features.get(at / 32).is_some_and(|word| word & !states.blocks[at / 32][1] & 1 << (at % 32) != 0);
+        Ok(names.filter(|(at, _)| is_missing(*at)).map(|(_, name)| name).collect())
+    }
+
+    /// The names of all features, by their numbers; none where there is no room. The kernel writes as many entries as it has
+    /// features, so it is asked first that there are no more than there is room for.
+    fn feature_names(&self, name: &str, states: &FeatureStates) -> io::Result<Vec<String>> {
         let mut asked = request(name)?;
         // The kernel has told how many blocks it knows; its names are as many or fewer.
         if states.count as usize > BLOCKS_MAX {
-            return Ok(false);
+            return Ok(Vec::new());
         }
         let mut info = SetInfo { command: ETHTOOL_GSSET_INFO, reserved: 0, mask: 1 << FEATURES, count: 0 };
         asked.ifr_ifru.ifru_data = std::ptr::from_mut(&mut info).cast();
         self.ask(libc::SIOCETHTOOL, &mut asked)?;
         if info.mask == 0 || info.count as usize > FEATURES_MAX {
-            return Ok(false);
+            return Ok(Vec::new());
         }
         // Newer kernels give the names only to callers that know their number.
         let empty = [[0; NAME_BYTES]; FEATURES_MAX];
@@ -240,11 +259,10 @@ impl Control {
         asked.ifr_ifru.ifru_data = std::ptr::from_mut(names.as_mut()).cast();
         self.ask(libc::SIOCETHTOOL, &mut asked)?;
         let count = (names.count as usize).min(FEATURES_MAX);
-        let is_on = |feature: &&str| {
-            let is_it = |bytes: &[u8; NAME_BYTES]| bytes.split(|&byte| byte == 0).next() == Some(feature.as_bytes());
-            let place = names.names[..count].iter().position(is_it);
-            place.is_some_and(|at| states.blocks[at / 32][2] >> (at % 32) & 1 != 0)
+        let text = |bytes: &[u8; NAME_BYTES]| {
+            let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
+            String::from_utf8_lossy(&bytes[..end]).into_owned()
         };
-        Ok(features.iter().all(is_on))
+        Ok(names.names[..count].iter().map(text).collect())
     }
 }

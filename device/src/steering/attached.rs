@@ -2,7 +2,8 @@
 //!
 //! Promises: programs of a cgroup's ancestors count where they are in force; nothing of the machine changes. Does not do: judging what
 //! programs do.
-//! Programs of cgroups, TCX and network namespaces take CAP_NET_ADMIN in the first user namespace; filters and XDP take nothing.
+//! Programs of cgroups, TCX and network namespaces take CAP_NET_ADMIN in the first user namespace; a list of links takes CAP_SYS_ADMIN; filters
+//! and XDP take nothing.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -12,6 +13,11 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 
 use super::{ingress, sys};
 use crate::interface::route;
+
+/// BPF_LINK_TYPE_NETFILTER
+const LINK_TYPE_NETFILTER: u32 = 10;
+/// Links of BPF that are looked at.
+const LINKS_MAX: usize = 1 << 16;
 
 /// The root directory of the caller's cgroup namespace in the file system cgroup2, which needs to be mounted nowhere and is not mounted
 /// anywhere afterwards. To be used by openat(2).
@@ -70,6 +76,43 @@ pub fn socket_lookups_in(namespace: BorrowedFd<'_>) -> io::Result<u32> {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(0),
         answer => answer,
     }
+}
+
+/// A program at a hook of netfilter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HookProgram {
+    /// NFPROTO_IPV4 or NFPROTO_IPV6.
+    pub family: u8,
+    /// NF_INET_*
+    pub hook: u32,
+    /// Its place among what else is at the hook.
+    pub priority: i32,
+    /// The kernel's number of it.
+    pub program: u32,
+}
+
+/// The programs at netfilter's hooks (BPF_LINK_TYPE_NETFILTER) of all network namespaces: a link does not tell its own. Kernels before 6.4
+/// have none.
+///
+/// # Errors
+/// The caller lacks CAP_SYS_ADMIN, or there are too many links.
+pub fn netfilter_links() -> io::Result<Vec<HookProgram>> {
+    let (mut found, mut last) = (Vec::new(), 0);
+    for _ in 0..LINKS_MAX {
+        let number = match sys::next_link(last) {
+            Ok(Some(number)) => number,
+            Ok(None) => return Ok(found),
+            // Before 5.8.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(found),
+            Err(error) => return Err(error),
+        };
+        if let Some(link) = sys::link_info(number)?.filter(|link| link.kind == LINK_TYPE_NETFILTER) {
+            let sys::LinkInfo { program, family, hook, priority, .. } = link;
+            found.push(HookProgram { family: family as u8, hook, priority, program });
+        }
+        last = number;
+    }
+    Err(io::Error::other(format!("there are more than {LINKS_MAX} links of BPF")))
 }
 
 /// The kernel's number of the XDP program of an interface. It runs before any device of Ringway but AF_XDP, which needs its place.

@@ -15,6 +15,8 @@ const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const BPF_PROG_QUERY: libc::c_long = 16;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_LINK_UPDATE: libc::c_long = 29;
+const BPF_LINK_GET_FD_BY_ID: libc::c_long = 30;
+const BPF_LINK_GET_NEXT_ID: libc::c_long = 31;
 const BPF_F_QUERY_EFFECTIVE: u32 = 1;
 const BPF_F_NO_PREALLOC: u32 = 1;
 const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
@@ -95,6 +97,28 @@ struct LinkUpdate {
     program: u32,
     flags: u32,
     old_program: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct ByNumber {
+    number: u32,
+    next: u32,
+    flags: u32,
+}
+
+/// The beginning of `struct bpf_link_info` of a link to netfilter.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LinkInfo {
+    pub(super) kind: u32,
+    number: u32,
+    pub(super) program: u32,
+    padding: u32,
+    pub(super) family: u32,
+    pub(super) hook: u32,
+    pub(super) priority: i32,
+    flags: u32,
 }
 
 #[repr(C)]
@@ -281,6 +305,32 @@ pub(super) fn program_number(program: BorrowedFd<'_>) -> io::Result<u32> {
     // outlives the call.
     let result = unsafe { libc::syscall(libc::SYS_bpf, BPF_OBJ_GET_INFO_BY_FD, &raw mut request, size_of::<InfoRequest>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(info[1]) }
+}
+
+/// The number of the first link behind `number`; `None`: there is no more. It takes CAP_SYS_ADMIN.
+pub(super) fn next_link(number: u32) -> io::Result<Option<u32>> {
+    let mut request = ByNumber { number, ..ByNumber::default() };
+    // SAFETY: the structure is BPF_LINK_GET_NEXT_ID's and ours to be written; it holds no pointers.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, BPF_LINK_GET_NEXT_ID, &raw mut request, size_of::<ByNumber>()) };
+    match if result < 0 { Err(io::Error::last_os_error()) } else { Ok(request.next) } {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+/// What a link is; `None`: it has gone. It takes CAP_SYS_ADMIN.
+pub(super) fn link_info(number: u32) -> io::Result<Option<LinkInfo>> {
+    // SAFETY: the structure is BPF_LINK_GET_FD_BY_ID's and holds no pointers.
+    let link = match unsafe { bpf_descriptor(BPF_LINK_GET_FD_BY_ID, &ByNumber { number, ..ByNumber::default() }) } {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        answer => answer?,
+    };
+    let mut info = LinkInfo::default();
+    let (descriptor, bytes) = (link.as_raw_fd() as u32, size_of::<LinkInfo>() as u32);
+    let mut request = InfoRequest { descriptor, bytes, info: (&raw mut info) as u64 };
+    // SAFETY: as in `program_number`: numbers, which any bytes are.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, BPF_OBJ_GET_INFO_BY_FD, &raw mut request, size_of::<InfoRequest>()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(Some(info)) }
 }
 
 pub(super) fn attach_xdp(program: BorrowedFd<'_>, interface: u32, mode: XdpMode) -> io::Result<OwnedFd> {

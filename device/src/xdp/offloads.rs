@@ -2,13 +2,84 @@
 //!
 //! Generic XDP switches LRO and hardware GRO off, and the kernel leaves them off when the program is gone (net/core/dev.c,
 //! dev_xdp_install). Promises: a feature that was wanted before the attachment, and that the attachment switched off, is wanted
-//! again afterwards; what an operator changes while the program is attached stays as it is. Does not do: a service that is
-//! killed restores nothing.
+//! again afterwards; what an operator changes while the program is attached stays as it is. A process that is killed restores
+//! nothing: what it owes stands in the [`Journal`] from before the attachment on, and another one pays it ([`Owed::pay`]). Does not
+//! do: keep the journal.
 
-use crate::interface::{Features, features, want_features};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use crate::interface::{Features, Interface, features, index, unwanted, want_features};
+
+/// Offloads of a card that are to be wanted again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owed {
+    /// The interface's name.
+    pub interface: String,
+    /// Its number.
+    pub index: u32,
+    /// The features by the kernel's numbers, 32 in a word.
+    pub features: Vec<u32>,
+}
+
+impl Owed {
+    /// Wants them again; returns false where the interface is not there any more.
+    ///
+    /// # Errors
+    /// No CAP_NET_ADMIN.
+    pub fn pay(&self) -> io::Result<bool> {
+        let is_there = self.is_there();
+        if is_there {
+            want_features(&self.interface, &Features::of(&self.features))?;
+        }
+        Ok(is_there)
+    }
+
+    /// Returns the names of those that are off now; none where the interface is not there any more.
+    pub fn off(&self) -> Vec<String> {
+        if !self.is_there() {
+            return Vec::new();
+        }
+        unwanted(&self.interface, &Features::of(&self.features)).unwrap_or_default()
+    }
+
+    /// A number is not given to another interface soon; a name may be.
+    fn is_there(&self) -> bool {
+        index(&self.interface).is_ok_and(|index| index == self.index)
+    }
+}
+
+/// What is owed to cards, written where it outlives the process.
+pub trait Journal: fmt::Debug + Send + Sync {
+    /// Notes what is owed to an interface from now on, in place of what was; nothing, where no feature is named.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn note(&self, owed: &Owed) -> io::Result<()>;
+}
+
+/// The features of an interface.
+trait Card: Send {
+    fn wanted(&self) -> io::Result<Features>;
+    fn want(&self, more: &Features) -> io::Result<()>;
+}
+
+impl Card for String {
+    fn wanted(&self) -> io::Result<Features> {
+        features(self)
+    }
+
+    fn want(&self, more: &Features) -> io::Result<()> {
+        want_features(self, more)
+    }
+}
 
 pub(super) struct Offloads {
-    interface: String,
+    card: Box<dyn Card>,
+    /// The interface's name and number.
+    interface: (String, u32),
+    journal: Option<Arc<dyn Journal>>,
     /// The features that were wanted before; `None`: the driver does not say.
     before: Option<Features>,
     /// The features that the attachment took away.
@@ -16,24 +87,50 @@ pub(super) struct Offloads {
 }
 
 impl Offloads {
-    /// Records the features of `interface` now, before a program is attached.
-    pub(super) fn before(interface: &str) -> Offloads {
-        Offloads { interface: interface.to_owned(), before: features(interface).ok(), lost: Features::default() }
+    /// Records the features of `interface` now, before a program is attached; the process may be killed at any time after.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub(super) fn before(interface: &Interface, journal: Option<Arc<dyn Journal>>) -> io::Result<Offloads> {
+        Offloads::of(Box::new(interface.name.clone()), (interface.name.clone(), interface.index), journal)
+    }
+
+    fn of(card: Box<dyn Card>, interface: (String, u32), journal: Option<Arc<dyn Journal>>) -> io::Result<Offloads> {
+        let before = card.wanted().ok();
+        let offloads = Offloads { card, interface, journal, before, lost: Features::default() };
+        if let Some(before) = &offloads.before {
+            offloads.note(before)?;
+        }
+        Ok(offloads)
     }
 
     /// The program is attached.
     pub(super) fn attached(&mut self) {
-        if let (Some(before), Ok(now)) = (self.before.take(), features(&self.interface)) {
+        if let (Some(before), Ok(now)) = (self.before.take(), self.card.wanted()) {
             self.lost = before.without(&now);
+            // `Err`: all that was wanted stays noted.
+            self.note(&self.lost).ok();
         }
     }
 
     /// The program is gone.
     pub(super) fn restore(&mut self) {
         let lost = std::mem::take(&mut self.lost);
-        if !lost.is_empty() {
-            // `Err`: the interface is gone, or the process may not change it any more.
-            want_features(&self.interface, &lost).ok();
+        // `Err`: the interface is gone, or the process may not change it any more; then another process pays.
+        let is_paid = lost.is_empty() || self.card.want(&lost).is_ok() || self.card.wanted().is_err();
+        if is_paid {
+            // `Err`: features that are on are wanted once more some day.
+            self.note(&Features::default()).ok();
         }
     }
+
+    fn note(&self, features: &Features) -> io::Result<()> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let (interface, index) = self.interface.clone();
+        let features = if features.is_empty() { Vec::new() } else { features.words().to_vec() };
+        journal.note(&Owed { interface, index, features })
+    }
 }
+
+#[cfg(test)]
+mod tests;

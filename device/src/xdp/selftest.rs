@@ -19,7 +19,7 @@ use std::os::fd::BorrowedFd;
 use ringway_shm::{Arena, Burst, Checksum, Duration, Frame, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{AttachMode, Xdp};
+use super::{AttachMode, Xdp, XdpOptions};
 use crate::Device;
 use crate::interface::{Interface, Trouble, health};
 use crate::run::{give_packet, packet_len, take_packet};
@@ -129,7 +129,7 @@ fn names(candidates: &[(IpAddr, IpAddr)]) -> String {
 pub fn open_tested(
     interface: &Interface,
     attach_modes: &[AttachMode],
-    ring_entries: u32,
+    options: &XdpOptions,
     test: &Test,
     arena: &Arena,
 ) -> (Option<Xdp>, Vec<Tried>) {
@@ -138,7 +138,7 @@ pub fn open_tested(
     let mut lent = Vec::new();
     for &attach_mode in attach_modes {
         let before = health(interface.index).map(|(_, trouble)| trouble).unwrap_or_default();
-        let mut device = match Xdp::open_as(interface, Redirect::EchoReplies(test.identifier), attach_mode, ring_entries, arena) {
+        let mut device = match Xdp::open_as(interface, Redirect::EchoReplies(test.identifier), attach_mode, options, arena) {
             Ok(device) => device,
             Err(error) => {
                 tried.push(Tried { attach_mode, outcome: Err(Wrong::Closed(error.to_string())) });

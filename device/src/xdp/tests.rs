@@ -49,17 +49,17 @@ fn ways_go_from_the_best_to_the_plainest() {
         segmentation_max_bytes: 65_521,
         segmentation_max_segments: 65_535,
     };
-    let plain = Xdp::attach_modes(&interface(1500), XdpOptions::default());
+    let plain = Xdp::attach_modes(&interface(1500), &XdpOptions::default());
     assert!(
         plain.len() == 2 && plain.iter().all(|attach_mode| !attach_mode.zero_copy && !attach_mode.metadata),
         "the safe ways alone"
     );
     let all = XdpOptions { zero_copy: true, kernel_checksums: true, ..XdpOptions::default() };
-    let small = Xdp::attach_modes(&interface(1500), all);
+    let small = Xdp::attach_modes(&interface(1500), &all);
     assert!(small[0].zero_copy && small[0].mode == XdpMode::Native);
     assert!(small[1].metadata && !small[1].zero_copy);
     assert!(small.iter().all(|attach_mode| !attach_mode.chains) && small.len() == 5);
-    let jumbo = Xdp::attach_modes(&interface(9000), XdpOptions { zero_copy: false, ..all });
+    let jumbo = Xdp::attach_modes(&interface(9000), &XdpOptions { zero_copy: false, ..all });
     assert!(jumbo.iter().all(|attach_mode| attach_mode.chains && !attach_mode.metadata) && jumbo.len() == 2);
 }
 

@@ -83,6 +83,12 @@ impl Region {
         }
         // It no longer serves anything.
         listening.local.clear();
+        let record = socket.record.take();
+        record.into_iter().for_each(|record| core.metrics.release_record(record));
+        let shared = self.channel.slot(slot);
+        let (local, remote) = (shared.local(), shared.remote());
+        let reason = if self.is_confined() { KernelReason::CgroupProgram } else { KernelReason::Firewall };
+        self.note_given_back(local, remote, reason, core);
         self.say_guarded(slot);
     }
 
@@ -94,9 +100,13 @@ impl Region {
 
     /// Tells the application of a datagram socket that it is the kernel's.
     pub(super) fn say_guarded(&mut self, slot: SlotIndex) {
-        let is_confined = self.guard.contains(Guard::DATAGRAM_IPV4) || self.guard.contains(Guard::DATAGRAM_IPV6);
-        self.channel.note_error(slot, if is_confined { Failure::CgroupProgram } else { Failure::Guarded });
+        self.channel.note_error(slot, if self.is_confined() { Failure::CgroupProgram } else { Failure::Guarded });
         self.channel.signal(slot);
+    }
+
+    /// Returns true if programs of cgroups see datagram sockets of the group.
+    fn is_confined(&self) -> bool {
+        self.guard.contains(Guard::DATAGRAM_IPV4) || self.guard.contains(Guard::DATAGRAM_IPV6)
     }
 }
 

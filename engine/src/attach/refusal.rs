@@ -1,4 +1,4 @@
-//! Sockets that were refused and are the kernel's: the latest of each group, for `ringway ss`.
+//! Sockets that were refused, or given back while they were open, and are the kernel's: the latest of each group, for `ringway ss`.
 //!
 //! Promises: a group has [`LATEST_MAX`] records at most, whatever it asks for; the same request again counts. Does not do: requests that
 //! no interface of Ringway reaches, of which a program may make thousands; sockets that a library leaves to the kernel without asking.
@@ -49,6 +49,15 @@ impl Region {
             }
             _ => return,
         };
+        self.note_refusal(wanted, reason, core);
+    }
+
+    /// Remembers that an open datagram socket of these addresses has become the kernel's; its slot has no row any more.
+    pub(super) fn note_given_back(&mut self, local: SocketAddr, remote: SocketAddr, reason: KernelReason, core: &mut Core) {
+        self.note_refusal(Wanted { state: UNCONNECTED, datagrams: true, local, remote }, reason, core);
+    }
+
+    fn note_refusal(&mut self, wanted: Wanted, reason: KernelReason, core: &mut Core) {
         let rows = &mut self.refusals.rows;
         let known = rows.iter().position(|(known, path, _)| *known == wanted && path.reason == reason);
         let (count, record) = match known.map(|at| rows.remove(at)) {

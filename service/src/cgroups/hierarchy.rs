@@ -4,11 +4,11 @@
 //! the hierarchy (`ip netns exec` mounts a fresh /sys), the service opens it for itself, while it has the right. /proc/PID/cgroup names a
 //! cgroup as seen from the reader's cgroup namespace, whatever the client's is; a name such as "/../.." stands outside of the service's,
 //! where it opens no directory. The kernel tells nothing of a process in a PID namespace that is not below the service's, also by its pidfd
-//! (PIDFD_GET_INFO: EREMOTE): it may be anywhere. Read cgroups(7) first. Promises: a name leads to a directory of the hierarchy or to none.
-//! Changes nothing.
+//! (PIDFD_GET_INFO of SO_PEERPIDFD: EREMOTE): it may be in any cgroup of which the kernel lists a process by the number 0. Read cgroups(7)
+//! first. Promises: a name leads to a directory of the hierarchy or to none. Changes nothing.
 
-use std::fs::read_to_string;
-use std::io;
+use std::fs::{File, read_to_string};
+use std::io::{self, BufRead, BufReader};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
@@ -91,6 +91,14 @@ impl Hierarchy {
         }
         Ok(())
     }
+}
+
+/// Returns true if a process may be in the cgroup that this process has no number for: cgroup.procs has zeros for them. A cgroup of threads
+/// does not list its processes.
+pub(super) fn may_hide(cgroup: BorrowedFd<'_>) -> bool {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let Ok(processes) = openat(cgroup, "cgroup.procs", flags, Mode::empty()) else { return true };
+    BufReader::new(File::from(processes)).lines().any(|line| line.map_or(true, |number| number == "0"))
 }
 
 /// `None`: the process is dead.

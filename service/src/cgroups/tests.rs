@@ -1,8 +1,9 @@
 use std::fs::{create_dir, create_dir_all, remove_dir_all};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use super::KINDS;
-use super::hierarchy::{DIRECTORIES_MAX, Hierarchy, mount_in, name_in, place_of, relative};
+use super::hierarchy::{DIRECTORIES_MAX, Hierarchy, may_hide, mount_in, name_in, place_of, relative};
 
 const HYBRID: &str = "\
 40 31 0:34 / /sys/fs/cgroup ro,nosuid - tmpfs tmpfs ro,mode=755
@@ -72,4 +73,18 @@ fn a_process_is_in_some_cgroup_or_dead() {
     let mut child = std::process::Command::new("true").spawn().expect("a program that is everywhere");
     child.wait().expect("it ends");
     assert_eq!(place_of(child.id()).expect("it is known to be dead"), None);
+}
+
+/// A process without a number is in a cgroup that lists a zero, or that does not tell.
+#[test]
+fn a_cgroup_that_lists_numbers_alone_hides_no_process() {
+    let top = std::env::temp_dir().join(format!("ringway-hidden-{}", std::process::id()));
+    create_dir(&top).expect("a folder of ours");
+    let directory = std::fs::File::open(&top).expect("it is there");
+    assert!(may_hide(directory.as_fd()), "it does not tell");
+    for (listed, hides) in [("", false), ("1\n10\n", false), ("1\n0\n10\n", true), ("0\n", true)] {
+        std::fs::write(top.join("cgroup.procs"), listed).expect("a file of ours");
+        assert_eq!(may_hide(directory.as_fd()), hides, "{listed:?}");
+    }
+    remove_dir_all(&top).expect("ours");
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use ringway_device::netlink::{DONE, ERROR, Messages, u32_at};
 use rustix::io::Errno;
 use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recvfrom, sendto, socket_with};
@@ -86,6 +87,40 @@ fn has_none(error: &io::Error) -> bool {
     matches!(errno, Some(Errno::INVAL | Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT | Errno::OPNOTSUPP))
 }
 
+/// Hands each message of the answer to a request for a list to `take`: its kind and its body.
+///
+/// # Errors
+/// An error of the kernel, also that it does not have such a list.
+pub(super) fn list(request: &dyn Fn(u32) -> Vec<u8>, take: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
+    const SEQUENCE: u32 = 1;
+    let socket = open(0)?;
+    sendto(&socket, &request(SEQUENCE), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    let mut buffer = vec![0; DATAGRAM_BYTES];
+    loop {
+        let datagram = receive(&socket, &mut buffer)?;
+        for one in Messages(datagram).filter(|one| one.sequence == SEQUENCE) {
+            match (one.kind, u32_at(one.body, 0).map(u32::cast_signed)) {
+                (DONE | ERROR, None | Some(0)) => return Ok(()),
+                (DONE | ERROR, Some(errno)) => return Err(io::Error::from_raw_os_error(errno.saturating_neg())),
+                (kind, _) => take(kind, one.body),
+            }
+        }
+    }
+}
+
+/// The next datagram of the kernel; empty: it is another sender's, or a signal came.
+fn receive<'a>(socket: &OwnedFd, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    let len = match recvfrom(socket, &mut *buffer, RecvFlags::empty()) {
+        Ok((_, len, from)) => {
+            let from = from.and_then(|from| SocketAddrNetlink::try_from(from).ok());
+            if from.is_some_and(|from| from.pid() == 0) { len } else { 0 }
+        }
+        Err(Errno::INTR) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(&buffer[..len])
+}
+
 /// Asks and waits for answers.
 struct Lister {
     socket: OwnedFd,
@@ -134,15 +169,8 @@ impl Lister {
         sendto(&self.socket, &list_request(list, self.sequence), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
         let (mut found, mut consistent, mut buffer) = (Vec::new(), true, vec![0; DATAGRAM_BYTES]);
         loop {
-            let len = match recvfrom(&self.socket, buffer.as_mut_slice(), RecvFlags::empty()) {
-                Ok((_, len, from)) => {
-                    let from = from.and_then(|from| SocketAddrNetlink::try_from(from).ok());
-                    if from.is_some_and(|from| from.pid() == 0) { len } else { 0 }
-                }
-                Err(Errno::INTR) => 0,
-                Err(error) => return Err(error.into()),
-            };
-            for Received { sequence: of, interrupted, message } in messages(&buffer[..len]) {
+            let datagram = receive(&self.socket, &mut buffer)?;
+            for Received { sequence: of, interrupted, message } in messages(datagram) {
                 if of != self.sequence {
                     continue;
                 }

@@ -77,7 +77,7 @@ fn what_is_named_is_served_even_before_it_is_up() {
     assert_eq!((plan.served[0].name.as_str(), plan.served[0].backend, plan.served[0].mtu), ("eth1", Backend::Xdp, 1400));
     let names: Vec<&str> = plan.skipped.iter().map(|skipped| skipped.name.as_str()).collect();
     assert_eq!(names, ["lo", "none"]);
-    assert!(plan.skipped.iter().all(|skipped| skipped.was_named));
+    assert!(plan.skipped.iter().all(|skipped| skipped.was_named && skipped.guard.is_none()));
 }
 
 #[test]
@@ -116,7 +116,8 @@ fn an_interface_that_a_firewall_guards_stays_with_the_kernel() {
     let respectful = plan(&config(""), &kernel(), &guarded);
     assert!(respectful.served.is_empty());
     let eth0 = respectful.skipped.iter().find(|skipped| skipped.name == "eth0").expect("it is named");
-    assert!(eth0.is_guarded && eth0.reason.contains("without CAP_NET_ADMIN") && eth0.reason.contains("policy.firewall"));
+    assert_eq!(eth0.guard, Some("firewall"));
+    assert!(eth0.reason.contains("without CAP_NET_ADMIN") && eth0.reason.contains("policy.firewall"));
     let warned = plan(&config("[policy]\nfirewall = \"warn\""), &kernel(), &guarded);
     assert!(warned.served[0].warnings[0].contains("eth0 do not pass the firewall"));
 }
@@ -127,7 +128,8 @@ fn policy_routing_leaves_interfaces_to_the_kernel() {
     kernel.policies.push(Policy { is_ipv4: true, priority: 100, table: Some(200) });
     let eth0 = |plan: &Plan| plan.skipped.iter().find(|skipped| skipped.name == "eth0").expect("it is named").clone();
     let skipped = eth0(&plan(&config(""), &kernel, &Machine::default()));
-    assert!(skipped.is_guarded && skipped.reason.contains("ip -4 rule 100: lookup 200"), "{}", skipped.reason);
+    assert_eq!(skipped.guard, Some("routing"));
+    assert!(skipped.reason.contains("ip -4 rule 100: lookup 200"), "{}", skipped.reason);
     let warned = plan(&config("[policy]\nrouting = \"warn\""), &kernel, &Machine::default());
     assert!(warned.served[0].warnings[0].contains("main routing table alone"));
     assert!(plan(&config("[policy]\nrouting = \"ignore\""), &kernel, &Machine::default()).served[0].warnings.is_empty());

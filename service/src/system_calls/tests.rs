@@ -39,4 +39,6 @@ fn filtered() {
     socket(AddressFamily::INET, SocketType::DGRAM, None).expect("a family of the list");
     assert_eq!(std::thread::spawn(|| 7).join().expect("threads can be made"), 7);
     std::fs::read_to_string("/proc/self/status").expect("files can be read");
+    let renamed = std::fs::rename("/nowhere/a", "/nowhere/b").expect_err("there is none");
+    assert_eq!(renamed.kind(), ErrorKind::NotFound, "a file of the run directory is written whole");
 }

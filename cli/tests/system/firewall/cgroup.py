@@ -1,7 +1,8 @@
 """Attaches a BPF program. Usage: SCRIPT attach|hold TARGET TYPE VERDICT
 
 TYPE is a number of enum bpf_attach_type; the program returns VERDICT: 0 refuses, or drops. TARGET is the directory of a cgroup or,
-for hold, also a file of a network namespace or the name of an interface. hold attaches by a link and keeps it while it runs.
+for hold, also a file of a network namespace or the name of an interface; for a hook of netfilter FAMILY,HOOK,PRIORITY in numbers, in the
+namespace of the caller. hold attaches by a link and keeps it while it runs.
 """
 import ctypes, os, signal, socket, struct, sys
 
@@ -11,8 +12,8 @@ NUMBERS = {"x86_64": 321, "aarch64": 280}
 PROG_LOAD, PROG_ATTACH, LINK_CREATE = 5, 8, 28
 ALLOW_MULTI = 2
 # By the type of attachment, the type of program.
-SCHED_CLS, XDP, CGROUP_SKB, CGROUP_SOCK_ADDR, SK_LOOKUP = 3, 6, 8, 18, 30
-PROGRAM_TYPES = {0: CGROUP_SKB, 1: CGROUP_SKB, 36: SK_LOOKUP, 37: XDP, 46: SCHED_CLS, 47: SCHED_CLS}
+SCHED_CLS, XDP, CGROUP_SKB, CGROUP_SOCK_ADDR, SK_LOOKUP, NETFILTER = 3, 6, 8, 18, 30, 32
+PROGRAM_TYPES = {0: CGROUP_SKB, 1: CGROUP_SKB, 36: SK_LOOKUP, 37: XDP, 45: NETFILTER, 46: SCHED_CLS, 47: SCHED_CLS}
 
 
 def bpf(command, attributes):
@@ -33,6 +34,11 @@ def program():
     return bpf(PROG_LOAD, load)
 
 
+if attach_type == 45:
+    family, hook, priority = (int(number) for number in target.split(","))
+    link = bpf(LINK_CREATE, struct.pack("<IIIIIIiIQQ", program(), 0, attach_type, 0, family, hook, priority, 0, 0, 0))
+    print("attached", flush=True)
+    signal.pause()
 place = os.open(target, os.O_RDONLY) if "/" in target else socket.if_nametoindex(target)
 if order == "attach":
     bpf(PROG_ATTACH, struct.pack("<IIII", place, program(), attach_type, ALLOW_MULTI))

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::{ON_KERNEL, fails, kernel_segments, wait_served_again};
 use crate::harness::*;
 use crate::http::{fetch, nginx_config, site};
+use crate::pid_namespaces::{serve_apart, serve_connections, spawn_python};
 
 const SCRIPT: &str = include_str!("cgroup.py");
 /// enum bpf_attach_type
@@ -16,11 +17,15 @@ const BIND_IPV4: u32 = 8;
 const CONNECT_IPV4: u32 = 10;
 const SOCKET_LOOKUP: u32 = 36;
 const XDP: u32 = 37;
+const NETFILTER: u32 = 45;
 const TCX_INGRESS: u32 = 46;
 /// Results that let a packet go on: of a socket lookup and of TCX (TC_ACT_UNSPEC), and of XDP.
 const PASSES: i32 = 1;
 const TCX_NEXT: i32 = -1;
 const XDP_PASSES: i32 = 2;
+const ACCEPTS: i32 = 1;
+/// IPv4, input, before iptables.
+const HOOK_INPUT: &str = "2,1,-10";
 const REFUSES: u32 = 0;
 const ALLOWS: u32 = 1;
 
@@ -161,6 +166,20 @@ fn a_program_that_has_gone_leaves_the_sockets_of_new_programs_to_ringway() {
     drop((first, second));
 }
 
+/// A service in a PID namespace of its own has no number for the programs outside: they may be in any cgroup that has such processes.
+#[test]
+fn a_cgroup_in_which_an_unseen_program_cannot_be_does_not_concern_it() {
+    let Some(cgroup) = Cgroup::new() else { return };
+    let net = Net::new();
+    cgroup.attach(EGRESS, ALLOWS);
+    let Some((_service, socket)) = serve_apart(&net) else { return };
+    serve_connections(&net, &socket, &[]);
+    let _there = cgroup.spawn(&net, &["sleep", "1000"]);
+    let listens = "import socket; socket.create_server(('0.0.0.0', 4301))";
+    let refused = spawn_python(&net, &socket, &[], listens).finish(DEADLINE);
+    assert!(refused.code() == 1 && refused.stderr.contains("Network is down"), "{}", refused.stderr);
+}
+
 #[test]
 fn a_program_that_refuses_bind_is_obeyed_because_the_kernel_binds_too() {
     let Some(cgroup) = Cgroup::new() else { return };
@@ -205,6 +224,9 @@ fn an_interface_with_others_programs_is_the_kernels_until_they_have_gone() {
             let listed = net.output(Server, &[RINGWAY, "ss", "-Htln", "sport", "=", ":80"]);
             listed.contains("path:kernel reason:not-ours")
         });
+        let listed = net.output(Server, &[RINGWAY, "ss", "-Htln"]);
+        let row = listed.lines().find(|line| line.starts_with(&format!("interface:{INTERFACE} "))).unwrap_or_default();
+        assert!(row.contains("path:kernel reason:interface-bpf count:1") && row.contains(words), "{listed}");
         let dry = net.run(Server, &[RINGWAY, "run", "--dry-run", "--", "true"]);
         assert!(dry.code() == 1 && dry.stdout.contains(words), "{}", dry.stdout);
         drop(program);
@@ -241,6 +263,31 @@ fn connections_of_the_kernel_go_on_when_an_interface_is_served_again() {
     assert!(got > large.len(), "the head and all of the body: {got}");
     wait_served_again(&net, &mut nginx, &url, &large);
     drop(nginx);
+}
+
+/// Kernels that list no hooks show the program to the start of a service alone.
+#[test]
+fn what_passes_a_bpf_program_at_a_hook_of_netfilter_is_the_kernels() {
+    let net = Net::new();
+    let [large, _] = site(&net);
+    let program = hold(&net, HOOK_INPUT, NETFILTER, ACCEPTS);
+    let log = [("RINGWAY_LOG", "fallback")];
+    let mut nginx = net.spawn_with(Server, &ringway(&["nginx", "-c", &nginx_config(&net, 80)]), &log, None);
+    net.wait_listening(Server, 80, &mut nginx);
+    nginx.wait_for_error_line("the kernel serves TCP port 80: the firewall does not let all packets pass (BPF program ");
+    nginx.wait_for_error_line("fallback=firewall listen");
+    let before = kernel_segments(&net);
+    assert_eq!(fetch(&net, Client, ON_KERNEL, &net.url(80, "large.bin")), large);
+    assert!(kernel_segments(&net) > before + 10, "the kernel's TCP has carried it");
+    let listed = net.output(Server, &[RINGWAY, "ss", "-Htln", "sport", "=", ":80"]);
+    assert!(listed.contains("path:kernel reason:firewall"), "{listed}");
+    let dry = net.run(Server, &[RINGWAY, "run", "--dry-run", "--", "true"]);
+    assert!(dry.stdout.contains("of netfilter at ip input: what it does is not known"), "{}", dry.stdout);
+    drop(program);
+    let mut other = net.spawn_ringway(Server, &["nginx", "-c", &nginx_config(&net, 81)]);
+    net.wait_served(Server, 81, &mut other);
+    net.untouched(Server, || assert_eq!(fetch(&net, Client, ON_KERNEL, &net.url(81, "large.bin")), large));
+    drop((nginx, other));
 }
 
 #[test]

@@ -310,8 +310,9 @@ fn tested(peer: &Peer, mode: Option<XdpMode>, ipv6: bool, arena: &Arena) -> Resu
     let (own, neighbor) = find_neighbor(interface.index, &[candidate], interface.mtu, IDENTIFIER, now)?;
     let ends = Ends { own, neighbor, own_mac: interface.mac, neighbor_mac: peer.mac() };
     let test = Test { ends, mtu: interface.mtu, identifier: IDENTIFIER, clock: now };
-    let attach_modes = Xdp::attach_modes(&interface, XdpOptions { mode, ..XdpOptions::default() });
-    Ok(open_tested(&interface, &attach_modes, 256, &test, arena))
+    let options = XdpOptions { mode, ring_entries: 256, ..XdpOptions::default() };
+    let attach_modes = Xdp::attach_modes(&interface, &options);
+    Ok(open_tested(&interface, &attach_modes, &options, &test, arena))
 }
 
 #[test]

@@ -86,8 +86,10 @@ fn a_datagram_socket_that_is_guarded_is_given_back() {
     net.guard(0, &[53]);
     assert_eq!(net.ports_in_use(), 0);
     assert_eq!(net.apps[0].client.slot(slot.index).take_error(), Some(Failure::Guarded));
+    assert_eq!(net.refused(0), [(53, 0, "firewall", 1)], "tools are told of it");
     net.guard(0, &[]);
     assert_eq!(net.ports_in_use(), 0, "it is the kernel's for good");
+    assert_eq!(net.refused(0), [(53, 0, "firewall", 1)]);
     net.close(0, slot);
     net.run_for_ms(1);
 }
@@ -144,6 +146,7 @@ fn a_datagram_socket_is_given_back_when_a_program_comes_to_see_it() {
     net.confine(0, Guard::DATAGRAM_IPV4);
     assert_eq!(net.ports_in_use(), 0);
     assert_eq!(net.apps[0].client.slot(slot.index).take_error(), Some(Failure::CgroupProgram));
+    assert_eq!(net.refused(0), [(53, 0, "cgroup-bpf", 1)], "tools are told of it");
 }
 
 #[test]

@@ -1,0 +1,122 @@
+//! What is owed to a card stands in the journal before the card loses it, until it has it again.
+use std::sync::Mutex;
+
+use super::*;
+
+const LRO: u32 = 1 << 15;
+const GRO: u32 = 1 << 14;
+const TSO: u32 = 1 << 16;
+
+/// A card whose program takes LRO and GRO.
+#[derive(Clone, Default)]
+struct Fake(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    wanted: u32,
+    refuses: bool,
+    is_gone: bool,
+}
+
+impl Fake {
+    fn new(wanted: u32) -> Fake {
+        let fake = Fake::default();
+        fake.0.lock().expect("one thread").wanted = wanted;
+        fake
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.0.lock().expect("one thread"));
+    }
+
+    fn wants(&self) -> u32 {
+        self.0.lock().expect("one thread").wanted
+    }
+
+    fn before(&self, journal: &Arc<Notes>) -> io::Result<Offloads> {
+        Offloads::of(Box::new(self.clone()), ("eth0".to_owned(), 7), Some(journal.clone()))
+    }
+}
+
+impl Card for Fake {
+    fn wanted(&self) -> io::Result<Features> {
+        let state = self.0.lock().expect("one thread");
+        if state.is_gone { Err(io::ErrorKind::NotFound.into()) } else { Ok(Features::of(&[state.wanted, 0])) }
+    }
+
+    fn want(&self, more: &Features) -> io::Result<()> {
+        let mut state = self.0.lock().expect("one thread");
+        if state.refuses || state.is_gone {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        state.wanted |= more.words()[0];
+        Ok(())
+    }
+}
+
+/// All that was noted.
+#[derive(Debug, Default)]
+struct Notes {
+    notes: Mutex<Vec<Owed>>,
+    is_full: bool,
+}
+
+impl Journal for Notes {
+    fn note(&self, owed: &Owed) -> io::Result<()> {
+        self.notes.lock().expect("one thread").push(owed.clone());
+        if self.is_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+impl Notes {
+    /// The features that the last note names.
+    fn owed(&self) -> Vec<u32> {
+        let notes = self.notes.lock().expect("one thread");
+        let last = notes.last().expect("something was noted");
+        assert_eq!((last.interface.as_str(), last.index), ("eth0", 7));
+        last.features.clone()
+    }
+}
+
+#[test]
+fn what_the_program_takes_is_noted_before_and_paid_after() {
+    let (card, journal) = (Fake::new(LRO | TSO), Arc::<Notes>::default());
+    let mut offloads = card.before(&journal).expect("room");
+    assert_eq!(journal.owed(), [LRO | TSO, 0], "before anything is lost: a process that is killed now owes what it takes");
+    card.change(|state| state.wanted &= !(LRO | GRO));
+    offloads.attached();
+    assert_eq!(journal.owed(), [LRO, 0], "what the operator changes from now on is not owed");
+    card.change(|state| state.wanted &= !TSO);
+    offloads.restore();
+    assert_eq!((card.wants(), journal.owed()), (LRO, vec![]));
+}
+
+#[test]
+fn a_program_that_takes_nothing_or_is_refused_owes_nothing() {
+    let (card, journal) = (Fake::new(TSO), Arc::<Notes>::default());
+    let mut offloads = card.before(&journal).expect("room");
+    offloads.attached();
+    assert_eq!(journal.owed(), []);
+    let mut refused = card.before(&journal).expect("room");
+    refused.restore();
+    assert_eq!((card.wants(), journal.owed()), (TSO, vec![]));
+}
+
+#[test]
+fn what_cannot_be_paid_stays_owed_unless_the_card_is_gone() {
+    for (is_gone, owed) in [(false, vec![LRO, 0]), (true, vec![])] {
+        let (card, journal) = (Fake::new(LRO), Arc::<Notes>::default());
+        let mut offloads = card.before(&journal).expect("room");
+        card.change(|state| state.wanted = 0);
+        offloads.attached();
+        card.change(|state| (state.refuses, state.is_gone) = (true, is_gone));
+        offloads.restore();
+        assert_eq!(journal.owed(), owed);
+    }
+}
+
+#[test]
+fn without_a_note_nothing_is_attached() {
+    let journal = Arc::new(Notes { is_full: true, ..Notes::default() });
+    assert!(Fake::new(LRO).before(&journal).is_err());
+}
