@@ -5,7 +5,6 @@ use crate::{real, signals};
 use libc::{c_int, c_void, sigset_t, socklen_t, timespec};
 use ringway_posix::fallback::{Fd, Identity, Kernel, OnExec, RawAddress, SignalMask, words_of_epoll};
 use ringway_posix::{Answer, Errno};
-use ringway_shm::system_call::system_call;
 use ringway_shm::{Duration, Instant, PayloadMut};
 use std::io::{IoSlice, IoSliceMut};
 
@@ -116,9 +115,6 @@ impl Kernel for LibcKernel {
     }
 
     fn open_descriptors(&self) -> Answer<Vec<Fd>> {
-        if let Some(open) = open_among_lowest() {
-            return Ok(open);
-        }
         let listing = std::fs::read_dir("/proc/self/fd").map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
         Ok(listing.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
     }
@@ -277,19 +273,6 @@ impl Kernel for LibcKernel {
         unsafe { real::write(2, line.as_ptr().cast(), line.len()) };
     }
 }
-
-/// The open descriptors, if all are among the lowest numbers, as most programs have them when they start. Since Linux 6.2
-/// the size of /proc/self/fd is their count; before, it is 0. (A listing makes an inode for each.)
-fn open_among_lowest() -> Option<Vec<Fd>> {
-    let count = usize::try_from(std::fs::metadata("/proc/self/fd").ok()?.len()).ok().filter(|count| *count > 0)?;
-    // SAFETY: F_GETFD reads and changes nothing.
-    let is_open = |fd: &Fd| unsafe { system_call(libc::SYS_fcntl, [(*fd).into(), libc::F_GETFD.into(), 0, 0, 0, 0]) } >= 0;
-    let open: Vec<Fd> = (0..LOWEST).filter(is_open).take(count).collect();
-    (open.len() == count).then_some(open)
-}
-
-/// Numbers that are asked for one by one.
-const LOWEST: Fd = 64;
 
 fn pointer<T>(value: Option<&T>) -> *const T {
     value.map_or(std::ptr::null(), |value| value as *const T)
