@@ -127,8 +127,12 @@ impl EmbeddedClient {
     /// # Errors
     /// The system refuses to wait.
     pub fn release(&mut self) -> io::Result<()> {
-        for stream in self.streams.drain(..).flatten() {
+        for (count, stream) in self.streams.drain(..).flatten().enumerate() {
             stream.abort(&mut self.net);
+            // A reset that finds no room at the server is lost, and leaves its connection there for good.
+            if count % OPENING_MAX == OPENING_MAX - 1 {
+                self.net.turn();
+            }
         }
         self.open = 0;
         self.load = None;
