@@ -94,12 +94,12 @@ impl Features {
     }
 }
 
-/// The offloads that are wanted of `name`, whether or not the card can do them at the moment.
+/// The offloads of `name` that are wanted and on.
 ///
 /// # Errors
 /// No such interface, or its driver does not say.
 pub(crate) fn features(name: &str) -> io::Result<Features> {
-    sys::Control::open()?.wanted_features(name).map(Features)
+    sys::Control::open()?.features_on(name).map(Features)
 }
 
 /// Wants these offloads too.
@@ -110,12 +110,12 @@ pub(crate) fn want_features(name: &str, more: &Features) -> io::Result<()> {
     sys::Control::open()?.want_features(name, &more.0)
 }
 
-/// The names of those of `some` that are not wanted of `name` now.
+/// The names of those of `some` that are not wanted of `name`, or not on, now.
 ///
 /// # Errors
 /// No such interface, or its driver does not say.
-pub(crate) fn unwanted(name: &str, some: &Features) -> io::Result<Vec<String>> {
-    sys::Control::open()?.unwanted(name, &some.0)
+pub(crate) fn features_off(name: &str, some: &Features) -> io::Result<Vec<String>> {
+    sys::Control::open()?.features_off(name, &some.0)
 }
 
 /// The number of the interface `name`.

@@ -84,6 +84,11 @@ struct FeatureOrders {
 /// A socket to ask with.
 pub(super) struct Control(OwnedFd);
 
+/// Of a block of features, those that are requested and active.
+fn wanted_and_on([_, requested, active, _]: &[u32; 4]) -> u32 {
+    requested & active
+}
+
 /// A request about `name`.
 fn request(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: an ifreq is plain bytes, for which zeros are valid.
@@ -193,10 +198,10 @@ impl Control {
         Ok(channels.receive + channels.combined)
     }
 
-    /// The features that are wanted, 32 in a word.
-    pub(super) fn wanted_features(&self, name: &str) -> io::Result<Vec<u32>> {
+    /// The features that are wanted and on, 32 in a word. (A driver may switch off what stays wanted, as vmxnet3 does with LRO.)
+    pub(super) fn features_on(&self, name: &str) -> io::Result<Vec<u32>> {
         let states = self.feature_states(name)?;
-        Ok(states.blocks[..(states.count as usize).min(BLOCKS_MAX)].iter().map(|block| block[1]).collect())
+        Ok(states.blocks[..(states.count as usize).min(BLOCKS_MAX)].iter().map(wanted_and_on).collect())
     }
 
     fn feature_states(&self, name: &str) -> io::Result<FeatureStates> {
@@ -230,12 +235,13 @@ impl Control {
         Ok(features.iter().all(is_on))
     }
 
-    /// The names of those of these features, 32 in a word, that are not wanted.
-    pub(super) fn unwanted(&self, name: &str, features: &[u32]) -> io::Result<Vec<String>> {
+    /// The names of those of these features, 32 in a word, that are not wanted or not on.
+    pub(super) fn features_off(&self, name: &str, features: &[u32]) -> io::Result<Vec<String>> {
         let states = self.feature_states(name)?;
         let names = self.feature_names(name, &states)?.into_iter().enumerate();
-        let is_missing =
-            |at: usize| features.get(at / 32).is_some_and(|word| word & !states.blocks[at / 32][1] & 1 << (at % 32) != 0);
+        let is_missing = |at: usize| {
+            features.get(at / 32).is_some_and(|word| word & !wanted_and_on(&states.blocks[at / 32]) & 1 << (at % 32) != 0)
+        };
         Ok(names.filter(|(at, _)| is_missing(*at)).map(|(_, name)| name).collect())
     }
 

@@ -1,8 +1,8 @@
 //! The offloads of a card that an XDP program turned off, and turning them on again.
 //!
 //! Generic XDP switches LRO and hardware GRO off, and the kernel leaves them off when the program is gone (net/core/dev.c,
-//! dev_xdp_install). Promises: a feature that was wanted before the attachment, and that the attachment switched off, is wanted
-//! again afterwards; what an operator changes while the program is attached stays as it is. A process that is killed restores
+//! dev_xdp_install); a driver may do the same with native XDP (vmxnet3_xdp.c). Promises: a feature that was on before the attachment,
+//! and that the attachment switched off, is wanted again afterwards, which switches it on; what an operator changes while the program is attached stays as it is. A process that is killed restores
 //! nothing: what it owes stands in the [`Journal`] from before the attachment on, and another one pays it ([`Owed::pay`]). Does not
 //! do: keep the journal.
 
@@ -10,7 +10,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use crate::interface::{Features, Interface, features, index, unwanted, want_features};
+use crate::interface::{Features, Interface, features, features_off, index, want_features};
 
 /// Offloads of a card that are to be wanted again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Owed {
         if !self.is_there() {
             return Vec::new();
         }
-        unwanted(&self.interface, &Features::of(&self.features)).unwrap_or_default()
+        features_off(&self.interface, &Features::of(&self.features)).unwrap_or_default()
     }
 
     /// A number is not given to another interface soon; a name may be.
@@ -59,14 +59,14 @@ pub trait Journal: fmt::Debug + Send + Sync {
     fn note(&self, owed: &Owed) -> io::Result<()>;
 }
 
-/// The features of an interface.
+/// An interface: the features that are wanted of it and on.
 trait Card: Send {
-    fn wanted(&self) -> io::Result<Features>;
+    fn features(&self) -> io::Result<Features>;
     fn want(&self, more: &Features) -> io::Result<()>;
 }
 
 impl Card for String {
-    fn wanted(&self) -> io::Result<Features> {
+    fn features(&self) -> io::Result<Features> {
         features(self)
     }
 
@@ -80,7 +80,7 @@ pub(super) struct Offloads {
     /// The interface's name and number.
     interface: (String, u32),
     journal: Option<Arc<dyn Journal>>,
-    /// The features that were wanted before; `None`: the driver does not say.
+    /// The features that were on before; `None`: the driver does not say.
     before: Option<Features>,
     /// The features that the attachment took away.
     lost: Features,
@@ -96,7 +96,7 @@ impl Offloads {
     }
 
     fn of(card: Box<dyn Card>, interface: (String, u32), journal: Option<Arc<dyn Journal>>) -> io::Result<Offloads> {
-        let before = card.wanted().ok();
+        let before = card.features().ok();
         let offloads = Offloads { card, interface, journal, before, lost: Features::default() };
         if let Some(before) = &offloads.before {
             offloads.note(before)?;
@@ -106,9 +106,9 @@ impl Offloads {
 
     /// The program is attached.
     pub(super) fn attached(&mut self) {
-        if let (Some(before), Ok(now)) = (self.before.take(), self.card.wanted()) {
+        if let (Some(before), Ok(now)) = (self.before.take(), self.card.features()) {
             self.lost = before.without(&now);
-            // `Err`: all that was wanted stays noted.
+            // `Err`: all that was on stays noted.
             self.note(&self.lost).ok();
         }
     }
@@ -117,7 +117,7 @@ impl Offloads {
     pub(super) fn restore(&mut self) {
         let lost = std::mem::take(&mut self.lost);
         // `Err`: the interface is gone, or the process may not change it any more; then another process pays.
-        let is_paid = lost.is_empty() || self.card.want(&lost).is_ok() || self.card.wanted().is_err();
+        let is_paid = lost.is_empty() || self.card.want(&lost).is_ok() || self.card.features().is_err();
         if is_paid {
             // `Err`: features that are on are wanted once more some day.
             self.note(&Features::default()).ok();

@@ -39,7 +39,7 @@ impl Fake {
 }
 
 impl Card for Fake {
-    fn wanted(&self) -> io::Result<Features> {
+    fn features(&self) -> io::Result<Features> {
         let state = self.0.lock().expect("one thread");
         if state.is_gone { Err(io::ErrorKind::NotFound.into()) } else { Ok(Features::of(&[state.wanted, 0])) }
     }
