@@ -6,7 +6,7 @@
 //! `check` judges it, and what is left can only harm the connection that it makes.
 //!
 //! `image` is the value, `part` its form as bytes, `restore` makes a control block of it. Each mechanism keeps its fields to
-//! itself: it moves its own times ([`Rebase`]) and says itself what is sound.
+//! itself: it moves its own times (`Rebase`) and says itself what is sound.
 //!
 //! The border: the value has what this stack holds. Bytes that the owner has taken and not given to its application, bytes
 //! that its application has written and the owner has not queued, and the state of the socket itself (descriptors,
