@@ -84,19 +84,19 @@ impl Probe {
     }
 }
 
-/// Looks at `interface`. `native`: also try native XDP, for a moment.
+/// Looks at `interface`. Native XDP is not tried: attaching it may change the offloads of the card.
 ///
 /// # Errors
 /// There is no such interface.
-pub fn probe(interface: &str, native: bool) -> io::Result<Probe> {
+pub fn probe(interface: &str) -> io::Result<Probe> {
+    probe_for(interface, &[Candidate::Packet, Candidate::XdpGeneric, Candidate::Tap])
+}
+
+fn probe_for(interface: &str, candidates: &[Candidate]) -> io::Result<Probe> {
     let interface = Interface::open(interface)?;
-    let mut candidates = vec![Candidate::Packet, Candidate::XdpGeneric, Candidate::Tap];
-    if native {
-        candidates.insert(1, Candidate::XdpNative);
-    }
     let findings = candidates
-        .into_iter()
-        .map(|candidate| Finding { candidate, outcome: try_out(candidate, &interface).map_err(|error| error.to_string()) })
+        .iter()
+        .map(|&candidate| Finding { candidate, outcome: try_out(candidate, &interface).map_err(|error| error.to_string()) })
         .collect();
     Ok(Probe { interface, findings })
 }

@@ -22,7 +22,7 @@ use ringway_stack::Cidr;
 
 use crate::config::XdpChoice;
 use crate::kept;
-use crate::owed::OwedFile;
+use crate::lost_offloads::OffloadsFile;
 use crate::plan::{Backend, Plan, Planned};
 use crate::ports::division::KEPT_MAX;
 use crate::ports::{self, NoSteering};
@@ -34,8 +34,8 @@ pub(crate) struct Files {
     pub(crate) findings: Findings,
     /// The kernel's numbers of programs; see [`RunDirectory::programs`](crate::RunDirectory::programs).
     pub(crate) programs: PathBuf,
-    /// What is owed to cards; see `owed`.
-    pub(crate) owed: PathBuf,
+    /// Offloads that cards have lost; see `lost_offloads`.
+    pub(crate) lost: PathBuf,
     /// The interfaces that stay with the kernel; see `kept`.
     pub(crate) kept: PathBuf,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Devices {
     /// Where the kernel's numbers of programs are written down.
     programs: PathBuf,
     /// Where offloads are noted that AF_XDP switches off.
-    owed: Arc<OwedFile>,
+    lost: Arc<OffloadsFile>,
     /// Where the interfaces stand that stay with the kernel.
     kept: PathBuf,
 }
@@ -84,8 +84,8 @@ impl Devices {
         let shared = planned.iter().any(|planned| planned.backend != Backend::Tap);
         let steering = if shared { Some(Arc::new(Steering::new(ports_max)?)) } else { None };
         let division = if workers > 1 { Some(Division::new(workers, KEPT_MAX)?) } else { None };
-        let Files { findings, programs, owed, kept } = files;
-        Ok(Devices { steering, division, findings, programs, owed: Arc::new(OwedFile::new(owed)?), kept })
+        let Files { findings, programs, lost, kept } = files;
+        Ok(Devices { steering, division, findings, programs, lost: Arc::new(OffloadsFile::new(lost)?), kept })
     }
 
     /// Tries whether the kernel takes the programs that devices need, and makes none, so that an operator learns of it at the start.
@@ -161,7 +161,7 @@ impl Devices {
         let steering = self.shared()?.clone();
         let opening = selftest::Opening {
             name: planned.name.clone(),
-            options: XdpOptions { journal: Some(self.owed.clone()), ..xdp_options(planned.xdp_mode) },
+            options: XdpOptions { journal: Some(self.lost.clone()), ..xdp_options(planned.xdp_mode) },
             test: selftest::prepare(planned),
             must_pass: planned.must_pass,
             findings: self.findings.clone(),

@@ -2,8 +2,8 @@
 //!
 //! A service NAME holds a lock on `NAME.lock`, which says its process and its network namespace, for as long as it lives; beside it stand `NAME.sock`,
 //! `NAME.stats`, `NAME.capture` and `NAME.selftest`, and `NAME.sock1` and so on for each further worker. Promises: two services never have one name; nothing stays after
-//! a clean stop; what a killed service left is removed by the next one. NAME.offloads (`owed`) alone outlives its service, until what
-//! it says is paid. Does not do: talk to services.
+//! a clean stop; what a killed service left is removed by the next one. NAME.offloads (`lost_offloads`) alone outlives its service, until what
+//! it says is restored. Does not do: talk to services.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::devices::Files;
 use crate::kept::{self, Kept};
-use crate::owed;
+use crate::lost_offloads;
 use crate::selftest::Findings;
 
 /// The name of the service that `ringway run` looks for.
@@ -35,7 +35,7 @@ const LOCK_BYTES: u64 = 64;
 const EXTENSIONS: [&str; 9] = ["sock", "stats", "capture", "selftest", PROGRAMS, "offloads-new", KEPT, "kernel-new", "lock"];
 /// The interfaces that stay with the kernel; see `kept`.
 const KEPT: &str = "kernel";
-/// What a service owes to cards; see `owed`.
+/// Offloads that cards have lost; see `lost_offloads`.
 const OFFLOADS: &str = "offloads";
 /// The numbers of the programs that a service has attached to interfaces, a line each.
 const PROGRAMS: &str = "programs";
@@ -251,13 +251,13 @@ impl RunDirectory {
     /// Describes the offloads of cards that dead services have left off in this network namespace, a line each.
     pub fn offloads_off(&self) -> Vec<String> {
         let dead = self.dead().unwrap_or_default();
-        dead.iter().flat_map(|name| owed::describe(&self.file(name, OFFLOADS))).collect()
+        dead.iter().flat_map(|name| lost_offloads::describe(&self.file(name, OFFLOADS))).collect()
     }
 
     /// Switches on again what dead services have left off; returns what was done and what could not be, a line each.
     pub fn restore_offloads(&self) -> Vec<String> {
         let dead = self.dead().unwrap_or_default();
-        dead.iter().flat_map(|name| owed::pay(&self.file(name, OFFLOADS))).collect()
+        dead.iter().flat_map(|name| lost_offloads::restore(&self.file(name, OFFLOADS))).collect()
     }
 
     /// All names with files here, and whether their service lives.
@@ -344,7 +344,7 @@ impl Claim {
         Files {
             findings: Findings::new(self.selftest_path()),
             programs: self.programs_path(),
-            owed: self.directory.file(&self.name, OFFLOADS),
+            lost: self.directory.file(&self.name, OFFLOADS),
             kept: self.directory.file(&self.name, KEPT),
         }
     }

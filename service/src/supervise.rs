@@ -2,7 +2,7 @@
 //!
 //! Promises: [`Service::start`] either returns a service whose socket answers or leaves nothing
 //! behind; after [`Service::stop`] no file and no thread is left. Whatever was changed in the
-//! kernel is bound to this process and vanishes with it, also when it is killed, but for offloads of cards (`owed`); its threads
+//! kernel is bound to this process and vanishes with it, also when it is killed, but for offloads of cards (`lost_offloads`); its threads
 //! hold the rights that they still need, whatever the caller holds (`privileges`). Does not do: signals, terminals, exit statuses: those are the command's.
 
 use std::collections::HashSet;

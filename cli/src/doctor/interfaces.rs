@@ -57,8 +57,7 @@ pub(super) fn examine(config: &Config, kernel: &Snapshot, report: &mut Report) {
 }
 
 fn examine_interface(planned: &Planned, report: &mut Report) {
-    let native = false;
-    let found = match probe(&planned.name, native) {
+    let found = match probe(&planned.name) {
         Ok(found) => found,
         Err(error) => return report.fail(&planned.name, format!("cannot probe it: {error}"), ""),
     };

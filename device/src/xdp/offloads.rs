@@ -3,7 +3,7 @@
 //! Generic XDP switches LRO and hardware GRO off, and the kernel leaves them off when the program is gone (net/core/dev.c,
 //! dev_xdp_install); a driver may do the same with native XDP (vmxnet3_xdp.c). Promises: a feature that was on before the attachment,
 //! and that the attachment switched off, is wanted again afterwards, which switches it on; what an operator changes while the program is attached stays as it is. A process that is killed restores
-//! nothing: what it owes stands in the [`Journal`] from before the attachment on, and another one pays it ([`Owed::pay`]). Does not
+//! nothing: what it took stands in the [`Journal`] from before the attachment on, and another one restores it ([`LostOffloads::restore`]). Does not
 //! do: keep the journal.
 
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::interface::{Features, Interface, features, features_off, index, want_
 
 /// Offloads of a card that are to be wanted again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owed {
+pub struct LostOffloads {
     /// The interface's name.
     pub interface: String,
     /// Its number.
@@ -23,12 +23,12 @@ pub struct Owed {
     pub features: Vec<u32>,
 }
 
-impl Owed {
+impl LostOffloads {
     /// Wants them again; returns false where the interface is not there any more.
     ///
     /// # Errors
     /// No CAP_NET_ADMIN.
-    pub fn pay(&self) -> io::Result<bool> {
+    pub fn restore(&self) -> io::Result<bool> {
         let is_there = self.is_there();
         if is_there {
             want_features(&self.interface, &Features::of(&self.features))?;
@@ -50,13 +50,13 @@ impl Owed {
     }
 }
 
-/// What is owed to cards, written where it outlives the process.
+/// What cards have lost, written where it outlives the process.
 pub trait Journal: fmt::Debug + Send + Sync {
-    /// Notes what is owed to an interface from now on, in place of what was; nothing, where no feature is named.
+    /// Notes what an interface has lost from now on, in place of what was noted; nothing, where no feature is named.
     ///
     /// # Errors
     /// It cannot be written.
-    fn note(&self, owed: &Owed) -> io::Result<()>;
+    fn note(&self, lost: &LostOffloads) -> io::Result<()>;
 }
 
 /// An interface: the features that are wanted of it and on.
@@ -116,9 +116,9 @@ impl Offloads {
     /// The program is gone.
     pub(super) fn restore(&mut self) {
         let lost = std::mem::take(&mut self.lost);
-        // `Err`: the interface is gone, or the process may not change it any more; then another process pays.
-        let is_paid = lost.is_empty() || self.card.want(&lost).is_ok() || self.card.features().is_err();
-        if is_paid {
+        // `Err`: the interface is gone, or the process may not change it any more; then another process restores them.
+        let is_restored = lost.is_empty() || self.card.want(&lost).is_ok() || self.card.features().is_err();
+        if is_restored {
             // `Err`: features that are on are wanted once more some day.
             self.note(&Features::default()).ok();
         }
@@ -128,7 +128,7 @@ impl Offloads {
         let Some(journal) = &self.journal else { return Ok(()) };
         let (interface, index) = self.interface.clone();
         let features = if features.is_empty() { Vec::new() } else { features.words().to_vec() };
-        journal.note(&Owed { interface, index, features })
+        journal.note(&LostOffloads { interface, index, features })
     }
 }
 

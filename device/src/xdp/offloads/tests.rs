@@ -1,4 +1,4 @@
-//! What is owed to a card stands in the journal before the card loses it, until it has it again.
+//! What a card may lose stands in the journal before the card loses it, until it has it again.
 use std::sync::Mutex;
 
 use super::*;
@@ -57,20 +57,20 @@ impl Card for Fake {
 /// All that was noted.
 #[derive(Debug, Default)]
 struct Notes {
-    notes: Mutex<Vec<Owed>>,
+    notes: Mutex<Vec<LostOffloads>>,
     is_full: bool,
 }
 
 impl Journal for Notes {
-    fn note(&self, owed: &Owed) -> io::Result<()> {
-        self.notes.lock().expect("one thread").push(owed.clone());
+    fn note(&self, lost: &LostOffloads) -> io::Result<()> {
+        self.notes.lock().expect("one thread").push(lost.clone());
         if self.is_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 }
 
 impl Notes {
     /// The features that the last note names.
-    fn owed(&self) -> Vec<u32> {
+    fn lost(&self) -> Vec<u32> {
         let notes = self.notes.lock().expect("one thread");
         let last = notes.last().expect("something was noted");
         assert_eq!((last.interface.as_str(), last.index), ("eth0", 7));
@@ -79,39 +79,39 @@ impl Notes {
 }
 
 #[test]
-fn what_the_program_takes_is_noted_before_and_paid_after() {
+fn what_the_program_takes_is_noted_before_and_restored_after() {
     let (card, journal) = (Fake::new(LRO | TSO), Arc::<Notes>::default());
     let mut offloads = card.before(&journal).expect("room");
-    assert_eq!(journal.owed(), [LRO | TSO, 0], "before anything is lost: a process that is killed now owes what it takes");
+    assert_eq!(journal.lost(), [LRO | TSO, 0], "before anything is lost: the process may be killed from now on");
     card.change(|state| state.wanted &= !(LRO | GRO));
     offloads.attached();
-    assert_eq!(journal.owed(), [LRO, 0], "what the operator changes from now on is not owed");
+    assert_eq!(journal.lost(), [LRO, 0], "what the operator changes from now on is not noted");
     card.change(|state| state.wanted &= !TSO);
     offloads.restore();
-    assert_eq!((card.wants(), journal.owed()), (LRO, vec![]));
+    assert_eq!((card.wants(), journal.lost()), (LRO, vec![]));
 }
 
 #[test]
-fn a_program_that_takes_nothing_or_is_refused_owes_nothing() {
+fn a_program_that_takes_nothing_or_is_refused_leaves_no_note() {
     let (card, journal) = (Fake::new(TSO), Arc::<Notes>::default());
     let mut offloads = card.before(&journal).expect("room");
     offloads.attached();
-    assert_eq!(journal.owed(), []);
+    assert_eq!(journal.lost(), []);
     let mut refused = card.before(&journal).expect("room");
     refused.restore();
-    assert_eq!((card.wants(), journal.owed()), (TSO, vec![]));
+    assert_eq!((card.wants(), journal.lost()), (TSO, vec![]));
 }
 
 #[test]
-fn what_cannot_be_paid_stays_owed_unless_the_card_is_gone() {
-    for (is_gone, owed) in [(false, vec![LRO, 0]), (true, vec![])] {
+fn what_cannot_be_restored_stays_noted_unless_the_card_is_gone() {
+    for (is_gone, lost) in [(false, vec![LRO, 0]), (true, vec![])] {
         let (card, journal) = (Fake::new(LRO), Arc::<Notes>::default());
         let mut offloads = card.before(&journal).expect("room");
         card.change(|state| state.wanted = 0);
         offloads.attached();
         card.change(|state| (state.refuses, state.is_gone) = (true, is_gone));
         offloads.restore();
-        assert_eq!(journal.owed(), owed);
+        assert_eq!(journal.lost(), lost);
     }
 }
 

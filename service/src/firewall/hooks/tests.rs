@@ -59,13 +59,3 @@ fn what_passes_the_hook_of_a_program_is_the_kernels() {
     }
     assert_eq!(judge(HookProgram { hook: 2, ..INPUT }, listener(ipv4)), Judgment::Accept, "what is forwarded is not taken");
 }
-
-/// Whether or not this kernel can list hooks, the question has an answer.
-#[test]
-fn a_namespace_without_programs_has_none_that_are_listed() {
-    if let Some(found) = listed() {
-        assert_eq!(found, []);
-    }
-    let programs = programs();
-    assert!(programs.is_sorted());
-}

@@ -1,10 +1,10 @@
-//! What services owe to cards: offloads that an XDP program has switched off, in the file NAME.offloads of the run directory.
+//! Offloads of cards that an XDP program has switched off, in the file NAME.offloads of the run directory.
 //!
 //! ```text
 //!   boot  network-namespace  interface  number  features, 32 in a word
 //! ```
 //! The device notes what it takes before it takes it (`ringway_device::xdp::offloads`), and the file goes with the last line. A service
-//! that is killed leaves the file; the next one on the run directory pays, and so does `ringway doctor --undo`. Promises: the file
+//! that is killed leaves the file; the next one on the run directory switches them on, and so does `ringway doctor --undo`. Promises: the file
 //! is whole or not there; one that another user could have written, or of another form, says nothing; a line counts in its boot and
 //! network namespace only, and stays for them. Does not do: stopping a service from starting.
 
@@ -16,7 +16,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use ringway_device::xdp::offloads::{Journal, Owed};
+use ringway_device::xdp::offloads::{Journal, LostOffloads};
 use rustix::fs::OFlags;
 
 use crate::rundir::network_here;
@@ -44,14 +44,14 @@ impl Here {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     here: Here,
-    owed: Owed,
+    lost: LostOffloads,
 }
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<String> = self.owed.features.iter().map(|word| format!("{word:x}")).collect();
+        let words: Vec<String> = self.lost.features.iter().map(|word| format!("{word:x}")).collect();
         let Here { boot, network } = &self.here;
-        writeln!(f, "{boot} {network} {} {} {}", self.owed.interface, self.owed.index, words.join(","))
+        writeln!(f, "{boot} {network} {} {} {}", self.lost.interface, self.lost.index, words.join(","))
     }
 }
 
@@ -65,7 +65,7 @@ impl Line {
         let words = field()?.split(',').map(|word| u32::from_str_radix(word, 16));
         let features: Vec<u32> = words.take(WORDS_MAX + 1).collect::<Result<_, _>>().ok()?;
         let is_whole = fields.next().is_none() && features.len() <= WORDS_MAX;
-        is_whole.then_some(Line { here, owed: Owed { interface, index, features } })
+        is_whole.then_some(Line { here, lost: LostOffloads { interface, index, features } })
     }
 }
 
@@ -120,7 +120,7 @@ pub(crate) const UNFINISHED: &str = "-new";
 
 /// The file of a living service.
 #[derive(Debug)]
-pub(crate) struct OwedFile {
+pub(crate) struct OffloadsFile {
     path: PathBuf,
     here: Here,
     /// Lines that were there: of other network namespaces.
@@ -129,24 +129,24 @@ pub(crate) struct OwedFile {
     ours: Mutex<BTreeMap<u32, Line>>,
 }
 
-impl OwedFile {
+impl OffloadsFile {
     /// The file `path`, whose name the service has.
     ///
     /// # Errors
     /// The kernel does not tell boot and network namespace.
-    pub(crate) fn new(path: PathBuf) -> io::Result<OwedFile> {
+    pub(crate) fn new(path: PathBuf) -> io::Result<OffloadsFile> {
         // `Err`: it is not ours; its place is.
         let others = read(&path).unwrap_or_default();
-        Ok(OwedFile { path, here: Here::now()?, others, ours: Mutex::default() })
+        Ok(OffloadsFile { path, here: Here::now()?, others, ours: Mutex::default() })
     }
 }
 
-impl Journal for OwedFile {
-    fn note(&self, owed: &Owed) -> io::Result<()> {
+impl Journal for OffloadsFile {
+    fn note(&self, lost: &LostOffloads) -> io::Result<()> {
         let mut ours = self.ours.lock().expect("nobody panics while holding it");
-        match owed.features.is_empty() {
-            true => ours.remove(&owed.index),
-            false => ours.insert(owed.index, Line { here: self.here.clone(), owed: owed.clone() }),
+        match lost.features.is_empty() {
+            true => ours.remove(&lost.index),
+            false => ours.insert(lost.index, Line { here: self.here.clone(), lost: lost.clone() }),
         };
         write(&self.path, self.others.iter().chain(ours.values())).map_err(|error| {
             io::Error::new(error.kind(), format!("what AF_XDP switches off cannot be noted in {}: {error}", self.path.display()))
@@ -163,24 +163,24 @@ pub(crate) fn describe(path: &Path) -> Vec<String> {
 }
 
 fn off(line: &Line) -> Option<String> {
-    let names = line.owed.off();
-    (!names.is_empty()).then(|| format!("offloads of {} that AF_XDP switched off: {}", line.owed.interface, names.join(", ")))
+    let names = line.lost.off();
+    (!names.is_empty()).then(|| format!("offloads of {} that AF_XDP switched off: {}", line.lost.interface, names.join(", ")))
 }
 
-/// Pays what a dead service has left in `path`; says what is on again and what could not be done, a line each.
-pub(crate) fn pay(path: &Path) -> Vec<String> {
+/// Switches on what a dead service has left in `path`; says what is on again and what could not be done, a line each.
+pub(crate) fn restore(path: &Path) -> Vec<String> {
     match read(path).and_then(|lines| Ok((lines, Here::now()?))) {
-        Ok((lines, here)) => pay_by(path, lines, &here, &Owed::off, &Owed::pay),
+        Ok((lines, here)) => restore_by(path, lines, &here, &LostOffloads::off, &LostOffloads::restore),
         Err(error) => vec![format!("{}: {error}", path.display())],
     }
 }
 
-fn pay_by(
+fn restore_by(
     path: &Path,
     lines: Vec<Line>,
     here: &Here,
-    off: &dyn Fn(&Owed) -> Vec<String>,
-    pay: &dyn Fn(&Owed) -> io::Result<bool>,
+    off: &dyn Fn(&LostOffloads) -> Vec<String>,
+    restore: &dyn Fn(&LostOffloads) -> io::Result<bool>,
 ) -> Vec<String> {
     if lines.is_empty() {
         return Vec::new();
@@ -192,8 +192,8 @@ fn pay_by(
             left.push(line);
             continue;
         }
-        let (interface, names) = (&line.owed.interface, off(&line.owed).join(", "));
-        match pay(&line.owed) {
+        let (interface, names) = (&line.lost.interface, off(&line.lost).join(", "));
+        match restore(&line.lost) {
             Ok(true) if !names.is_empty() => {
                 said.push(format!("{interface}: on again, after a service that was killed: {names}"))
             }
