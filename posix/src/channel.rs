@@ -28,6 +28,10 @@ pub struct View {
     pub hung_up: bool,
     /// The handshake is not over, although data may be sent: it goes with the SYN.
     pub is_opening: bool,
+    /// The kernel socket under the descriptor carries on; nothing comes through the channel any more.
+    pub moved: bool,
+    /// The service wants the kernel to carry on, and asks for the kernel socket.
+    pub wanted: bool,
     /// Unread urgent data.
     pub urgent: Option<Urgent>,
     /// The failure, if any.
@@ -280,6 +284,9 @@ pub trait Channel: Send + Sync {
     /// Shows the service the kernel socket `fd`, which holds the port that `socket` will serve; must precede the
     /// request that names the port. Returns false if the service does not accept it as a right to the port.
     fn show(&self, socket: SocketRef, purpose: Purpose, fd: Fd) -> bool;
+    /// Has the kernel go on with the socket, in the kernel socket `fd` (docs/handover.md). Returns true if it does: `view` says
+    /// `moved` from then on. Blocks for some 100 us; the caller holds no lock of the socket.
+    fn hand_over(&self, socket: SocketRef, fd: Fd) -> bool;
     /// Waits until the kernel has the ports of closed sockets and dead processes again.
     fn settle(&self);
     /// The cookie of the network namespace in which the service believes this process is; `None`: this kernel has none.

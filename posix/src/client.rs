@@ -173,6 +173,8 @@ impl Channel for Attached {
             write_closed: flags.has(shm::Flags::WRITE_CLOSED),
             hung_up: flags.has(shm::Flags::HUNG_UP),
             is_opening: flags.has(shm::Flags::OPENING),
+            moved: flags.has(shm::Flags::MOVED),
+            wanted: flags.has(shm::Flags::WANTED),
             urgent: slot.urgent().filter(|_| state != State::Listening).map(|urgent| Urgent {
                 distance: urgent.distance as usize,
                 fetchable: urgent.fetchable,
@@ -315,6 +317,10 @@ impl Channel for Attached {
 
     fn show(&self, socket: SocketRef, purpose: Purpose, fd: Fd) -> bool {
         self.is_attached_itself() && self.everywhere(socket).all(|(client, slot)| client.show(slot, purpose, fd).is_ok())
+    }
+
+    fn hand_over(&self, socket: SocketRef, fd: Fd) -> bool {
+        self.is_attached_itself() && self.everywhere(socket).all(|(client, slot)| client.hand_over(slot, fd).is_ok())
     }
 
     fn settle(&self) {

@@ -278,6 +278,10 @@ impl Broker {
                 let shown = Shown { control, worker, region: process.region, slot, purpose, socket };
                 self.config.desk.show(uid, shown)
             }
+            (ClientMessage::Handover { socket, .. }, _) => {
+                self.config.desk.discard(uid, socket);
+                Err("this service hands nothing over".to_owned())
+            }
             (ClientMessage::Child { process: child, pidfd }, Some(process)) => self.meet_child(process.region, child, pidfd, uid),
             (ClientMessage::Settle, Some(_)) => self.settle(number, uid),
             (ClientMessage::Context { context, key, kind }, Some(process)) => {

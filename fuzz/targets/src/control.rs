@@ -61,7 +61,9 @@ fn judge(understood: ClientMessage, len: usize, count: usize) {
     let whole = len == MESSAGE_BYTES;
     match understood {
         ClientMessage::Hello { socket, .. } => assert!(whole && usize::from(socket.is_some()) == count),
-        ClientMessage::Claim { .. } | ClientMessage::Child { .. } => assert!(whole && count == 1),
+        ClientMessage::Claim { .. } | ClientMessage::Handover { .. } | ClientMessage::Child { .. } => {
+            assert!(whole && count == 1)
+        }
         ClientMessage::Settle => assert!(whole && count == 0),
         ClientMessage::Context { context, .. } => assert!(whole && count == 0 && context < CONTEXTS),
         ClientMessage::Nonsense(text, strangers) => assert!(!text.is_empty() && strangers.len() <= count),

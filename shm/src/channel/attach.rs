@@ -8,8 +8,9 @@
 //!   Context { index, key }            ->
 //!                                     <-  Done { key } + wake descriptor, or Refused { text }
 //! ```
-//! Two more are answered with `Done` or `Refused`, after which the connection goes on: `Claim { slot, purpose } + socket` shows
-//! the kernel socket that holds a port, and `Settle` asks that what was closed before be given back to the kernel.
+//! Three more are answered with `Done` or `Refused`, after which the connection goes on: `Claim { slot, purpose } + socket` shows
+//! the kernel socket that holds a port, `Handover { slot } + socket` the one that a socket of the stack is to be put into, and
+//! `Settle` asks that what was closed before be given back to the kernel.
 //! One has no answer: `Child { process } + pidfd`, from a process whose PID namespace is not the service's, tells of a child by its pidfd,
 //! as the numbers of the two differ.
 //! Every message is [`MESSAGE_BYTES`] long. Short, long and unknown ones are refused with text;
@@ -43,6 +44,7 @@ const KIND_REFUSED: u32 = 5;
 const KIND_CLAIM: u32 = 16;
 const KIND_SETTLE: u32 = 17;
 const KIND_CHILD: u32 = 18;
+const KIND_HANDOVER: u32 = 19;
 const NONE: u32 = u32::MAX;
 
 /// Workers of a service at most: a process keeps descriptors and a mapping for each.
@@ -291,6 +293,13 @@ pub(super) fn show_socket(
     socket: BorrowedFd<'_>,
 ) -> Result<(), AttachError> {
     let message = Message::new(KIND_CLAIM, &[slot.index, slot.generation, purpose as u32]);
+    sys::send_message(control, &message.0, &[socket])?;
+    expect_done(control)
+}
+
+/// Has the service put the socket of `slot` into the kernel socket `socket`.
+pub(super) fn hand_over(control: BorrowedFd<'_>, slot: SlotRef, socket: BorrowedFd<'_>) -> Result<(), AttachError> {
+    let message = Message::new(KIND_HANDOVER, &[slot.index, slot.generation]);
     sys::send_message(control, &message.0, &[socket])?;
     expect_done(control)
 }

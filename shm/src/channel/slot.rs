@@ -60,6 +60,11 @@ impl Flags {
     pub const WRITE_CLOSED: Flags = Flags(8);
     /// The handshake is not over: what the application writes first goes with the SYN (RFC 7413).
     pub const OPENING: Flags = Flags(16);
+    /// Handover: the kernel socket under the program's descriptor carries the connection, port or datagrams from now on.
+    /// Nothing comes through the slot any more.
+    pub const MOVED: Flags = Flags(32);
+    /// Handover: the service wants the socket to be the kernel's, and asks a holder for its kernel socket.
+    pub const WANTED: Flags = Flags(64);
 
     /// Whether any bit of `other` is set.
     #[inline]

@@ -8,8 +8,8 @@ use super::super::layout::{CONTEXTS, Shape};
 use super::super::slot::SlotRef;
 use super::super::{ContextIndex, ProcessIndex};
 use super::{
-    KIND_CHILD, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HELLO, KIND_SETTLE, KIND_WELCOME, MESSAGE_BYTES, Message, NONE, Peer,
-    Purpose, WakeFdKey, WakeFdKind, peer,
+    KIND_CHILD, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HANDOVER, KIND_HELLO, KIND_SETTLE, KIND_WELCOME, MESSAGE_BYTES,
+    Message, NONE, Peer, Purpose, WakeFdKey, WakeFdKind, peer,
 };
 use crate::sys;
 
@@ -51,6 +51,13 @@ pub enum ClientMessage {
         purpose: Purpose,
         /// The socket, as the process says. What is done to it may wait for the process, so it is nothing for a thread on
         /// which others depend.
+        socket: OwnedFd,
+    },
+    /// The kernel is to go on with this slot's socket.
+    Handover {
+        /// Unchecked.
+        slot: SlotRef,
+        /// The kernel socket for it, as the process says; as careful as with that of a claim.
         socket: OwnedFd,
     },
     /// I have made a child, which has not attached; only from processes whose number of a child is not the service's.
@@ -239,9 +246,13 @@ fn decode(message: &Message, mut fds: Vec<OwnedFd>) -> ClientMessage {
             let (purpose, socket) = purpose.zip(fds.pop()).expect("both have just been seen");
             ClientMessage::Claim { slot, purpose, socket }
         }
+        (KIND_HANDOVER, 1) => {
+            let slot = SlotRef { index: word(3), generation: word(4) };
+            ClientMessage::Handover { slot, socket: fds.pop().expect("it has just been seen") }
+        }
         (KIND_CHILD, 1) => ClientMessage::Child { process: word(3), pidfd: fds.pop().expect("it has just been seen") },
         (KIND_SETTLE, 0) => ClientMessage::Settle,
-        (KIND_HELLO | KIND_CONTEXT | KIND_CLAIM | KIND_CHILD | KIND_SETTLE, _) => {
+        (KIND_HELLO | KIND_CONTEXT | KIND_CLAIM | KIND_HANDOVER | KIND_CHILD | KIND_SETTLE, _) => {
             ClientMessage::Nonsense("a message with the wrong descriptors or numbers", fds)
         }
         _ => ClientMessage::Nonsense("a message of unknown kind", fds),

@@ -44,6 +44,18 @@ impl Client {
         self.exchange(|control| crate::sys::with_fd(socket, |socket| attach::show_socket(control, slot, purpose, socket)))
     }
 
+    /// Has the kernel go on with the socket of `slot`, in the kernel socket `socket` (a number that the caller keeps open). Afterwards
+    /// the slot's flags say [`MOVED`](super::super::Flags::MOVED). The caller must hold no lock of the slot.
+    ///
+    /// # Errors
+    /// The service's refusal (the socket stays as it was), or what stands in the way of asking.
+    ///
+    /// # Blocking
+    /// Until the kernel socket goes on: some 100 us.
+    pub fn hand_over(&self, slot: SlotRef, socket: RawFd) -> Result<(), AttachError> {
+        self.exchange(|control| crate::sys::with_fd(socket, |socket| attach::hand_over(control, slot, socket)))
+    }
+
     /// Waits until the ports of sockets that this program has closed are the kernel's again.
     ///
     /// # Errors

@@ -13,7 +13,8 @@ use crate::sync::{Ordering, fence};
 /// Why nothing was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveError {
-    /// Nothing has arrived; wait for [`Readiness::readable`](super::super::Readiness::readable).
+    /// Nothing has arrived; wait for [`Readiness::readable`](super::super::Readiness::readable). Or the kernel goes on with the
+    /// connection ([`Flags::MOVED`]).
     WouldBlock,
     /// The connection failed; told once, and after all bytes that came before.
     Failed(Failure),
@@ -125,6 +126,10 @@ impl Client {
         flags: Flags,
         failed: bool,
     ) -> Result<usize, ReceiveError> {
+        // Read again: the end of the stream may be the kernel's by now.
+        if shared.flags().has(Flags::MOVED) {
+            return Err(ReceiveError::WouldBlock);
+        }
         // net/ipv4/tcp.c, tcp_recvmsg: behind the peer's end nothing else is read; a write, or SO_ERROR, reports it.
         if failed
             && !flags.has(Flags::PEER_CLOSED)

@@ -16,7 +16,8 @@ use crate::sync::{AtomicU32, Ordering, fence};
 /// Why nothing was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// No room now; wait for [`Readiness::writable`](super::super::Readiness::writable).
+    /// No room now; wait for [`Readiness::writable`](super::super::Readiness::writable). Or the kernel goes on with the connection
+    /// ([`Flags::MOVED`]).
     WouldBlock,
     /// Our side was shut down, or the connection is over (EPIPE).
     Closed,
@@ -149,6 +150,9 @@ impl Client {
     pub(super) fn check_send(&self, slot: SlotRef, shared: &SlotShared) -> Result<(), SendError> {
         if !self.is_current(slot) || shared.app_closed.load(Ordering::Relaxed) != 0 {
             return Err(SendError::Stale);
+        }
+        if shared.flags().has(Flags::MOVED) {
+            return Err(SendError::WouldBlock);
         }
         if self.known_dead() {
             return Err(SendError::Failed(Failure::ServiceGone));
