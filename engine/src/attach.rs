@@ -11,6 +11,7 @@ mod close;
 mod datagram;
 mod deliver;
 mod guard;
+mod handover;
 mod maker;
 mod options;
 mod rate;
@@ -43,6 +44,7 @@ use crate::quota::{GroupQuotas, Quota, UsageSource};
 use crate::worker::WorkerConfig;
 use region::Region;
 
+pub(crate) use handover::HandoverCommand;
 pub(crate) use maker::{Maker, NewRegion};
 
 /// Retry interval for resources without a wake-up.
@@ -100,6 +102,7 @@ pub(crate) struct Attachments {
     /// Index in `live` of the group that is served first in this iteration.
     first: usize,
     retry_at: Option<Instant>,
+    departures: handover::Departures,
     /// Region that a large packet was read to since the last `yield_to_readers`.
     read_to: Option<u32>,
 }
@@ -118,6 +121,7 @@ impl Attachments {
             over: Vec::new(),
             first: 0,
             retry_at: None,
+            departures: handover::Departures::default(),
             read_to: None,
         }
     }
@@ -324,6 +328,9 @@ impl Attachments {
                     region.retry(core);
                 }
             }
+            if self.departures.is_busy() {
+                self.follow_departures(core);
+            }
             self.sweep();
             served = true;
         }
@@ -499,7 +506,8 @@ impl Attachments {
 
     fn note_retries(&mut self, now: Instant) {
         if self.retry_at.is_none() {
-            let waits = self.live.iter().any(|&n| self.regions[n as usize].as_ref().is_some_and(|r| r.has_retries()));
+            let waits = self.departures.is_busy()
+                || self.live.iter().any(|&n| self.regions[n as usize].as_ref().is_some_and(|r| r.has_retries()));
             self.retry_at = waits.then(|| now + RETRY);
         }
     }

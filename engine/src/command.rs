@@ -12,12 +12,14 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use ringway_device::Device;
 use ringway_shm::channel::SlotRef;
 use ringway_shm::{Arena, Duration};
+use ringway_stack::handover::ConnectionImage;
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::attach::{Maker, NewRegion};
+use crate::attach::{HandoverCommand, Maker, NewRegion};
 use crate::claim::{Claim, Rights};
 use crate::guard::Guard;
+use crate::handover::{Departure, Late, Left, Stays, Wanted};
 use crate::quota::{Quota, UsageSource};
 
 /// The worker has stopped.
@@ -106,6 +108,7 @@ pub(crate) enum Command {
     RulesChanged(Reply<()>),
     Guard(RegionId, Guard, Reply<()>),
     Settle(Reply<()>),
+    Handover(HandoverCommand),
     QuotaHit(Quota, u32),
     ShowUsage(UsageSource),
     ProcessGone(RegionId, u32, u32),
@@ -118,6 +121,12 @@ pub(crate) enum Command {
 pub(crate) struct Reply<T>(SyncSender<T>);
 
 impl<T> Reply<T> {
+    /// For one answer, and where it comes out.
+    pub(crate) fn pair() -> (Reply<T>, Receiver<T>) {
+        let (reply, answer) = sync_channel(1);
+        (Reply(reply), answer)
+    }
+
     /// Answers. The receiver may be gone; then the answer is dropped.
     pub(crate) fn answer(self, answer: T) {
         drop(self.0.try_send(answer));
@@ -260,6 +269,61 @@ impl WorkerHandle {
         self.ask(|reply| Command::Guard(region, guard, reply))
     }
 
+    /// Takes a connection out of the stack, for a kernel socket. The caller must end it by [`arrived`](Self::arrived) or
+    /// [`returned`](Self::returned): until then the program waits in calls on the socket. The inner error is why it stays.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until the program is in no call on the socket, at most 200 ms.
+    pub fn depart(&self, region: RegionId, slot: SlotRef) -> Result<Result<Departure, Stays>, Gone> {
+        self.ask(|reply| Command::Handover(HandoverCommand::Depart(region, slot, reply)))
+    }
+
+    /// Reports that the kernel goes on with a connection that has departed as `image`; returns what the program has asked for
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until the worker has told the program.
+    pub fn arrived(&self, region: RegionId, slot: SlotRef, image: Box<ConnectionImage>) -> Result<Late, Gone> {
+        self.ask(|reply| Command::Handover(HandoverCommand::Arrived(region, slot, image, reply)))
+    }
+
+    /// Brings back a connection that has departed as `image`: it goes on in the stack.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn returned(&self, region: RegionId, slot: SlotRef, image: Box<ConnectionImage>) -> Result<(), Gone> {
+        self.tell(Command::Handover(HandoverCommand::Returned(region, slot, image)))
+    }
+
+    /// Asks the programs for the kernel sockets of connections, so that these go home; returns for how many.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until the programs are told. They answer at their next call or wake-up.
+    pub fn want(&self, wanted: Wanted) -> Result<u32, Gone> {
+        self.ask(|reply| Command::Handover(HandoverCommand::Want(wanted, reply)))
+    }
+
+    /// Sends all sockets home: no connection is accepted any more, programs are asked for their kernel sockets, and when the
+    /// last connection has left, or `limit` from now, ports are the kernel's.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until then.
+    pub fn leave(&self, limit: Duration) -> Result<Left, Gone> {
+        self.ask(|reply| Command::Handover(HandoverCommand::Leave(limit, reply)))
+    }
+
     /// Adds to the statistics what `source` knows of quotas.
     ///
     /// # Errors
@@ -336,8 +400,8 @@ impl WorkerHandle {
     }
 
     fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Gone> {
-        let (reply, answer) = sync_channel(1);
-        self.tell(command(Reply(reply)))?;
+        let (reply, answer) = Reply::pair();
+        self.tell(command(reply))?;
         answer.recv().map_err(|_| Gone)
     }
 }

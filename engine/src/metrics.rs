@@ -68,6 +68,8 @@ pub(crate) enum Work {
     QuotaHits,
     PortsLent,
     OrphansReset,
+    SocketsHandedOver,
+    HandoversUndone,
     BatchFirst,
 }
 
@@ -110,6 +112,8 @@ const NAMES: [&str; WORKS] = [
     "RingwayQuotaHits",
     "RingwayPortsLent",
     "RingwayOrphansReset",
+    "RingwaySocketsHandedOver",
+    "RingwayHandoversUndone",
     "RingwayBatch1",
     "RingwayBatch2",
     "RingwayBatch4",

@@ -44,7 +44,7 @@ pub use process_table::ProcessTable;
 pub use reason::{KernelPath, KernelReason};
 pub use request::{ControlAnswer, Operation, Request};
 pub use slot::{Failure, Flags, Readiness, SlotRef, State};
-pub use worker::{Attachment, Gone};
+pub use worker::{Attachment, Gone, NotWhole};
 
 /// The number of a slot in its region.
 pub type SlotIndex = u32;

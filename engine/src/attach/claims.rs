@@ -63,7 +63,9 @@ impl Region {
         if self.claims.get(&slot.index).is_some_and(|(shown_for, _)| *shown_for == slot) {
             self.claims.remove(&slot.index);
         }
-        if self.sockets.get(slot.index).is_some_and(|socket| socket.slot == slot) {
+        // The kernel socket of a connection that is on its way is changed by the service.
+        let is_moving = self.movings.has(slot.index);
+        if !is_moving && self.sockets.get(slot.index).is_some_and(|socket| socket.slot == slot) {
             core.metrics.add(Work::RevokedClaims, 1);
             self.close(slot.index, Closing::Reset, core);
         }

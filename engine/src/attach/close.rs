@@ -20,6 +20,9 @@ impl Region {
     /// Closes a socket after its last descriptor. Written data is still sent, then FIN; a socket with unread bytes, or
     /// that must be reset or has SO_LINGER of zero seconds, sends RST (RFC 2525 §2.17).
     pub(super) fn close(&mut self, slot: SlotIndex, how: Closing, core: &mut Core) {
+        if self.movings.close(slot, how) {
+            return;
+        }
         let Some(socket) = self.sockets.get(slot) else { return };
         let (kind, id) = (socket.kind, socket.id);
         let reset = how == Closing::Reset || socket.resets_at_close;
@@ -163,7 +166,7 @@ impl Region {
         let mut connections = 0;
         for slot in self.sockets.slots() {
             match self.sockets.get(slot).map(|socket| socket.kind) {
-                Some(Kind::Connection) => {
+                Some(Kind::Connection) if !self.movings.has(slot) => {
                     self.abort(slot, core);
                     connections += 1;
                 }

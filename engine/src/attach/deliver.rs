@@ -49,6 +49,9 @@ impl Region {
             if self.guard.contains(Guard::PACKETS) {
                 core.stack.give_up(core.now, accepted);
             }
+            if self.leaving {
+                self.want_slot(child.index);
+            }
         }
         self.note_room(core);
         self.channel.signal(listener);

@@ -9,6 +9,7 @@ use ringway_shm::{Arena, Duration, Instant, Room};
 use ringway_stack::{Event, SocketId};
 
 use super::UserToken;
+use super::handover::Movings;
 use super::rate::Rate;
 use super::refusal::Refusals;
 use super::socket::{Kind, Socket, Table};
@@ -56,6 +57,10 @@ pub(super) struct Region {
     pub(super) refusals: Refusals,
     /// The kinds of sockets that are the kernel's for the whole group.
     pub(super) guard: Guard,
+    /// Sockets that are on their way to the kernel.
+    pub(super) movings: Movings,
+    /// All sockets are to go there: no connection is accepted any more.
+    pub(super) leaving: bool,
     /// True when all processes are gone.
     pub(super) detached: bool,
     doorbell: OwnedFd,
@@ -87,6 +92,8 @@ impl Region {
             claims: HashMap::new(),
             refusals: Refusals::default(),
             guard: Guard::default(),
+            movings: Movings::default(),
+            leaving: false,
             detached: false,
             doorbell,
             violations: 0,

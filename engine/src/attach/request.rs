@@ -35,6 +35,9 @@ struct Listen {
 impl Region {
     pub(super) fn execute_on_socket(&mut self, request: &Request, core: &mut Core) {
         let slot = request.slot.index;
+        if self.movings.keep(request) {
+            return;
+        }
         if self.sockets.count() >= self.quotas.sockets && self.sockets.get(slot).is_none() {
             core.metrics.add(Work::RefusedSockets, 1);
             core.metrics.hit(Quota::SocketsOfGroup, self.number);

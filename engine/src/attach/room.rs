@@ -15,10 +15,16 @@ impl Region {
     /// Updates the listeners' space after sockets were taken or came back.
     pub(super) fn note_room(&mut self, core: &mut Core) {
         let left = self.quotas.sockets.saturating_sub(self.sockets.count()).min(self.channel.free_accepted());
-        let room = if left > PLENTY { u32::MAX } else { left };
+        let room = if self.leaving {
+            0
+        } else if left > PLENTY {
+            u32::MAX
+        } else {
+            left
+        };
         if room != self.room {
             self.room = room;
-            if room == 0 {
+            if room == 0 && !self.leaving {
                 core.metrics.hit(Quota::SocketsOfGroup, self.number);
             }
             for at in 0..self.listeners.len() {

@@ -38,6 +38,8 @@ impl Region {
         match (socket.kind, socket.id) {
             (Kind::Connection, Some(id)) => self.pump_send(slot, id, core),
             (Kind::Datagram, Some(id)) => self.send_messages(slot, id, core),
+            // What lies in the slot leaves with the connection.
+            _ if self.movings.has(slot) => {}
             _ => self.discard_send(slot),
         }
         self.tell_consumed(slot, core);

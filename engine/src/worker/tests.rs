@@ -4,6 +4,7 @@ mod balance;
 mod deaths;
 mod foreign;
 mod guard;
+mod handover;
 mod harness;
 mod nonsense;
 mod quotas;

@@ -11,6 +11,7 @@
 //! `set_state`, `push_rx`, `copy_tx`, `signal`; at the end `free_slot`, after which its generation is
 //! over and requests that still name it are dropped here.
 
+mod freeze;
 mod lend;
 mod process;
 mod receive;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use super::layout::{Layout, Map, PROCESSES, Shape};
 use crate::region::Region;
 
+pub use freeze::NotWhole;
 pub use process::Gone;
 
 /// The worker's end; one owner, movable to its thread.

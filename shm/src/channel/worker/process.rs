@@ -29,6 +29,14 @@ impl Attachment {
         index < PROCESSES && self.map.process(index).entry.load(Ordering::SeqCst) as u32 == pid
     }
 
+    /// The slots that process `pid` holds, by all its numbers.
+    pub fn held_by(&self, pid: u32) -> Vec<u32> {
+        let numbers = self.map.processes().used().filter(|&index| self.is_number_of(index, pid));
+        let numbers: Vec<u32> = numbers.collect();
+        let held = |slot: &u32| self.map.holders(*slot).any(|process| numbers.contains(&process));
+        (0..self.map.shape().slots).filter(held).collect()
+    }
+
     /// Clears everything of process `index`: held bits, locks, contexts, chunks in its hands, its
     /// number. Only call it when the process cannot run any more. Looks at every slot that it held.
     pub fn process_gone(&mut self, index: u32) -> Gone {

@@ -41,6 +41,11 @@ impl Leases {
         }
     }
 
+    /// Returns true if the chunk is in the hands of slot `index`.
+    pub(super) fn is_of(&self, chunk: u32, index: u32) -> bool {
+        self.slot[chunk as usize] == index + 1
+    }
+
     pub(super) fn free(&self) -> (u32, u32) {
         let large = self.free_large.len() as u32 + (self.large - self.fresh_large);
         (large, self.free_small.len() as u32 + (self.small_end - self.fresh_small))

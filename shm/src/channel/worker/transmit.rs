@@ -37,6 +37,16 @@ impl Taken {
             freed: false,
         }
     }
+
+    /// Bytes in a chunk that is taken.
+    pub(super) fn len_of(&self, chunk: u32) -> usize {
+        self.len[chunk as usize] as usize
+    }
+
+    /// The chunk behind it.
+    pub(super) fn next_of(&self, chunk: u32) -> u32 {
+        self.next[chunk as usize]
+    }
 }
 
 impl Attachment {

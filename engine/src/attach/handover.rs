@@ -1,0 +1,367 @@
+//! A socket leaves the stack for the kernel socket under the program's descriptor. Read docs/handover.md first.
+//!
+//! ```text
+//!   depart:  freeze the slot, export the connection, copy what lies in the slot    -> Departure
+//!            requests of the program wait; the stack is silent for the flow
+//!   arrived: the kernel goes on: the hold ends, the slot says MOVED                -> Late
+//!   returned: the kernel could not: the same connection goes on in the stack, and what waited is executed
+//! ```
+//! Promises: the bytes of the connection are in exactly one place at each moment: the slot and the stack keep what they have until
+//! `arrived`, but for the connection itself, which `returned` brings back. Does not do: the kernel socket and steering; the
+//! caller does both between the two calls, in a thread of its own, because the program can make it wait.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use ringway_shm::channel::{ControlAnswer, Failure, Flags, NotWhole, Operation, Request, SlotIndex, SlotRef, State};
+use ringway_shm::{Duration, Instant};
+use ringway_stack::handover::{ConnectionImage, ExportError};
+
+use super::Attachments;
+use super::close::Closing;
+use super::region::Region;
+use super::socket::Kind;
+use crate::command::{RegionId, Reply};
+use crate::core::{Core, Ending};
+use crate::handover::{Departure, Late, Left, Stays, Wanted};
+use crate::metrics::Work;
+
+/// A socket between `depart` and its end.
+#[derive(Default)]
+struct Moving {
+    /// Requests that came meanwhile.
+    waiting: Vec<Request>,
+    /// The last descriptor was closed meanwhile.
+    closed: Option<Closing>,
+}
+
+/// The sockets of a group that are on their way.
+#[derive(Default)]
+pub(super) struct Movings(HashMap<SlotIndex, Moving>);
+
+impl Movings {
+    /// Keeps a request for a socket that is on its way. Returns false if it is not.
+    #[inline]
+    pub(super) fn keep(&mut self, request: &Request) -> bool {
+        !self.0.is_empty() && self.put_off(request)
+    }
+
+    #[inline(never)]
+    fn put_off(&mut self, request: &Request) -> bool {
+        let moving = self.0.get_mut(&request.slot.index);
+        moving.map(|moving| moving.waiting.push(*request)).is_some()
+    }
+
+    /// Keeps the end of a socket that is on its way. Returns false if it is not.
+    pub(super) fn close(&mut self, slot: SlotIndex, how: Closing) -> bool {
+        self.0.get_mut(&slot).map(|moving| moving.closed = Some(how)).is_some()
+    }
+
+    /// Returns true if the socket is on its way.
+    pub(super) fn has(&self, slot: SlotIndex) -> bool {
+        self.0.contains_key(&slot)
+    }
+}
+
+impl Region {
+    /// Takes a connection out of the stack. `Err(Stays::Busy)`: a thread of the program is in a call on it; try again soon.
+    pub(super) fn depart(&mut self, slot: SlotRef, core: &mut Core) -> Result<Departure, Stays> {
+        // What the program has asked for before counts.
+        self.finish_requests(core);
+        let index = slot.index;
+        let socket = self.sockets.get(index).filter(|socket| socket.slot == slot).ok_or(Stays::Unknown)?;
+        let (Kind::Connection, Some(id)) = (socket.kind, socket.id) else { return Err(Stays::NotConnected) };
+        if socket.closing || self.movings.has(index) {
+            return Err(Stays::Ending);
+        }
+        if self.channel.is_unaccepted(index) {
+            return Err(Stays::NotAccepted);
+        }
+        if !self.channel.freeze(index) {
+            return Err(Stays::Busy);
+        }
+        let departure = self.take_out(index, id, core);
+        if departure.is_err() {
+            self.channel.thaw(index);
+        }
+        departure
+    }
+
+    /// The slot is frozen.
+    fn take_out(&mut self, slot: SlotIndex, id: ringway_stack::SocketId, core: &mut Core) -> Result<Departure, Stays> {
+        let mut delivered = self.channel.copy_unread(slot).map_err(|error| match error {
+            NotWhole::Urgent => Stays::Urgent,
+            NotWhole::Spoilt => Stays::Spoilt,
+        })?;
+        self.tell_consumed(slot, core);
+        let image = core.stack.export(core.now, id).map_err(|error| match error {
+            ExportError::NotAccepted => Stays::NotAccepted,
+            ExportError::Full => Stays::TooMany,
+            _ => Stays::NotConnected,
+        })?;
+        let unsent = self.channel.copy_unsent(slot);
+        let socket = self.sockets.get(slot).expect("the caller has looked");
+        if let Some(leftover) = &socket.leftover {
+            let start = delivered.len();
+            delivered.resize(start + leftover.len(), 0);
+            leftover.payload().copy_to(&mut delivered[start..]);
+        }
+        socket.id = None;
+        let shuts = socket.shutdown;
+        self.movings.0.insert(slot, Moving::default());
+        Ok(Departure { image: Box::new(image), delivered, unsent, shuts })
+    }
+
+    /// The kernel goes on with the connection. Returns what the program has asked for meanwhile.
+    pub(super) fn arrived(&mut self, slot: SlotRef, image: &ConnectionImage, core: &mut Core) -> Late {
+        let mut late = Late::default();
+        let Some(moving) = self.movings.0.remove(&slot.index) else { return late };
+        core.stack.release_hold(image.local, image.remote);
+        core.metrics.add(Work::SocketsHandedOver, 1);
+        let index = slot.index;
+        let socket = self.sockets.get(index).expect("it is kept until here");
+        socket.leftover = None;
+        if let Some((ip, port)) = socket.port.take() {
+            core.release_port(ip, port, Ending::Finished);
+        }
+        self.channel.empty(index);
+        self.channel.set_flags(index, Flags::MOVED);
+        self.channel.thaw(index);
+        self.channel.signal(index);
+        self.touch(index);
+        let mut closed = moving.closed;
+        for request in moving.waiting {
+            let answer = match request.operation {
+                Operation::Shutdown => {
+                    late.shuts = true;
+                    ControlAnswer::Done
+                }
+                Operation::Close { linger_s } => {
+                    late.resets |= linger_s == Some(0);
+                    closed = Some(Closing::Orderly);
+                    ControlAnswer::Done
+                }
+                Operation::Abort => {
+                    (late.resets, closed) = (true, Some(Closing::Reset));
+                    ControlAnswer::Done
+                }
+                _ => ControlAnswer::Failed(Failure::Invalid),
+            };
+            self.channel.answer(&request, answer);
+        }
+        if closed.is_some() {
+            self.forget(index, core);
+        }
+        late
+    }
+
+    /// The kernel cannot take the connection: it goes on here.
+    pub(super) fn returned(&mut self, slot: SlotRef, image: &ConnectionImage, core: &mut Core) {
+        let Some(moving) = self.movings.0.remove(&slot.index) else { return };
+        core.metrics.add(Work::HandoversUndone, 1);
+        let index = slot.index;
+        let token = self.user_token(index);
+        let imported = core.stack.import(core.now, image, token);
+        let socket = self.sockets.get(index).expect("it is kept until here");
+        socket.id = imported.ok();
+        self.channel.thaw(index);
+        if imported.is_err() {
+            // No frames are left for its data. Its hold must not outlive it.
+            core.stack.release_hold(image.local, image.remote);
+            self.failed(index, ringway_stack::SocketError::Aborted, core);
+        }
+        self.send(index, core);
+        self.ready(index, core);
+        for request in moving.waiting {
+            self.execute_on_socket(&request, core);
+        }
+        if let Some(how) = moving.closed {
+            self.close(index, how, core);
+        }
+    }
+
+    /// Asks the holders of the sockets that `which` names for their kernel sockets. Returns how many sockets it asks for.
+    pub(super) fn want(&mut self, which: impl Fn(&Region, SlotIndex) -> bool) -> u32 {
+        let mut count = 0;
+        for slot in self.sockets.slots() {
+            let socket = self.sockets.get(slot).expect("it has just been listed");
+            if socket.kind == Kind::Connection && socket.id.is_some() && which(self, slot) {
+                self.want_slot(slot);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Asks the holders of one socket.
+    pub(super) fn want_slot(&mut self, slot: SlotIndex) {
+        self.channel.set_flags(slot, Flags::WANTED);
+        self.channel.signal(slot);
+    }
+
+    /// Accepts no connection any more, and asks for all that there are.
+    fn leave(&mut self, core: &mut Core) {
+        self.leaving = true;
+        self.note_room(core);
+        self.want(|_, _| true);
+    }
+
+    /// Gives ports that connect nothing any more to the kernel's sockets, which have been bound all the time.
+    fn leave_ports(&mut self, core: &mut Core) {
+        for slot in self.sockets.slots() {
+            let Some(socket) = self.sockets.get(slot) else { continue };
+            let kind = socket.kind;
+            let (id, listening) = (socket.id, socket.listening.as_deref_mut());
+            let Some(listening) = listening.filter(|listening| !listening.local.is_empty()) else { continue };
+            let (port, second) = (listening.port, listening.second.take());
+            // It serves nothing any more.
+            listening.local.clear();
+            for ip in std::mem::take(&mut listening.owned) {
+                match kind {
+                    Kind::Datagram => core.ports.remove_datagrams(ip, port),
+                    _ => {
+                        core.ports.leave(ip, port);
+                        core.ports.remove(ip, port);
+                    }
+                }
+            }
+            if kind == Kind::Listener {
+                [id, second].into_iter().flatten().for_each(|id| core.stack.close(core.now, id));
+                self.sockets.get(slot).expect("it was there").id = None;
+            }
+            core.metrics.add(Work::SocketsHandedOver, 1);
+            self.channel.set_flags(slot, Flags::MOVED);
+            self.channel.signal(slot);
+        }
+    }
+
+    /// Number of connections of programs that are in the stack or on their way.
+    fn staying(&mut self) -> u32 {
+        let slots = self.sockets.slots();
+        let stays = |slot: &SlotIndex| {
+            let socket = self.sockets.get(*slot).expect("it has just been listed");
+            let lives = socket.kind == Kind::Connection && socket.id.is_some() && !socket.closing;
+            self.movings.has(*slot) || (lives && self.channel.slot(*slot).state() != State::Closed)
+        };
+        slots.into_iter().filter(stays).count() as u32
+    }
+}
+
+/// What the service asks of a worker in a handover.
+pub(crate) enum HandoverCommand {
+    Depart(RegionId, SlotRef, Reply<Result<Departure, Stays>>),
+    Arrived(RegionId, SlotRef, Box<ConnectionImage>, Reply<Late>),
+    Returned(RegionId, SlotRef, Box<ConnectionImage>),
+    Want(Wanted, Reply<u32>),
+    Leave(Duration, Reply<Left>),
+}
+
+/// A connection that is to leave as soon as the program is in no call on it.
+struct Awaited {
+    region: RegionId,
+    slot: SlotRef,
+    until: Instant,
+    reply: Reply<Result<Departure, Stays>>,
+}
+
+/// The worker's side of handovers that take time.
+#[derive(Default)]
+pub(super) struct Departures {
+    awaited: Vec<Awaited>,
+    leaving: Option<(Instant, Reply<Left>)>,
+}
+
+impl Departures {
+    pub(super) fn is_busy(&self) -> bool {
+        !self.awaited.is_empty() || self.leaving.is_some()
+    }
+}
+
+impl Attachments {
+    /// Obeys a command.
+    pub(crate) fn hand_over(&mut self, command: HandoverCommand, core: &mut Core) {
+        match command {
+            HandoverCommand::Depart(region, slot, reply) => {
+                let until = core.now + BUSY_MAX;
+                self.departures.awaited.push(Awaited { region, slot, until, reply });
+                self.follow_departures(core);
+            }
+            HandoverCommand::Arrived(region, slot, image, reply) => {
+                let late = self.region(region.0).map(|region| region.arrived(slot, &image, core));
+                reply.answer(late.unwrap_or_default());
+                self.follow_departures(core);
+            }
+            HandoverCommand::Returned(region, slot, image) => {
+                if let Some(region) = self.region(region.0) {
+                    region.returned(slot, &image, core);
+                }
+            }
+            HandoverCommand::Want(wanted, reply) => reply.answer(self.want(wanted)),
+            HandoverCommand::Leave(limit, reply) => {
+                for number in self.live.clone() {
+                    if let Some(region) = self.region(number) {
+                        region.leave(core);
+                    }
+                }
+                self.departures.leaving = Some((core.now + limit, reply));
+                self.follow_departures(core);
+            }
+        }
+        self.sweep();
+        self.note_retries(core.now);
+    }
+
+    /// Goes on with what waits for programs.
+    pub(super) fn follow_departures(&mut self, core: &mut Core) {
+        for awaited in std::mem::take(&mut self.departures.awaited) {
+            let Awaited { region, slot, until, .. } = awaited;
+            let left = self.region(region.0).map_or(Err(Stays::Unknown), |region| region.depart(slot, core));
+            match left {
+                Err(Stays::Busy) if core.now < until => self.departures.awaited.push(awaited),
+                left => awaited.reply.answer(left),
+            }
+        }
+        let half_open = core.stack.records().0;
+        let stay: u32 = self.regions.iter_mut().flatten().map(|region| region.staying()).sum();
+        let is_over = |until: Instant| (half_open == 0 && stay == 0) || until <= core.now;
+        let Some((_, reply)) = self.departures.leaving.take_if(|(until, _)| is_over(*until)) else { return };
+        for number in self.live.clone() {
+            if let Some(region) = self.region(number) {
+                region.leave_ports(core);
+            }
+        }
+        reply.answer(Left { connections: stay });
+    }
+
+    /// Takes the locks of a slot, as a thread in a call does, or frees them.
+    #[cfg(test)]
+    pub(crate) fn hold_slot(&mut self, id: RegionId, slot: SlotRef, holds: bool) {
+        let region = self.region(id.0).expect("it lives");
+        if holds { assert!(region.channel.freeze(slot.index)) } else { region.channel.thaw(slot.index) }
+    }
+
+    fn want(&mut self, wanted: Wanted) -> u32 {
+        let mut count = 0;
+        for number in self.live.clone() {
+            let Some(region) = self.region(number) else { continue };
+            let of_process = match wanted {
+                Wanted::Process(pid) => region.channel.held_by(pid),
+                _ => Vec::new(),
+            };
+            count += region.want(|region, slot| {
+                let shared = region.channel.slot(slot);
+                let (local, remote): (SocketAddr, SocketAddr) = (shared.local(), shared.remote());
+                match wanted {
+                    Wanted::All => true,
+                    Wanted::Process(_) => of_process.contains(&slot),
+                    Wanted::Port(port) => [local.port(), remote.port()].contains(&port),
+                    Wanted::Flow(one, other) => [(one, other), (other, one)].contains(&(local, remote)),
+                }
+            });
+        }
+        count
+    }
+}
+
+/// A call on a socket takes so long at most, unless its thread is stopped in it.
+const BUSY_MAX: Duration = Duration::from_millis(200);

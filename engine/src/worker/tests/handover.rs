@@ -1,0 +1,266 @@
+//! Connections that leave the stack for a kernel socket, and those that come back because there is none for them.
+
+use std::io::IoSlice;
+
+use ringway_shm::Duration;
+use ringway_shm::channel::{ControlAnswer, Flags, Operation, Request, SlotRef};
+
+use super::harness::{Net, pattern};
+use crate::attach::HandoverCommand;
+use crate::handover::{Departure, Late, Left, Stays, Wanted};
+use crate::metrics::Work;
+
+/// A connection: listener and server's end of the first application, client's end of the second.
+fn connected() -> (Net, SlotRef, SlotRef, SlotRef) {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    net.run_for_ms(5);
+    (net, listener, server, client)
+}
+
+fn depart(net: &mut Net, slot: SlotRef) -> Result<Departure, Stays> {
+    net.hand_over(0, |region, reply| HandoverCommand::Depart(region, slot, reply)).try_recv().expect("it is answered at once")
+}
+
+fn arrive(net: &mut Net, slot: SlotRef, departure: &Departure) -> Late {
+    let image = departure.image.clone();
+    let late = net.hand_over(0, |region, reply| HandoverCommand::Arrived(region, slot, image, reply));
+    late.try_recv().expect("it is answered at once")
+}
+
+fn bring_back(net: &mut Net, slot: SlotRef, departure: Departure) {
+    net.hand_over::<()>(0, |region, _| HandoverCommand::Returned(region, slot, departure.image));
+}
+
+/// What the kernel's queue would hold, and what it would have to send.
+fn queues(departure: &Departure) -> (Vec<u8>, Vec<u8>) {
+    let unread = [departure.delivered.clone(), departure.image.receiving.unread.clone()].concat();
+    let extents = departure.image.sending.extents.iter().map(|extent| extent.data.clone());
+    let unsent = extents.chain([departure.unsent.clone()]).collect::<Vec<_>>().concat();
+    (unread, unsent)
+}
+
+#[test]
+fn all_bytes_leave_with_the_connection() {
+    let (mut net, _, server, client) = connected();
+    // More than slot and windows take in both directions, so that bytes are everywhere.
+    let (up, down) = (pattern(900_000, 1), pattern(900_000, 2));
+    let (mut sent_up, mut sent_down, mut read_up, mut read_down) = (0, 0, Vec::new(), Vec::new());
+    for _ in 0..60 {
+        net.write_some((1, client), &up, &mut sent_up);
+        net.write_some((0, server), &down, &mut sent_down);
+        net.step();
+    }
+    net.receive_into(1, client, &mut read_down);
+    let mut first = vec![0; 4321];
+    let count = net.apps[0].client.receive(server, &mut [std::io::IoSliceMut::new(&mut first)]).expect("bytes wait");
+    read_up.extend_from_slice(&first[..count]);
+    // Written and not seen by the worker yet.
+    net.write_some((0, server), &down, &mut sent_down);
+
+    let departure = depart(&mut net, server).expect("it is open");
+    let (unread, unsent) = queues(&departure);
+    assert!(!departure.delivered.is_empty() && !departure.unsent.is_empty(), "both are tested");
+    read_up.extend_from_slice(&unread);
+    assert!(read_up.len() < up.len() && up.starts_with(&read_up), "{} bytes", read_up.len());
+    assert!(down[..sent_down].ends_with(&unsent), "{} bytes", unsent.len());
+
+    assert_eq!(arrive(&mut net, server, &departure), Late::default());
+    let slot = net.apps[0].client.slot(server.index);
+    assert!(slot.flags().has(Flags::MOVED));
+    assert_eq!((slot.unread(), slot.unsent()), (0, 0));
+    assert_eq!(net.workers[0].core.metrics.value(Work::SocketsHandedOver), 1);
+    // The peer is of no more interest: its memory and that of the slot come back.
+    net.close(1, client);
+    net.close(0, server);
+    net.run_for_ms(300_000);
+    assert!(net.frames_are_all_free(), "a frame was lost");
+}
+
+#[test]
+fn a_connection_that_comes_back_goes_on_with_all_its_bytes() {
+    let (mut net, _, server, client) = connected();
+    let (up, down) = (pattern(700_000, 3), pattern(700_000, 4));
+    let (mut sent_up, mut sent_down, mut read_up, mut read_down) = (0, 0, Vec::new(), Vec::new());
+    for round in 0..6_000 {
+        net.write_some((1, client), &up, &mut sent_up);
+        net.write_some((0, server), &down, &mut sent_down);
+        net.receive_into(1, client, &mut read_down);
+        net.receive_into(0, server, &mut read_up);
+        if round % 5 == 2 && read_up.len() < up.len() {
+            let departure = depart(&mut net, server).expect("it is open");
+            // The peer sends into the silence.
+            net.step();
+            bring_back(&mut net, server, departure);
+        }
+        net.step();
+    }
+    net.run_until(|net| {
+        net.write_some((1, client), &up, &mut sent_up);
+        net.write_some((0, server), &down, &mut sent_down);
+        net.receive_into(1, client, &mut read_down);
+        net.receive_into(0, server, &mut read_up);
+        read_up.len() >= up.len() && read_down.len() >= down.len()
+    });
+    assert!(read_up == up && read_down == down, "the streams differ");
+    assert!(net.workers[0].core.metrics.value(Work::HandoversUndone) > 3);
+    assert!(!net.apps[0].client.slot(server.index).flags().has(Flags::MOVED));
+}
+
+#[test]
+fn what_the_program_asks_for_meanwhile_waits() {
+    for arrives in [true, false] {
+        let (mut net, _, server, client) = connected();
+        let departure = depart(&mut net, server).expect("it is open");
+        let ticket = net.apps[0].client.control(server, Operation::Shutdown).expect("none is under way");
+        net.run_for_ms(50);
+        assert_eq!(net.apps[0].client.completed(ticket, &mut []), None, "it waits");
+        if arrives {
+            assert_eq!(arrive(&mut net, server, &departure), Late { shuts: true, resets: false });
+        } else {
+            bring_back(&mut net, server, departure);
+            net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::PEER_CLOSED));
+        }
+        let answer = net.apps[0].client.completed(ticket, &mut []);
+        assert_eq!(answer, Some(ringway_shm::channel::ControlResult::Answer(ControlAnswer::Done)));
+    }
+}
+
+#[test]
+fn a_socket_that_is_closed_on_its_way_is_free_at_the_end() {
+    for (linger_s, resets) in [(None, false), (Some(0), true)] {
+        for arrives in [true, false] {
+            let (mut net, _, server, client) = connected();
+            let before = net.workers[0].attachments.sockets();
+            let departure = depart(&mut net, server).expect("it is open");
+            assert!(net.apps[0].client.release(server.index));
+            // The request as `Client::close` makes it, which waits for the slot's locks.
+            let operation = Operation::Close { linger_s };
+            assert!(net.apps[0].client.submit(Request { slot: server, sequence: 0, operation }));
+            net.run_for_ms(50);
+            assert_eq!(net.workers[0].attachments.sockets(), before, "it is on its way");
+            if arrives {
+                assert_eq!(arrive(&mut net, server, &departure), Late { shuts: false, resets });
+            } else {
+                bring_back(&mut net, server, departure);
+                let ended = if resets { Flags::FAILED } else { Flags::PEER_CLOSED };
+                net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(ended));
+            }
+            assert_eq!(net.workers[0].attachments.sockets(), before - 1);
+        }
+    }
+}
+
+#[test]
+fn the_death_of_the_holder_waits_for_the_end_of_the_way() {
+    let (mut net, _, server, client) = connected();
+    let departure = depart(&mut net, server).expect("it is open");
+    let process = net.apps[0].client.process();
+    net.process_gone(0, process);
+    bring_back(&mut net, server, departure);
+    net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::PEER_CLOSED));
+    assert_eq!(net.workers[0].attachments.sockets(), 0);
+}
+
+#[test]
+fn only_an_open_connection_of_a_program_departs() {
+    let (mut net, listener, server, client) = connected();
+    let fresh = net.open(0);
+    let stale = SlotRef { generation: server.generation + 1, ..server };
+    assert_eq!(depart(&mut net, listener).err(), Some(Stays::NotConnected));
+    assert_eq!(depart(&mut net, fresh).err(), Some(Stays::Unknown));
+    assert_eq!(depart(&mut net, stale).err(), Some(Stays::Unknown));
+    // Not accepted yet.
+    let second = net.connect(1, 80);
+    net.run_for_ms(5);
+    let waiting = (0..net.apps[0].client.slots()).map(|index| net.apps[0].client.slot(index));
+    let remote = net.apps[1].client.slot(second.index).local();
+    let (index, slot) = waiting.enumerate().find(|(_, slot)| slot.remote() == remote).expect("it is in the queue");
+    let unaccepted = SlotRef { index: index as u32, generation: slot.generation() };
+    assert_eq!(depart(&mut net, unaccepted).err(), Some(Stays::NotAccepted));
+    // On its way already; then over.
+    let departure = depart(&mut net, server).expect("it is open");
+    assert_eq!(depart(&mut net, server).err(), Some(Stays::NotConnected));
+    arrive(&mut net, server, &departure);
+    assert_eq!(depart(&mut net, server).err(), Some(Stays::NotConnected));
+    net.close(1, client);
+}
+
+#[test]
+fn a_program_that_reads_all_the_time_is_waited_for_and_not_for_ever() {
+    let (mut net, _, server, _) = connected();
+    for ends in [true, false] {
+        net.hold_slot(0, server, true);
+        let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, server, reply));
+        net.run_for_ms(100);
+        assert!(answer.try_recv().is_err(), "it waits");
+        if ends {
+            net.hold_slot(0, server, false);
+            net.run_for_ms(5);
+            let departure = answer.try_recv().expect("it is answered").expect("it has left");
+            bring_back(&mut net, server, departure);
+        } else {
+            net.run_for_ms(150);
+            assert_eq!(answer.try_recv().expect("it is answered").err(), Some(Stays::Busy));
+        }
+    }
+}
+
+#[test]
+fn programs_are_asked_for_the_sockets_that_are_meant() {
+    let (mut net, _, server, _) = connected();
+    let pid = std::process::id();
+    let slot = |net: &Net| net.apps[0].client.slot(server.index).flags().has(Flags::WANTED);
+    let (local, remote) = (net.apps[0].client.slot(server.index).local(), net.apps[0].client.slot(server.index).remote());
+    let other = std::net::SocketAddr::new(remote.ip(), remote.port() ^ 1);
+    for (wanted, count) in [
+        (Wanted::Process(pid + 1), 0),
+        (Wanted::Port(81), 0),
+        (Wanted::Flow(local, other), 0),
+        (Wanted::Port(80), 1),
+        (Wanted::Process(pid), 1),
+        (Wanted::Flow(remote, local), 1),
+        (Wanted::All, 1),
+    ] {
+        let answer = net.hand_over(0, |_, reply| HandoverCommand::Want(wanted, reply));
+        assert_eq!(answer.try_recv(), Ok(count), "{wanted:?}");
+        assert!(count > 0 || !slot(&net), "{wanted:?}");
+    }
+    assert!(slot(&net));
+}
+
+#[test]
+fn a_worker_that_leaves_waits_for_its_connections_and_gives_ports_back() {
+    let (mut net, listener, server, _) = connected();
+    let answer = net.hand_over(0, |_, reply| HandoverCommand::Leave(Duration::from_secs(5), reply));
+    // A client that comes now finds silence, not a reset: its next SYN is the kernel's.
+    let late = net.open(1);
+    let remote = super::harness::socket(super::harness::SERVER, 80);
+    assert!(net.apps[1].client.submit(Request { slot: late, sequence: 0, operation: Operation::Connect { remote } }));
+    net.run_for_ms(500);
+    assert!(answer.try_recv().is_err(), "a connection is left");
+    assert!(net.apps[0].client.slot(server.index).flags().has(Flags::WANTED));
+    assert!(!net.apps[1].client.slot(late.index).flags().has(Flags::FAILED));
+    let departure = depart(&mut net, server).expect("it is open");
+    net.run_for_ms(5);
+    assert!(answer.try_recv().is_err(), "it is on its way");
+    let ports = net.ports_in_use();
+    arrive(&mut net, server, &departure);
+    assert_eq!(answer.try_recv(), Ok(Left { connections: 0 }));
+    assert!(net.apps[0].client.slot(listener.index).flags().has(Flags::MOVED));
+    assert_eq!(net.ports_in_use(), ports - 1, "the listener's port is the kernel's");
+}
+
+#[test]
+fn a_worker_that_leaves_does_not_wait_longer_than_it_may() {
+    let (mut net, listener, server, _) = connected();
+    assert!(net.apps[0].client.send(server, &[IoSlice::new(b"still here")]).is_ok());
+    let answer = net.hand_over(0, |_, reply| HandoverCommand::Leave(Duration::from_secs(5), reply));
+    net.run_for_ms(4_900);
+    assert!(answer.try_recv().is_err());
+    net.run_for_ms(200);
+    assert_eq!(answer.try_recv(), Ok(Left { connections: 1 }));
+    assert!(net.apps[0].client.slot(listener.index).flags().has(Flags::MOVED));
+}
