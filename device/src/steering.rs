@@ -20,7 +20,7 @@
 //! Several workers of a service: the table says of each port which of them own it. A port of one worker is its own,
 //! whatever the flow; of a port that all own, each gets the flow groups that are its own ([`division`]). So each packet is
 //! refused by all sockets but one before it is copied, and nothing is passed on. Fragments without ports and ICMP errors
-//! reach all of them. Several workers that have an interface to themselves: [`groups`].
+//! reach all of them. A flow of an owned port that is the kernel's: [`kernel_flows`]. Several workers that have an interface to themselves: [`groups`].
 
 pub mod assembler;
 pub mod attached;
@@ -29,15 +29,23 @@ pub mod division;
 mod fanout;
 pub mod groups;
 mod ingress;
+mod kernel_flows;
 mod offsets;
 mod program;
+mod sockets;
 mod sys;
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ringway_shm::Flow;
+
+use kernel_flows::KernelFlows;
 
 pub use division::{Division, Flows};
+pub use kernel_flows::FLOWS_MAX;
 pub use program::XdpMode;
 
 /// A transport protocol whose ports can be owned.
@@ -54,15 +62,18 @@ pub enum Protocol {
 #[derive(Debug)]
 pub struct Steering {
     table: OwnedFd,
+    flows: Arc<Mutex<KernelFlows>>,
+    flow_table: OwnedFd,
 }
 
-/// Writes the table; any number of them may write the same one.
+/// Writes the tables; any number of them may write the same ones.
 #[derive(Debug)]
 pub struct PortFilter {
     table: OwnedFd,
+    flows: Arc<Mutex<KernelFlows>>,
 }
 
-/// Workers at most: their numbers are bits of a word whose highest one is its sign.
+/// Workers at most: their numbers are bits of a word whose highest one marks ports with flows of the kernel's.
 pub const WORKERS_MAX: usize = 31;
 
 /// A program that is attached to an interface as long as this lives.
@@ -107,7 +118,15 @@ impl Steering {
     /// # Errors
     /// The kernel refuses BPF; the text names the fix.
     pub fn new(entries_max: u32) -> io::Result<Steering> {
-        Ok(Steering { table: sys::create_map(sys::MapKind::Hash, KEY_BYTES as u32, entries_max)? })
+        Steering::with_flows(entries_max, FLOWS_MAX)
+    }
+
+    /// As [`new`](Steering::new), with room for so many flows of the kernel's.
+    fn with_flows(entries_max: u32, flows_max: u32) -> io::Result<Steering> {
+        let flows = KernelFlows::new(flows_max)?;
+        let flow_table = flows.map().try_clone_to_owned()?;
+        let table = sys::create_map(sys::MapKind::Hash, KEY_BYTES as u32, entries_max)?;
+        Ok(Steering { table, flows: Arc::new(Mutex::new(flows)), flow_table })
     }
 
     /// The same table, for another thread to make programs from.
@@ -115,7 +134,8 @@ impl Steering {
     /// # Errors
     /// No descriptor is left.
     pub fn try_clone(&self) -> io::Result<Steering> {
-        Ok(Steering { table: self.table.try_clone()? })
+        let flow_table = self.flow_table.try_clone()?;
+        Ok(Steering { table: self.table.try_clone()?, flows: self.flows.clone(), flow_table })
     }
 
     /// A writer of the table.
@@ -123,7 +143,11 @@ impl Steering {
     /// # Errors
     /// No descriptor is left.
     pub fn port_filter(&self) -> io::Result<PortFilter> {
-        Ok(PortFilter { table: self.table.try_clone()? })
+        Ok(PortFilter { table: self.table.try_clone()?, flows: self.flows.clone() })
+    }
+
+    fn tables(&self) -> program::Tables<'_> {
+        program::Tables { owned: self.table.as_fd(), flows: self.flow_table.as_fd() }
     }
 
     /// The program that accepts owned packets, ICMP errors and later fragments, for the AF_PACKET socket of the only worker.
@@ -131,7 +155,7 @@ impl Steering {
     /// # Errors
     /// The kernel refuses it; the text names the fix.
     pub fn socket_filter(&self) -> io::Result<OwnedFd> {
-        sys::load(sys::ProgramKind::SocketFilter, &program::socket_filter(self.table.as_fd(), None))
+        sys::load(sys::ProgramKind::SocketFilter, &program::socket_filter(self.tables(), None))
     }
 
     /// As [`socket_filter`](Steering::socket_filter), for the socket of `worker`, one of those of `division`.
@@ -143,7 +167,7 @@ impl Steering {
     /// When there is no such worker.
     pub fn socket_filter_of(&self, worker: usize, division: &Division) -> io::Result<OwnedFd> {
         assert!(worker < division.workers(), "{worker} is one of {} workers", division.workers());
-        sys::load(sys::ProgramKind::SocketFilter, &program::socket_filter(self.table.as_fd(), Some((worker, division))))
+        sys::load(sys::ProgramKind::SocketFilter, &program::socket_filter(self.tables(), Some((worker, division))))
     }
 
     /// Hides owned packets that arrive on interface `index` from the kernel. AF_PACKET sockets
@@ -161,7 +185,7 @@ impl Steering {
     /// # Errors
     /// As there, and what `announce` says.
     pub fn hide_announced(&self, index: u32, announce: &mut dyn FnMut(u32) -> io::Result<()>) -> io::Result<Attachment> {
-        let program = sys::load(sys::ProgramKind::TrafficControl, &program::hide_from_kernel(self.table.as_fd(), None))?;
+        let program = sys::load(sys::ProgramKind::TrafficControl, &program::hide_from_kernel(self.tables(), None))?;
         announce(sys::program_number(program.as_fd())?)?;
         match sys::attach_tcx(program.as_fd(), index)? {
             Some(link) => Ok(Attachment::by(link)),
@@ -171,7 +195,7 @@ impl Steering {
 
     /// As [`hide_from_kernel`](Steering::hide_from_kernel), as kernels without TCX (before 6.6) can do it.
     fn hide_by_filter(&self, index: u32) -> io::Result<Attachment> {
-        Ok(Attachment { hold: Hold::Filter { _filter: ingress::Filter::attach(self.table.as_fd(), index)? } })
+        Ok(Attachment { hold: Hold::Filter { _filter: ingress::Filter::attach(self.tables(), index)? } })
     }
 }
 
@@ -207,7 +231,7 @@ impl Redirect<'_> {
     fn program(self, sockets: &SocketMap) -> Vec<assembler::Instruction> {
         let sockets = sockets.map.as_fd();
         match self {
-            Redirect::Owned(steering) => program::redirect(steering.table.as_fd(), sockets),
+            Redirect::Owned(steering) => program::redirect(steering.tables(), sockets),
             Redirect::All => program::redirect_all(sockets),
             Redirect::EchoReplies(identifier) => program::redirect_echo_replies(sockets, identifier),
         }
@@ -221,7 +245,9 @@ impl PortFilter {
     /// # Errors
     /// The table is full.
     pub fn own(&self, protocol: Protocol, ip: IpAddr, port: u16, workers: u32) -> io::Result<()> {
-        sys::update(self.table.as_fd(), &key(protocol, ip, port), workers)
+        let flows = self.flows();
+        let mark = if protocol == Protocol::Tcp { flows.mark((ip, port)) } else { 0 };
+        sys::update(self.table.as_fd(), &port_key(protocol, ip, port), workers | mark)
     }
 
     /// Packets of `protocol` to `ip`:`port` are the kernel's again. Releasing what is not owned does nothing.
@@ -229,7 +255,44 @@ impl PortFilter {
     /// # Errors
     /// The kernel refused, which it does not as long as the table exists.
     pub fn release(&self, protocol: Protocol, ip: IpAddr, port: u16) -> io::Result<()> {
-        sys::delete_if_there(self.table.as_fd(), &key(protocol, ip, port))
+        sys::delete_if_there(self.table.as_fd(), &port_key(protocol, ip, port))
+    }
+
+    /// Packets of this flow of TCP are the kernel's from now on, although its port is owned: see [`kernel_flows`].
+    ///
+    /// # Errors
+    /// There are [`FLOWS_MAX`] of them; the flow stays the workers'.
+    pub fn leave_flow(&self, flow: &Flow) -> io::Result<()> {
+        self.flows().enter(self.table.as_fd(), flow)
+    }
+
+    /// The flow is the workers' again, as its port is. Nothing happens to one that was not left to the kernel.
+    ///
+    /// # Errors
+    /// The kernel refused, which it does not as long as the table exists.
+    pub fn retake_flow(&self, flow: &Flow) -> io::Result<()> {
+        self.flows().take_back(self.table.as_fd(), flow)
+    }
+
+    /// Takes back flows whose socket the kernel does not have any more; TIME-WAIT counts as one. Looks at 1,024 at most: the next call
+    /// goes on with the others. Returns how many flows the kernel still has. The calling thread must be in the interfaces' network namespace.
+    ///
+    /// # Errors
+    /// The kernel does not say which sockets it has (`sock_diag`, `tcp_diag`); what is not known stays.
+    ///
+    /// # Blocking
+    /// Some milliseconds; other callers wait for the question about one flow at most.
+    pub fn sweep(&self) -> io::Result<usize> {
+        let flows = self.flows().next_flows();
+        if !flows.is_empty() {
+            let mut asker = sockets::Asker::open()?;
+            flows.iter().try_for_each(|flow| self.flows().check(self.table.as_fd(), flow, &mut asker))?;
+        }
+        Ok(self.flows().count())
+    }
+
+    fn flows(&self) -> MutexGuard<'_, KernelFlows> {
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -257,7 +320,7 @@ const KEY_PORT: i16 = 16;
 const KEY_PROTOCOL: i16 = 18;
 const KEY_BYTES: i16 = 20;
 
-fn key(protocol: Protocol, ip: IpAddr, port: u16) -> [u8; KEY_BYTES as usize] {
+fn port_key(protocol: Protocol, ip: IpAddr, port: u16) -> [u8; KEY_BYTES as usize] {
     let address: Ipv6Addr = match ip {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         IpAddr::V6(ip) => ip,

@@ -17,6 +17,7 @@ use ringway_device::steering::{Attachment, Division, PortFilter, Protocol, Redir
 use ringway_device::tap::Tap;
 use ringway_device::xdp::XdpOptions;
 use ringway_engine::{OpenDevice, Transport};
+use ringway_shm::Flow;
 
 use ringway_stack::Cidr;
 
@@ -213,6 +214,18 @@ impl ports::Steering for PortFilter {
 
     fn release(&mut self, transport: Transport, ip: IpAddr, port: u16) -> io::Result<()> {
         PortFilter::release(self, protocol(transport), ip, port)
+    }
+
+    fn leave_flow(&mut self, flow: &Flow) -> io::Result<()> {
+        PortFilter::leave_flow(self, flow)
+    }
+
+    fn retake_flow(&mut self, flow: &Flow) -> io::Result<()> {
+        PortFilter::retake_flow(self, flow)
+    }
+
+    fn sweep(&mut self) -> io::Result<usize> {
+        PortFilter::sweep(self)
     }
 }
 

@@ -15,6 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use ringway_engine::{PortError, Ports, Transport};
+use ringway_shm::Flow;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 
@@ -39,6 +40,27 @@ pub trait Steering: Send {
     /// # Errors
     /// The kernel refuses.
     fn release(&mut self, transport: Transport, ip: IpAddr, port: u16) -> io::Result<()>;
+
+    /// Packets of this flow of TCP are the kernel's from now on, although its port is owned.
+    ///
+    /// # Errors
+    /// There are too many such flows, or no kernel shares the interface: the flow stays the stacks'.
+    fn leave_flow(&mut self, flow: &Flow) -> io::Result<()>;
+
+    /// The flow is the stacks' again. Nothing happens to one that was not left to the kernel.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn retake_flow(&mut self, flow: &Flow) -> io::Result<()>;
+
+    /// Takes back flows whose kernel socket is gone, some of them with each call; returns how many flows the kernel still has.
+    ///
+    /// # Errors
+    /// The kernel does not say which sockets it has.
+    ///
+    /// # Blocking
+    /// Some milliseconds.
+    fn sweep(&mut self) -> io::Result<usize>;
 }
 
 /// Where no kernel competes for packets: a device of its own.
@@ -51,6 +73,18 @@ impl Steering for NoSteering {
 
     fn release(&mut self, _: Transport, _: IpAddr, _: u16) -> io::Result<()> {
         Ok(())
+    }
+
+    fn leave_flow(&mut self, _: &Flow) -> io::Result<()> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "no packet of this interface can reach the kernel"))
+    }
+
+    fn retake_flow(&mut self, _: &Flow) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sweep(&mut self) -> io::Result<usize> {
+        Ok(0)
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) const SCATTERED: u32 = 1 << 8;
 /// The bits of a word that say the worker.
 pub(super) const WORKER: u32 = 0xff;
 
-// A key of the second table, in the order of the packets that arrive: remote and local address (IPv4 mapped), remote and
+// A key of the second table, and of that of `kernel_flows`, in the order of the packets that arrive: remote and local address (IPv4 mapped), remote and
 // local port, as they stand there.
 pub(super) const FLOW_ADDRESSES: i16 = 0;
 pub(super) const FLOW_PORTS: i16 = 32;
@@ -95,7 +95,7 @@ impl Division {
     /// # Errors
     /// The table is full.
     pub fn keep(&self, flow: &Flow, worker: usize) -> io::Result<()> {
-        sys::update(self.kept.as_fd(), &key(flow), worker as u32)
+        sys::update(self.kept.as_fd(), &flow_key(flow), worker as u32)
     }
 
     /// Packets of `flow` come to its group's owner again. Nothing happens to one that no worker keeps.
@@ -103,7 +103,7 @@ impl Division {
     /// # Errors
     /// The kernel refused, which it does not as long as the table exists.
     pub fn forget(&self, flow: &Flow) -> io::Result<()> {
-        sys::delete_if_there(self.kept.as_fd(), &key(flow))
+        sys::delete_if_there(self.kept.as_fd(), &flow_key(flow))
     }
 
     pub(super) fn groups(&self) -> BorrowedFd<'_> {
@@ -124,7 +124,8 @@ pub enum Flows {
     Scattered,
 }
 
-fn key(flow: &Flow) -> [u8; FLOW_BYTES as usize] {
+/// A key of a table of flows.
+pub(super) fn flow_key(flow: &Flow) -> [u8; FLOW_BYTES as usize] {
     let octets = |ip: IpAddr| -> Ipv6Addr {
         match ip {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),

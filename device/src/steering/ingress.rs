@@ -61,12 +61,12 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Puts the program of `table` in front of the filters of interface `interface`.
-    pub(super) fn attach(table: BorrowedFd<'_>, interface: u32) -> io::Result<Filter> {
+    /// Puts the program of `tables` in front of the filters of interface `interface`.
+    pub(super) fn attach(tables: program::Tables<'_>, interface: u32) -> io::Result<Filter> {
         let lives = sys::create_map(sys::MapKind::Sockets, 4, 1)?;
         let alive = crate::xdp::unbound_socket()?;
         sys::update_with_socket(lives.as_fd(), 0, alive.as_fd())?;
-        let program = sys::load(sys::ProgramKind::TrafficControl, &program::hide_from_kernel(table, Some(lives.as_fd())))?;
+        let program = sys::load(sys::ProgramKind::TrafficControl, &program::hide_from_kernel(tables, Some(lives.as_fd())))?;
         let (handle, name) = take_handle(interface)?;
         let made_qdisc = make_qdisc(interface)?;
         let filter = Filter { interface, handle, made_qdisc, _alive: alive, _name: name };

@@ -12,6 +12,7 @@ use super::assembler::{
     Assembler, Helper, Instruction, Label, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, Register, When, Width,
 };
 use super::division::{Division, FLOW_ADDRESSES, FLOW_BYTES, FLOW_PORTS, SCATTERED, WORKER};
+use super::kernel_flows::{FLOWS, WORKERS};
 use super::offsets::*;
 use super::{KEY_ADDRESS, KEY_BYTES, KEY_PORT, KEY_PROTOCOL};
 
@@ -36,11 +37,22 @@ const TCX_NEXT: i32 = -1;
 const TCX_DROP: i32 = 2;
 const XDP_PASS: i32 = 2;
 
+/// What the programs look up.
+#[derive(Clone, Copy)]
+pub(super) struct Tables<'a> {
+    /// The owned ports.
+    pub(super) owned: BorrowedFd<'a>,
+    /// The kernel's flows of them.
+    pub(super) flows: BorrowedFd<'a>,
+}
+
 /// Where the key begins: a place that is aligned to eight bytes below the end of the stack.
 const KEY: i16 = -24;
 /// The same for keys of a division's tables: a group's number, and a flow.
 const GROUP_KEY: i16 = KEY - 8;
 const FLOW_KEY: i16 = GROUP_KEY - 40;
+const FLOW_REMOTE: i16 = FLOW_KEY + FLOW_ADDRESSES;
+const FLOW_LOCAL: i16 = FLOW_REMOTE + 16;
 const _: () = assert!(FLOW_BYTES <= 40);
 
 /// Where `match_owned` jumps when it does not go on behind itself. `R7` is the offset (or, in an XDP program, the
@@ -56,15 +68,15 @@ struct Exits {
 
 /// Returns the whole length for packets that the worker at `seat` owns, ICMP errors and fragments without ports; zero
 /// otherwise.
-pub(super) fn socket_filter(table: BorrowedFd<'_>, among: Option<(usize, &Division)>) -> Vec<Instruction> {
+pub(super) fn socket_filter(tables: Tables<'_>, among: Option<(usize, &Division)>) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let exits = Exits { icmp: asm.label(), icmpv6: asm.label(), fragment: asm.label(), not_ours: asm.label() };
     let ours = asm.label();
-    match_owned(&mut asm, table, exits);
+    match_owned(&mut asm, tables, exits);
     match among {
         Some((worker, division)) => match_worker(&mut asm, worker, division, ours, exits.not_ours),
         // Of no worker: the port is shut.
-        None => _ = asm.load(Width::Word, R0, R0, 0).jump_if(When::Equal, R0, 0, exits.not_ours),
+        None => _ = asm.and(R8, WORKERS.cast_signed()).jump_if(When::Equal, R8, 0, exits.not_ours),
     }
     asm.place(ours).set_u32(R0, FILTER_WHOLE).exit();
     for (label, errors) in [(exits.icmp, ICMP_ERRORS), (exits.icmpv6, ICMPV6_ERRORS)] {
@@ -82,7 +94,7 @@ pub(super) fn socket_filter(table: BorrowedFd<'_>, among: Option<(usize, &Divisi
 
 /// Drops owned packets, leaves the rest to the next program or the kernel. With `lives`, a map of sockets, it drops only while
 /// there is a socket in its first place.
-pub(super) fn hide_from_kernel(table: BorrowedFd<'_>, lives: Option<BorrowedFd<'_>>) -> Vec<Instruction> {
+pub(super) fn hide_from_kernel(tables: Tables<'_>, lives: Option<BorrowedFd<'_>>) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let not_ours = asm.label();
     if let Some(lives) = lives {
@@ -90,15 +102,16 @@ pub(super) fn hide_from_kernel(table: BorrowedFd<'_>, lives: Option<BorrowedFd<'
         asm.load_map(R1, lives).copy(R2, R10).add(R2, i32::from(GROUP_KEY)).call(Helper::MapLookup);
         asm.jump_if(When::Equal, R0, 0, not_ours).copy(R1, R6);
     }
-    match_owned(&mut asm, table, Exits { icmp: not_ours, icmpv6: not_ours, fragment: not_ours, not_ours });
+    match_owned(&mut asm, tables, Exits { icmp: not_ours, icmpv6: not_ours, fragment: not_ours, not_ours });
     asm.set(R0, TCX_DROP).exit();
     asm.place(not_ours).set(R0, TCX_NEXT).exit();
     asm.finish()
 }
 
-/// Goes on behind itself when the packet of an `__sk_buff` program is owned, else to one of `exits`.
-fn match_owned(asm: &mut Assembler, table: BorrowedFd<'_>, exits: Exits) {
-    let (v4, v6_transport, ports) = (asm.label(), asm.label(), asm.label());
+/// Goes on behind itself when the packet of an `__sk_buff` program is owned and of no flow of the kernel's, else to one of `exits`.
+/// `R8` is the word of the port then.
+fn match_owned(asm: &mut Assembler, tables: Tables<'_>, exits: Exits) {
+    let (v4, v6_transport, ports, flow, ours) = (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
     asm.copy(R6, R1);
     asm.load(Width::Word, R0, R6, SKB_VLAN_PRESENT).jump_if(When::NotEqual, R0, 0, exits.not_ours);
     asm.load_packet(Width::Half, ETHERTYPE).jump_if(When::Equal, R0, ETHERTYPE_IPV4, v4);
@@ -121,16 +134,19 @@ fn match_owned(asm: &mut Assembler, table: BorrowedFd<'_>, exits: Exits) {
     load_bytes(asm, At::Start(IP + V4_DESTINATION), KEY + KEY_ADDRESS + 12, 4, exits.not_ours);
     asm.place(ports);
     load_bytes(asm, At::Behind(R7, DESTINATION_PORT), KEY + KEY_PORT, 2, exits.not_ours);
-    look_up(asm, table, exits.not_ours);
+    look_up(asm, tables.owned, exits.not_ours);
+    asm.load(Width::Word, R8, R0, 0).jump_if(When::AnyBit, R8, FLOWS.cast_signed(), flow).jump(ours).place(flow);
+    look_up_flow(asm, tables.flows, exits.not_ours);
+    asm.jump_if(When::NotEqual, R0, 0, exits.not_ours).place(ours);
 }
 
-/// Goes on behind itself, or at `ours`, when the packet is for `worker`; else jumps to `not_ours`. `R0` is the address of
-/// the workers that own the port, as bits; where there are several, the division says which one.
+/// Goes on behind itself, or at `ours`, when the packet is for `worker`; else jumps to `not_ours`. `R8` has the workers that own the
+/// port, as bits; where there are several, the division says which one.
 fn match_worker(asm: &mut Assembler, worker: usize, division: &Division, ours: Label, not_ours: Label) {
     let (v4, ports, decided) = (asm.label(), asm.label(), asm.label());
     let bit = 1 << worker;
-    asm.load(Width::Word, R8, R0, 0).copy(R0, R8).and(R0, bit).jump_if(When::Equal, R0, 0, not_ours);
-    asm.and(R8, !bit).jump_if(When::Equal, R8, 0, ours);
+    asm.copy(R0, R8).and(R0, bit).jump_if(When::Equal, R0, 0, not_ours);
+    asm.and(R8, WORKERS.cast_signed() & !bit).jump_if(When::Equal, R8, 0, ours);
     asm.set(R8, 0).load_packet(Width::Half, ETHERTYPE).jump_if(When::Equal, R0, ETHERTYPE_IPV4, v4);
     combine(asm, IP + V6_SOURCE, 8);
     asm.jump(ports).place(v4);
@@ -144,26 +160,24 @@ fn match_worker(asm: &mut Assembler, worker: usize, division: &Division, ours: L
     asm.copy(R2, R10).add(R2, i32::from(GROUP_KEY)).call(Helper::MapLookup);
     asm.jump_if(When::Equal, R0, 0, not_ours).load(Width::Word, R8, R0, 0);
     asm.copy(R0, R8).and(R0, SCATTERED as i32).jump_if(When::Equal, R0, 0, decided);
-    look_up_kept(asm, division, decided, not_ours);
+    look_up_flow(asm, division.kept(), not_ours);
+    asm.jump_if(When::Equal, R0, 0, decided).load(Width::Word, R8, R0, 0);
     asm.place(decided).and(R8, WORKER as i32).jump_if(When::NotEqual, R8, worker as i32, not_ours);
 }
 
-/// `R8` = the worker that keeps the flow of the packet; jumps to `nobody` when there is none. A segment that is too short for
-/// its ports is `not_ours`.
-fn look_up_kept(asm: &mut Assembler, division: &Division, nobody: Label, not_ours: Label) {
+/// `R0` = the address of what `flows` says of the packet's flow, or zero. A segment that is too short for its ports is `not_ours`.
+fn look_up_flow(asm: &mut Assembler, flows: BorrowedFd<'_>, not_ours: Label) {
     let (v4, ports) = (asm.label(), asm.label());
-    let (source, destination) = (FLOW_KEY + FLOW_ADDRESSES, FLOW_KEY + FLOW_ADDRESSES + 16);
     asm.load_packet(Width::Half, ETHERTYPE).jump_if(When::Equal, R0, ETHERTYPE_IPV4, v4);
-    load_bytes(asm, At::Start(IP + V6_SOURCE), source, 32, not_ours);
+    load_bytes(asm, At::Start(IP + V6_SOURCE), FLOW_REMOTE, 32, not_ours);
     asm.jump(ports).place(v4);
-    for (from, to) in [(V4_SOURCE, source), (V4_DESTINATION, destination)] {
+    for (from, to) in [(V4_SOURCE, FLOW_REMOTE), (V4_DESTINATION, FLOW_LOCAL)] {
         map_v4(asm, to);
         load_bytes(asm, At::Start(IP + from), to + 12, 4, not_ours);
     }
     asm.place(ports);
     load_bytes(asm, At::Behind(R7, 0), FLOW_KEY + FLOW_PORTS, PORTS, not_ours);
-    asm.load_map(R1, division.kept()).copy(R2, R10).add(R2, i32::from(FLOW_KEY)).call(Helper::MapLookup);
-    asm.jump_if(When::Equal, R0, 0, nobody).load(Width::Word, R8, R0, 0);
+    asm.load_map(R1, flows).copy(R2, R10).add(R2, i32::from(FLOW_KEY)).call(Helper::MapLookup);
 }
 
 /// `R8` ^= each of `words` words from `at` on.
@@ -210,44 +224,93 @@ fn look_up(asm: &mut Assembler, table: BorrowedFd<'_>, absent: Label) {
     asm.jump_if(When::Equal, R0, 0, absent);
 }
 
-/// Redirects owned packets, and ICMP errors about owned ports, to the socket of the receive queue.
-pub(super) fn redirect(table: BorrowedFd<'_>, sockets: BorrowedFd<'_>) -> Vec<Instruction> {
+/// Redirects owned packets, and ICMP errors about owned ports, to the socket of the receive queue, but for flows of the kernel's.
+pub(super) fn redirect(tables: Tables<'_>, sockets: BorrowedFd<'_>) -> Vec<Instruction> {
     let mut asm = Assembler::default();
-    let (pass, v4, ports, found) = (asm.label(), asm.label(), asm.label(), asm.label());
+    let (pass, v4, ports, flow) = (asm.label(), asm.label(), asm.label(), asm.label());
+    let (known, ours) = (asm.label(), asm.label());
     let (icmp, icmpv6) = (asm.label(), asm.label());
     asm.copy(R6, R1).load(Width::Word, R2, R6, XDP_DATA).load(Width::Word, R3, R6, XDP_DATA_END);
     need(&mut asm, R2, IP + V4_MIN, pass);
     asm.load(Width::Half, R0, R2, ETHERTYPE as i16).from_network(R0, 16);
     asm.jump_if(When::Equal, R0, ETHERTYPE_IPV4, v4).jump_if(When::NotEqual, R0, ETHERTYPE_IPV6, pass);
     find_v6_transport(&mut asm, icmpv6, pass);
-    store_v6(&mut asm, R2, IP + V6_DESTINATION);
+    store_v6(&mut asm, R2, IP + V6_DESTINATION, KEY + KEY_ADDRESS);
     asm.jump(ports).place(v4);
     find_v4_transport(&mut asm, icmp, pass);
-    store_v4(&mut asm, R2, IP + V4_DESTINATION);
+    store_v4(&mut asm, R2, IP + V4_DESTINATION, KEY + KEY_ADDRESS);
     asm.place(ports);
     need(&mut asm, R7, PORTS, pass);
     asm.load(Width::Half, R0, R7, DESTINATION_PORT as i16).store(Width::Half, R10, KEY + KEY_PORT, R0);
-    asm.place(found);
-    look_up(&mut asm, table, pass);
+    look_up(&mut asm, tables.owned, pass);
+    asm.load(Width::Word, R8, R0, 0).jump_if(When::AnyBit, R8, FLOWS.cast_signed(), flow);
+    asm.place(ours);
     redirect_to_queue(&mut asm, sockets);
-    // An ICMP error is ours when the packet that it quotes came from an owned port.
-    asm.place(icmp);
-    need_error(&mut asm, ICMP_ERRORS, ICMP_HEADER + V4_MIN, pass);
-    asm.load(Width::Byte, R9, R7, (ICMP_HEADER + V4_PROTOCOL) as i16);
-    need_ports(&mut asm, pass);
-    store_v4(&mut asm, R7, ICMP_HEADER + V4_SOURCE);
-    asm.copy(R5, R7).add(R5, ICMP_HEADER);
-    skip_v4_header(&mut asm, R5, R7, ICMP_HEADER as i16, pass);
-    need(&mut asm, R5, 2, pass);
-    asm.load(Width::Half, R0, R5, 0).store(Width::Half, R10, KEY + KEY_PORT, R0).jump(found);
-    asm.place(icmpv6);
-    need_error(&mut asm, ICMPV6_ERRORS, ICMP_HEADER + V6_HEADER + 2, pass);
-    asm.load(Width::Byte, R9, R7, (ICMP_HEADER + V6_NEXT) as i16);
-    need_ports(&mut asm, pass);
-    store_v6(&mut asm, R7, ICMP_HEADER + V6_SOURCE);
-    asm.load(Width::Half, R0, R7, (ICMP_HEADER + V6_HEADER) as i16).store(Width::Half, R10, KEY + KEY_PORT, R0).jump(found);
+    asm.place(flow);
+    store_flow(&mut asm, pass);
+    asm.place(known).load_map(R1, tables.flows).copy(R2, R10).add(R2, i32::from(FLOW_KEY)).call(Helper::MapLookup);
+    asm.jump_if(When::Equal, R0, 0, ours).jump(pass);
+    match_quoted(&mut asm, tables.owned, Quoted { icmp, icmpv6, known, ours, pass });
     asm.place(pass).set(R0, XDP_PASS).exit();
     asm.finish()
+}
+
+/// Places and targets of `match_quoted`.
+#[derive(Clone, Copy)]
+struct Quoted {
+    icmp: Label,
+    icmpv6: Label,
+    /// The port has flows of the kernel's, and the key of this flow is complete.
+    known: Label,
+    ours: Label,
+    pass: Label,
+}
+
+/// Jumps on with an ICMP error: it is ours when the packet that it quotes came from an owned port. `R7` is its address.
+fn match_quoted(asm: &mut Assembler, owned: BorrowedFd<'_>, to: Quoted) {
+    let (found, pass) = (asm.label(), to.pass);
+    asm.place(to.icmp);
+    need_error(asm, ICMP_ERRORS, ICMP_HEADER + V4_MIN, pass);
+    asm.load(Width::Byte, R9, R7, (ICMP_HEADER + V4_PROTOCOL) as i16);
+    need_ports(asm, pass);
+    store_v4(asm, R7, ICMP_HEADER + V4_SOURCE, KEY + KEY_ADDRESS);
+    store_v4(asm, R7, ICMP_HEADER + V4_SOURCE, FLOW_LOCAL);
+    store_v4(asm, R7, ICMP_HEADER + V4_DESTINATION, FLOW_REMOTE);
+    asm.copy(R5, R7).add(R5, ICMP_HEADER);
+    skip_v4_header(asm, R5, R7, ICMP_HEADER as i16, pass);
+    asm.jump(found).place(to.icmpv6);
+    need_error(asm, ICMPV6_ERRORS, ICMP_HEADER + V6_HEADER, pass);
+    asm.load(Width::Byte, R9, R7, (ICMP_HEADER + V6_NEXT) as i16);
+    need_ports(asm, pass);
+    store_v6(asm, R7, ICMP_HEADER + V6_SOURCE, KEY + KEY_ADDRESS);
+    store_v6(asm, R7, ICMP_HEADER + V6_SOURCE, FLOW_LOCAL);
+    store_v6(asm, R7, ICMP_HEADER + V6_DESTINATION, FLOW_REMOTE);
+    asm.copy(R5, R7).add(R5, ICMP_HEADER + V6_HEADER);
+    asm.place(found);
+    need(asm, R5, PORTS, pass);
+    asm.load(Width::Half, R0, R5, 0).store(Width::Half, R10, KEY + KEY_PORT, R0);
+    asm.store(Width::Half, R10, FLOW_KEY + FLOW_PORTS + 2, R0);
+    asm.load(Width::Half, R0, R5, 2).store(Width::Half, R10, FLOW_KEY + FLOW_PORTS, R0);
+    look_up(asm, owned, pass);
+    asm.load(Width::Word, R8, R0, 0).jump_if(When::AnyBit, R8, FLOWS.cast_signed(), to.known).jump(to.ours);
+}
+
+/// Completes the key of the flow from the packet of an XDP program, whose transport header is at `R7`.
+fn store_flow(asm: &mut Assembler, pass: Label) {
+    let (v4, ports) = (asm.label(), asm.label());
+    asm.load(Width::Word, R2, R6, XDP_DATA).load(Width::Word, R3, R6, XDP_DATA_END);
+    need(asm, R2, IP + V4_MIN, pass);
+    asm.load(Width::Half, R0, R2, ETHERTYPE as i16).from_network(R0, 16).jump_if(When::Equal, R0, ETHERTYPE_IPV4, v4);
+    need(asm, R2, IP + V6_HEADER, pass);
+    store_v6(asm, R2, IP + V6_SOURCE, FLOW_REMOTE);
+    store_v6(asm, R2, IP + V6_DESTINATION, FLOW_LOCAL);
+    asm.jump(ports).place(v4);
+    store_v4(asm, R2, IP + V4_SOURCE, FLOW_REMOTE);
+    store_v4(asm, R2, IP + V4_DESTINATION, FLOW_LOCAL);
+    asm.place(ports);
+    for port in [0, DESTINATION_PORT as i16] {
+        asm.load(Width::Half, R0, R7, port).store(Width::Half, R10, FLOW_KEY + FLOW_PORTS + port, R0);
+    }
 }
 
 /// Redirects everything to the socket of the receive queue.
@@ -321,16 +384,16 @@ fn need_error(asm: &mut Assembler, kinds: &[u8], bytes: i32, pass: Label) {
     asm.jump(pass).place(error);
 }
 
-/// The IPv4 address at `from + offset` goes into the key.
-fn store_v4(asm: &mut Assembler, from: Register, offset: i32) {
-    map_v4(asm, KEY + KEY_ADDRESS);
-    asm.load(Width::Word, R0, from, offset as i16).store(Width::Word, R10, KEY + KEY_ADDRESS + 12, R0);
+/// The IPv4 address at `from + offset` goes to `to` on the stack, mapped.
+fn store_v4(asm: &mut Assembler, from: Register, offset: i32, to: i16) {
+    map_v4(asm, to);
+    asm.load(Width::Word, R0, from, offset as i16).store(Width::Word, R10, to + 12, R0);
 }
 
-/// The IPv6 address at `from + offset` goes into the key.
-fn store_v6(asm: &mut Assembler, from: Register, offset: i32) {
+/// The IPv6 address at `from + offset` goes to `to` on the stack.
+fn store_v6(asm: &mut Assembler, from: Register, offset: i32, to: i16) {
     for half in [0, 8] {
-        asm.load(Width::Double, R0, from, offset as i16 + half).store(Width::Double, R10, KEY + KEY_ADDRESS + half, R0);
+        asm.load(Width::Double, R0, from, offset as i16 + half).store(Width::Double, R10, to + half, R0);
     }
 }
 

@@ -8,6 +8,7 @@ use super::assembler::Instruction;
 use super::program::XdpMode;
 
 const BPF_MAP_CREATE: libc::c_long = 0;
+const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
 const BPF_PROG_LOAD: libc::c_long = 5;
@@ -175,6 +176,19 @@ pub(super) fn update(map: BorrowedFd<'_>, key: &[u8], value: u32) -> io::Result<
     // one caller passes and values of four bytes.
     unsafe { bpf(BPF_MAP_UPDATE_ELEM, &attributes) }?;
     Ok(())
+}
+
+/// The value of `key`; `None`: it is not there.
+pub(super) fn look_up(map: BorrowedFd<'_>, key: &[u8]) -> io::Result<Option<u32>> {
+    let mut value = 0u32;
+    let (place, key) = (&raw mut value as u64, key.as_ptr() as u64);
+    let attributes = Element { map: map.as_raw_fd() as u32, padding: 0, key, value: place, flags: 0 };
+    // SAFETY: as in `update`; the kernel writes four bytes into a local that outlives the call.
+    match unsafe { bpf(BPF_MAP_LOOKUP_ELEM, &attributes) } {
+        Ok(_) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Puts `socket` at `place` of a map of sockets.

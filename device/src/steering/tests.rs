@@ -8,6 +8,8 @@ use crate::testing::{Arrived, Packet, arena, arrived, in_namespace, ip, receive_
 use ringway_shm::{Arena, Burst, Flow, Instant};
 use std::net::Ipv4Addr;
 
+mod flows;
+
 const OWNED: u16 = 8080;
 const KERNELS: u16 = 9090;
 const SERVER_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::{Arc, Mutex};
 
 use ringway_engine::{PortError, Ports, Transport};
+use ringway_shm::Flow;
 
 use super::{NoSteering, SharedPorts, Steering, WorkerPorts};
 
@@ -26,6 +27,18 @@ impl Steering for Table {
     fn release(&mut self, _: Transport, ip: IpAddr, port: u16) -> io::Result<()> {
         self.0.lock().expect("not poisoned").remove(&(ip, port));
         Ok(())
+    }
+
+    fn leave_flow(&mut self, _: &Flow) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn retake_flow(&mut self, _: &Flow) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sweep(&mut self) -> io::Result<usize> {
+        Ok(0)
     }
 }
 
@@ -97,4 +110,13 @@ fn a_service_that_makes_addresses_needs_none_of_the_kernels() {
     assert_eq!(ports.reserve(made, 80), Ok(80));
     assert_eq!(ports.reserve(made, 80), Err(PortError::InUse));
     assert_eq!(ports.reserve(FOREIGN, 0), Err(PortError::NotLocal));
+}
+
+/// Where no kernel shares the interface, its packets reach none.
+#[test]
+fn no_flow_of_a_device_of_its_own_is_left_to_the_kernel() {
+    let flow = Flow { local: (LOCAL, 80), remote: (FOREIGN, 4_000) };
+    assert_eq!(NoSteering.leave_flow(&flow).expect_err("refused").kind(), io::ErrorKind::Unsupported);
+    NoSteering.retake_flow(&flow).expect("it does nothing");
+    assert_eq!(NoSteering.sweep().expect("it asks nothing"), 0);
 }

@@ -28,7 +28,7 @@ fn interface() -> (Steering, u32) {
 fn a_clean_end_leaves_nothing() {
     in_namespace(|| {
         let (steering, index) = interface();
-        let filter = Filter::attach(steering.table.as_fd(), index).expect("root");
+        let filter = Filter::attach(steering.tables(), index).expect("root");
         let there = filters();
         assert!(there.contains("pref 1 bpf") && there.contains("handle 0x52570001 ringway direct-action"), "{there}");
         drop(filter);
@@ -41,10 +41,10 @@ fn what_others_have_there_stays() {
     in_namespace(|| {
         let (steering, index) = interface();
         tc("qdisc add dev left clsact");
-        drop(Filter::attach(steering.table.as_fd(), index).expect("root"));
+        drop(Filter::attach(steering.tables(), index).expect("root"));
         assert!(tc("qdisc show dev left").contains("clsact"), "it is not ours");
         tc("qdisc del dev left clsact");
-        let filter = Filter::attach(steering.table.as_fd(), index).expect("root");
+        let filter = Filter::attach(steering.tables(), index).expect("root");
         tc("filter add dev left egress pref 7 bpf bytecode PASS");
         drop(filter);
         assert_eq!(filters(), "");
@@ -57,7 +57,7 @@ fn what_others_have_there_stays() {
 fn a_handle_belongs_to_a_living_process() {
     in_namespace(|| {
         let (steering, index) = interface();
-        let attach = || Filter::attach(steering.table.as_fd(), index).expect("root");
+        let attach = || Filter::attach(steering.tables(), index).expect("root");
         let (first, second) = (attach(), attach());
         assert_eq!((first.handle, second.handle), (HANDLE_BASE + 1, HANDLE_BASE + 2));
         // As kill -9 does: the descriptors close, the filter stays.
@@ -77,7 +77,7 @@ fn a_filter_of_another_protocol_in_the_first_place_is_an_error() {
         let (steering, index) = interface();
         tc("qdisc add dev left clsact");
         tc("filter add dev left ingress pref 1 protocol ip bpf bytecode PASS");
-        let error = Filter::attach(steering.table.as_fd(), index).expect_err("the place is taken");
+        let error = Filter::attach(steering.tables(), index).expect_err("the place is taken");
         assert!(error.to_string().contains("pref 1"), "{error}");
         assert!(filters().contains("bytecode"));
     });

@@ -1,6 +1,8 @@
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use ringway_shm::Flow;
+
 use super::*;
 
 const IP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
@@ -15,6 +17,18 @@ impl Steering for Log {
 
     fn release(&mut self, _: Transport, _: IpAddr, port: u16) -> io::Result<()> {
         self.0.send(format!("release {port}")).map_err(io::Error::other)
+    }
+
+    fn leave_flow(&mut self, _: &Flow) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn retake_flow(&mut self, _: &Flow) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sweep(&mut self) -> io::Result<usize> {
+        Ok(0)
     }
 }
 

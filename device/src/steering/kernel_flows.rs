@@ -1,0 +1,131 @@
+//! Flows of owned ports that are the kernel's: connections that a stack has handed over to a kernel socket.
+//!
+//! ```text
+//!   owned[port]  = workers | FLOWS      FLOWS: some flows of the port are the kernel's
+//!   flows[flow]                         there: this one is
+//! ```
+//! The programs look a flow up only where its port has the mark, so a port without such flows costs a load and a jump more. The
+//! mark is set once the first flow is in its table and goes before the last one leaves. Promises: at most [`FLOWS_MAX`] flows; a flow
+//! whose kernel socket is gone is taken out by a [`sweep`](super::PortFilter::sweep). Does not do: knowing when a connection is ready for the kernel.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::IpAddr;
+use std::ops::Bound;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use ringway_shm::Flow;
+
+use super::division::{FLOW_BYTES, flow_key};
+use super::sockets::Asker;
+use super::{Protocol, port_key, sys};
+
+/// Flows of the kernel at most.
+pub const FLOWS_MAX: u32 = 65_536;
+/// Flows whose sockets one sweep asks for.
+const SWEEP_MAX: usize = 1024;
+
+/// Bit of an owned port's word: some of its flows are the kernel's.
+pub(super) const FLOWS: u32 = 1 << 31;
+/// The bits of the word that say the workers.
+pub(super) const WORKERS: u32 = !FLOWS;
+
+/// Our end of a connection.
+type End = (IpAddr, u16);
+
+/// The flows, and which of the ports that they belong to are owned.
+#[derive(Debug)]
+pub(super) struct KernelFlows {
+    map: OwnedFd,
+    by_port: BTreeMap<End, BTreeSet<End>>,
+    count: usize,
+    /// The flow behind which the next sweep begins.
+    swept: Option<Flow>,
+}
+
+impl KernelFlows {
+    /// None yet, with room for `flows_max`.
+    pub(super) fn new(flows_max: u32) -> io::Result<KernelFlows> {
+        let map = sys::create_map(sys::MapKind::Hash, FLOW_BYTES as u32, flows_max)?;
+        Ok(KernelFlows { map, by_port: BTreeMap::new(), count: 0, swept: None })
+    }
+
+    /// The map, for a program.
+    pub(super) fn map(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
+    }
+
+    /// Returns the mark that the word of this port of TCP has.
+    pub(super) fn mark(&self, port: End) -> u32 {
+        if self.by_port.contains_key(&port) { FLOWS } else { 0 }
+    }
+
+    /// `flow` is the kernel's, and the word of its port in `owned` says so.
+    pub(super) fn enter(&mut self, owned: BorrowedFd<'_>, flow: &Flow) -> io::Result<()> {
+        sys::update(self.map.as_fd(), &flow_key(flow), 0)?;
+        let is_first = !self.by_port.contains_key(&flow.local);
+        if is_first && let Err(error) = set_mark(owned, flow.local, FLOWS) {
+            sys::delete_if_there(self.map.as_fd(), &flow_key(flow))?;
+            return Err(error);
+        }
+        if self.by_port.entry(flow.local).or_default().insert(flow.remote) {
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    /// `flow` is the workers' again. Nothing happens to one that is not the kernel's.
+    pub(super) fn take_back(&mut self, owned: BorrowedFd<'_>, flow: &Flow) -> io::Result<()> {
+        let Some(remotes) = self.by_port.get_mut(&flow.local).filter(|remotes| remotes.contains(&flow.remote)) else {
+            return Ok(());
+        };
+        if remotes.len() == 1 {
+            set_mark(owned, flow.local, 0)?;
+        }
+        sys::delete_if_there(self.map.as_fd(), &flow_key(flow))?;
+        remotes.remove(&flow.remote);
+        if remotes.is_empty() {
+            self.by_port.remove(&flow.local);
+        }
+        self.count -= 1;
+        Ok(())
+    }
+
+    /// Takes `flow` out if its kernel socket is gone.
+    pub(super) fn check(&mut self, owned: BorrowedFd<'_>, flow: &Flow, asker: &mut Asker) -> io::Result<()> {
+        if asker.has_connection(flow)? { Ok(()) } else { self.take_back(owned, flow) }
+    }
+
+    /// Returns the number of flows.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Returns the flows that a sweep is to check, [`SWEEP_MAX`] at most; the next ones go on behind them.
+    pub(super) fn next_flows(&mut self) -> Vec<Flow> {
+        let flows = self.flows_behind_swept();
+        self.swept = flows.last().copied();
+        flows
+    }
+
+    /// The flows behind those of the last sweep, going round.
+    fn flows_behind_swept(&self) -> Vec<Flow> {
+        let flows_of = |(&local, remotes)| {
+            let remotes: &BTreeSet<End> = remotes;
+            remotes.iter().map(move |&remote| Flow { local, remote })
+        };
+        let all = || self.by_port.iter().flat_map(flows_of);
+        let Some(swept) = self.swept else { return all().take(SWEEP_MAX).collect() };
+        let behind = self.by_port.range((Bound::Included(swept.local), Bound::Unbounded)).flat_map(flows_of);
+        behind.filter(|flow| *flow > swept).chain(all().take_while(|flow| *flow <= swept)).take(SWEEP_MAX).collect()
+    }
+}
+
+/// Sets the mark of a port to `mark`, where the port is owned.
+fn set_mark(owned: BorrowedFd<'_>, (ip, port): End, mark: u32) -> io::Result<()> {
+    let key = port_key(Protocol::Tcp, ip, port);
+    match sys::look_up(owned, &key)? {
+        Some(word) => sys::update(owned, &key, word & WORKERS | mark),
+        None => Ok(()),
+    }
+}
