@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Ss(crate::ss::Arguments),
     /// Show counters, like nstat(8)
     Nstat(crate::nstat::Arguments),
+    /// Let the kernel go on with connections of a running service
+    Handover(crate::handover::Arguments),
     /// Capture packets with tcpdump(8)'s own arguments
     Tcpdump(crate::tcpdump::Arguments),
     /// Check a capture file against the rules of TCP, IP and UDP

@@ -10,6 +10,7 @@ mod check_trace;
 mod config_cmd;
 mod demo;
 mod doctor;
+mod handover;
 mod nstat;
 mod run;
 mod serve;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Ss(arguments) => ss::run(&arguments),
         Command::Nstat(arguments) => nstat::run(&arguments),
+        Command::Handover(arguments) => handover::run(&arguments),
         Command::Tcpdump(arguments) => tcpdump::run(&arguments),
         Command::CheckTrace(arguments) => check_trace::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

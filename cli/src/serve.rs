@@ -1,8 +1,8 @@
 //! `ringway serve`: the system service, in the foreground.
 //!
 //! Promises: prints one line and sends READY=1 to systemd when programs can attach; sends WATCHDOG=1 while every worker
-//! makes progress; ends on SIGTERM, SIGINT, SIGHUP and SIGQUIT and leaves nothing behind. Does not do: fork, write log
-//! files; the supervisor does.
+//! makes progress; reads its configuration again on SIGHUP; ends on SIGTERM, SIGINT and SIGQUIT, after the kernel has taken over
+//! what programs have open (service.handover_s), and leaves nothing behind. Does not do: fork, write log files; the supervisor does.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::Args;
 use ringway_service::{Admission, Config, DEFAULT_NAME, Opening, RunDirectory, Service};
 
-use crate::run::launch::Signals;
+use crate::run::launch::{Signals, Told};
 
 /// Arguments of `ringway serve`.
 #[derive(Args, Debug)]
@@ -43,8 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn serve(arguments: &Arguments) -> Result<(), String> {
-    let config = Config::load(arguments.config.as_deref(), crate::run::environment(arguments.workers))
-        .map_err(|error| error.to_string())?;
+    let mut config = load(arguments)?;
     let mut signals = Signals::take().map_err(|error| format!("cannot install signal handlers: {error}"))?;
     let admission = Admission::of_group(&config.policy.group);
     let directory = RunDirectory::of_this_machine();
@@ -64,22 +63,64 @@ fn serve(arguments: &Arguments) -> Result<(), String> {
     let notes: String = service.notes().iter().map(|note| format!("; {note}")).collect();
     eprintln!("ringway: service {} ready: TCP on {}{notes}", service.name(), crate::run::served(service.served()));
     tell_supervisor("READY=1").map_err(|error| format!("NOTIFY_SOCKET: {error}"))?;
-    let ended = until_told(&service, &mut signals);
+    let ended = until_told(&service, &mut signals, || reload(&mut config, arguments, &service));
     tell_supervisor("STOPPING=1").map_err(|error| format!("NOTIFY_SOCKET: {error}"))?;
+    if ended.is_ok() && config.handover > ringway_shm::Duration::ZERO {
+        send_home(&service, config.handover, &mut signals)
+            .map_err(|error| format!("connections cannot be handed over: {error}"))?;
+    }
     let stopped = service.stop();
     // A worker's own error says more than that it has ended.
     stopped.and(ended).map_err(|error| error.to_string())
 }
 
-/// Waits for a signal, or for the end of a worker, which is an error.
-fn until_told(service: &Service, signals: &mut Signals) -> io::Result<()> {
-    while !service.has_failed() {
-        if signals.wait_for(service.idle_fd())? {
-            return Ok(());
+fn load(arguments: &Arguments) -> Result<Config, String> {
+    let environment = crate::run::environment(arguments.workers);
+    Config::load(arguments.config.as_deref(), environment).map_err(|error| error.to_string())
+}
+
+/// Reads the configuration again. A mistake in it is told, and changes nothing.
+fn reload(config: &mut Config, arguments: &Arguments, service: &Service) -> io::Result<()> {
+    // systemd.service(5), Type=notify-reload.
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now_us = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
+    tell_supervisor(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}"))?;
+    let reloaded = load(arguments).and_then(|new| config.reload(&new).map_err(|error| error.to_string()));
+    match reloaded {
+        Ok(reloaded) => {
+            service.follow_config(config)?;
+            let list = |keys: &[&str]| if keys.is_empty() { "nothing".to_owned() } else { keys.join(", ") };
+            let (applied, restart) = (list(&reloaded.applied), list(&reloaded.restart));
+            eprintln!("ringway: configuration read again: changed: {applied}; needs a restart: {restart}");
         }
-        service.hush();
+        Err(error) => eprintln!("ringway: the configuration stays as it is: {error}"),
+    }
+    tell_supervisor("READY=1")
+}
+
+/// Waits for a signal to end, or for the end of a worker, which is an error.
+fn until_told(service: &Service, signals: &mut Signals, mut reload: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    while !service.has_failed() {
+        match signals.wait_for_told(service.idle_fd())? {
+            Some(Told::End) => return Ok(()),
+            Some(Told::Reload) => reload()?,
+            None => service.hush(),
+        }
     }
     Err(io::Error::other("a worker has ended"))
+}
+
+/// Lets the kernel go on with what programs have open. A second signal ends the wait.
+fn send_home(service: &Service, limit: ringway_shm::Duration, signals: &mut Signals) -> io::Result<()> {
+    let handing_over = service.hand_over(limit)?;
+    if signals.wait_for(handing_over.done_fd())? {
+        return Ok(());
+    }
+    match handing_over.finish() {
+        0 => {}
+        stay => eprintln!("ringway: {stay} connections were not handed over to the kernel and are reset"),
+    }
+    Ok(())
 }
 
 /// Half the supervisor's watchdog time (sd_watchdog_enabled(3)); `None` when it does not watch this process.

@@ -13,7 +13,7 @@ use ringway_device::Device;
 use ringway_shm::channel::SlotRef;
 use ringway_shm::{Arena, Duration};
 use ringway_stack::handover::ConnectionImage;
-use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route};
+use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route, TcpConfig};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::attach::{HandoverCommand, Maker, NewRegion};
@@ -109,6 +109,7 @@ pub(crate) enum Command {
     Guard(RegionId, Guard, Reply<()>),
     Settle(Reply<()>),
     Handover(HandoverCommand),
+    SetTcpConfig(Box<TcpConfig>),
     QuotaHit(Quota, u32),
     ShowUsage(UsageSource),
     ProcessGone(RegionId, u32, u32),
@@ -267,6 +268,14 @@ impl WorkerHandle {
     /// Until the worker obeys.
     pub fn guard(&self, region: RegionId, guard: Guard) -> Result<(), Gone> {
         self.ask(|reply| Command::Guard(region, guard, reply))
+    }
+
+    /// Replaces TCP's settings, for connections that are open too.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn set_tcp_config(&self, config: TcpConfig) -> Result<(), Gone> {
+        self.tell(Command::SetTcpConfig(Box::new(config)))
     }
 
     /// Takes a connection out of the stack, for a kernel socket. The caller must end it by [`arrived`](Self::arrived) or

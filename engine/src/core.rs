@@ -115,6 +115,12 @@ impl Core {
         self.socket_defaults = TcpOptions { congestion_control: tcp.congestion_control, ..TcpOptions::default() };
     }
 
+    /// Replaces TCP's settings.
+    pub(crate) fn set_tcp_config(&mut self, tcp: TcpConfig) {
+        self.follow_config(&tcp);
+        self.stack.set_tcp_config(tcp);
+    }
+
     /// The kernel's number of an interface of the stack; 0: unknown.
     pub(crate) fn kernel_number(&self, interface: u32) -> u32 {
         self.kernel_numbers.get(interface as usize).copied().unwrap_or(0)

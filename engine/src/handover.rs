@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ringway_stack::TcpOptions;
 use ringway_stack::handover::ConnectionImage;
 
 /// A connection that has left the stack, and what lay in its slot.
@@ -9,6 +10,8 @@ use ringway_stack::handover::ConnectionImage;
 pub struct Departure {
     /// The connection. The stack holds its flow: segments for it are dropped without an answer.
     pub image: Box<ConnectionImage>,
+    /// What the program has set.
+    pub options: TcpOptions,
     /// Bytes that were delivered to the program and that it has not read; `image.receiving.unread` comes behind them.
     pub delivered: Vec<u8>,
     /// Bytes that the program has written behind `image.sending.extents`.

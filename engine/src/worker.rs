@@ -485,6 +485,7 @@ impl Worker {
                 self.attachments.guard(region, guard, &mut self.core);
                 reply.answer(());
             }
+            Command::SetTcpConfig(config) => self.core.set_tcp_config(*config),
             Command::Handover(command) => self.attachments.hand_over(command, &mut self.core),
             Command::QuotaHit(quota, holder) => self.core.metrics.hit(quota, holder),
             Command::ShowUsage(source) => self.attachments.show_usage(source),

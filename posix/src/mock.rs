@@ -486,7 +486,7 @@ fn serve(listener: &ControlListener, worker: &Mutex<Attachment>, region: &OwnedF
             ClientMessage::Context { context, key, kind } => register(&connection, worker, context, key, kind),
             ClientMessage::Nonsense(text, _) => panic!("{text}"),
             ClientMessage::Claim { .. } | ClientMessage::Settle => connection.done().expect("it listens"),
-            ClientMessage::Handover { .. } => connection.refuse("no handover here").expect("it listens"),
+            ClientMessage::Handover { .. } | ClientMessage::Want(_) => connection.refuse("no handover here").expect("it listens"),
             ClientMessage::Child { .. } => {}
             ClientMessage::Gone => return,
         }

@@ -17,6 +17,7 @@ mod account;
 mod admission;
 mod confine;
 mod desk;
+mod handovers;
 mod members;
 mod wake_fds;
 
@@ -39,6 +40,7 @@ use rustix::io::Errno;
 pub(crate) use account::Account;
 pub use admission::Admission;
 pub(crate) use desk::{Desk, KeptLimits};
+pub(crate) use handovers::Handovers;
 pub(crate) use wake_fds::{WakeFdLimits, WakeFds};
 
 use crate::cgroups::Cgroups;
@@ -46,6 +48,7 @@ use crate::host::{Fork, Forks};
 use crate::readiness::Readiness;
 use confine::Confined;
 use desk::Shown;
+use handovers::HandedOver;
 use members::{Members, ProcessKey};
 use wake_fds::Unmade;
 
@@ -131,6 +134,8 @@ pub(crate) struct BrokerConfig {
     pub(crate) wake_fds: WakeFds,
     /// Of the brokers of all workers.
     pub(crate) desk: Desk,
+    /// Of the brokers of all workers.
+    pub(crate) handovers: Handovers,
     /// Of the brokers of all workers.
     pub(crate) cgroups: Cgroups,
     /// Behind it the devices are open.
@@ -278,10 +283,12 @@ impl Broker {
                 let shown = Shown { control, worker, region: process.region, slot, purpose, socket };
                 self.config.desk.show(uid, shown)
             }
-            (ClientMessage::Handover { socket, .. }, _) => {
-                self.config.desk.discard(uid, socket);
-                Err("this service hands nothing over".to_owned())
+            (ClientMessage::Handover { slot, socket }, Some(process)) => {
+                let (control, worker) = (connection.control.clone(), self.config.worker.clone());
+                let handed = HandedOver { control, worker, region: process.region, slot, socket };
+                self.config.handovers.hand_over(uid, handed)
             }
+            (ClientMessage::Want(words), None) => self.want(number, uid, &words),
             (ClientMessage::Child { process: child, pidfd }, Some(process)) => self.meet_child(process.region, child, pidfd, uid),
             (ClientMessage::Settle, Some(_)) => self.settle(number, uid),
             (ClientMessage::Context { context, key, kind }, Some(process)) => {
@@ -292,7 +299,7 @@ impl Broker {
                 self.config.desk.discard(uid, strangers);
                 self.violation(text)
             }
-            (ClientMessage::Claim { socket, .. }, None) => {
+            (ClientMessage::Claim { socket, .. } | ClientMessage::Handover { socket, .. }, None) => {
                 self.config.desk.discard(uid, socket);
                 self.violation("say hello first")
             }
@@ -304,6 +311,7 @@ impl Broker {
                 self.config.desk.discard(uid, socket);
                 self.violation("this connection has said hello already")
             }
+            (ClientMessage::Want(_), Some(_)) => self.violation("a program hands over its own sockets only"),
             (ClientMessage::Context { .. } | ClientMessage::Settle, None) => self.violation("say hello first"),
         };
         match answer {
@@ -325,6 +333,17 @@ impl Broker {
         }
         self.config.worker.settle().map_err(|_| "the worker has stopped")?;
         self.config.desk.settle(uid, control)
+    }
+
+    /// The operator wants sockets to be the kernel's.
+    fn want(&mut self, number: u64, uid: u32, words: &str) -> Result<(), String> {
+        if uid != 0 && uid != rustix::process::getuid().as_raw() {
+            return Err("only root and the user of the service may hand over sockets of all programs".to_owned());
+        }
+        let wanted = handovers::wanted(words).ok_or("it must be: all, pid N, port N, or flow ADDRESS:PORT ADDRESS:PORT")?;
+        let count = self.config.worker.want(wanted).map_err(|_| "the worker has stopped")?;
+        let Some(connection) = self.connections.get(&number) else { return Ok(()) };
+        connection.control.done_with(count).map_err(|error| error.to_string())
     }
 
     /// A context gets a wake descriptor of its own, or the one that another worker's broker has made for the same process. A refusal

@@ -174,6 +174,8 @@ pub struct Config {
     pub policy: Policy,
     /// `[service]`
     pub system_calls: SystemCalls,
+    /// Time for connections to go home to the kernel at the end.
+    pub handover: Duration,
     values: Values,
 }
 
@@ -237,6 +239,17 @@ impl Config {
         self.values.changed()
     }
 
+    /// The keys whose values differ in `other`.
+    pub(crate) fn differences(&self, other: &Config) -> Vec<&'static str> {
+        let pairs = self.values.iter().zip(other.values.iter());
+        pairs.filter(|((_, value, _), (_, other, _))| value != other).map(|((key, ..), _)| key.path).collect()
+    }
+
+    /// This configuration with the values of `keys` of another.
+    pub(crate) fn with(&self, other: &Config, keys: &[&str]) -> Result<Config, ConfigError> {
+        Config::from_values(self.values.with(&other.values, keys))
+    }
+
     fn from_values(values: Values) -> Result<Config, ConfigError> {
         let config = Config {
             interface: interface(&values),
@@ -256,6 +269,7 @@ impl Config {
                 firewall: rule_choice(values.text("policy.firewall")),
                 routing: rule_choice(values.text("policy.routing")),
             },
+            handover: Duration::from_secs(values.number("service.handover_s")),
             system_calls: match values.text("service.seccomp") {
                 "log" => SystemCalls::Log,
                 "off" => SystemCalls::Off,

@@ -25,7 +25,7 @@ use rustix::process::Pid;
 use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
 
 use crate::broker::{
-    self, Account, Admission, AttachLimits, BrokerConfig, BrokerStatus, Desk, KeptLimits, WakeFdLimits, WakeFds,
+    self, Account, Admission, AttachLimits, BrokerConfig, BrokerStatus, Desk, Handovers, KeptLimits, WakeFdLimits, WakeFds,
 };
 use crate::cgroups::{self, Cgroups};
 use crate::config::{Config, DeviceChoice};
@@ -161,6 +161,7 @@ impl Service {
         let (stop, idle, ended) = (new_wake_fd()?, new_wake_fd()?, new_wake_fd()?);
         let (workers, watches) = watch_workers(threads, &idle, &ended).map_err(StartError::Start)?;
         let guarded = guarded(&plan, mirror.now()).into_keys().collect();
+        let steering = devices.steering().map_err(StartError::Start)?;
         let serving = Serving { devices, workers: workers.clone(), links: links.clone(), gate, ports };
         let interfaces = Interfaces::new(config.clone(), machine, guarded, serving);
         let mut service = Service {
@@ -184,12 +185,13 @@ impl Service {
         service.open_devices(plan, is_now)?;
         service.follow(config, mirror, watch, links).map_err(StartError::Start)?;
         service.notes.extend(reader.as_ref().and_then(cgroups::Reader::ignorance));
-        // Its thread ends with the brokers.
+        // Their threads end with the brokers.
         let (cgroups, reader) = Cgroups::start(config, reader).map_err(StartError::Start)?;
+        let (handovers, maker) = Handovers::start(steering).map_err(StartError::Start)?;
         privileges::keep(CapabilitySet::empty()).map_err(StartError::Start)?;
         ringway_engine::notice::prepare();
-        service.open_doors(config, admission, forks, cgroups.clone()).map_err(StartError::Start)?;
-        service.brokers.extend(reader);
+        service.open_doors(config, admission, forks, (cgroups.clone(), handovers)).map_err(StartError::Start)?;
+        service.brokers.extend(reader.into_iter().chain([maker]));
         if let (Admission::Private(_), Err(line)) = (admission, cgroups.of_this_process()) {
             service.notes.push(line);
         }
@@ -265,6 +267,23 @@ impl Service {
         self.ended.as_fd()
     }
 
+    /// Has the workers follow what can change while they run; see [`Config::reload`].
+    ///
+    /// # Errors
+    /// A worker has ended.
+    pub fn follow_config(&self, config: &Config) -> io::Result<()> {
+        Ok(self.workers.set_tcp_config(&config.stack.tcp)?)
+    }
+
+    /// Starts to send all sockets of programs home to the kernel, for `limit` at most; `stop` comes after it.
+    ///
+    /// # Errors
+    /// There is no thread or descriptor.
+    pub fn hand_over(&self, limit: Duration) -> io::Result<HandingOver> {
+        let done = wake_fd()?;
+        Ok(HandingOver { thread: self.workers.leave(limit, done.clone())?, done })
+    }
+
     /// Stops everything; what programs have open ends with ECONNRESET.
     ///
     /// # Errors
@@ -317,7 +336,13 @@ impl Service {
 
     /// A door for each worker: a program attaches at all of them. That of the first is opened last, since it is the one
     /// that programs look for.
-    fn open_doors(&mut self, config: &Config, admission: &Admission, forks: Vec<Forks>, cgroups: Cgroups) -> io::Result<()> {
+    fn open_doors(
+        &mut self,
+        config: &Config,
+        admission: &Admission,
+        forks: Vec<Forks>,
+        (cgroups, handovers): (Cgroups, Handovers),
+    ) -> io::Result<()> {
         let limits = &config.limits;
         let wake_fds = WakeFds::new(WakeFdLimits::new(limits.wait_contexts_per_user, limits.wait_contexts));
         let (desk, watch) =
@@ -344,6 +369,7 @@ impl Service {
                 forks,
                 wake_fds: wake_fds.clone(),
                 desk: desk.clone(),
+                handovers: handovers.clone(),
                 cgroups: cgroups.clone(),
                 readiness: self.readiness.clone(),
                 stop: self.stop.clone(),
@@ -367,6 +393,27 @@ impl Service {
             ended = ended.and(watch.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the service panicked"))));
         }
         ended
+    }
+}
+
+/// Sockets are on their way home.
+pub struct HandingOver {
+    done: Arc<OwnedFd>,
+    thread: JoinHandle<u32>,
+}
+
+impl HandingOver {
+    /// Readable when it is over.
+    pub fn done_fd(&self) -> BorrowedFd<'_> {
+        self.done.as_fd()
+    }
+
+    /// Returns how many connections of programs stay.
+    ///
+    /// # Blocking
+    /// Until it is over.
+    pub fn finish(self) -> u32 {
+        self.thread.join().unwrap_or(0)
     }
 }
 

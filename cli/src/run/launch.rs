@@ -30,6 +30,22 @@ pub(crate) struct Signals {
     ignored: Vec<i32>,
 }
 
+/// What a signal asks a service to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// End.
+    End,
+    /// Read the configuration again: a SIGHUP that a process has sent, and not the terminal that is gone.
+    Reload,
+}
+
+impl Told {
+    fn by(origin: &Origin) -> Told {
+        let hung_up = origin.signal == SIGHUP && origin.cause != Cause::Kernel;
+        if hung_up { Told::Reload } else { Told::End }
+    }
+}
+
 impl Signals {
     /// Takes over the signals that are not ignored.
     ///
@@ -74,14 +90,29 @@ impl Signals {
     /// # Blocking
     /// Until one of the two.
     pub(crate) fn wait_for(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
+        Ok(self.wait_for_told(fd)?.is_some())
+    }
+
+    /// As [`wait_for`](Signals::wait_for); returns what the signal asks for.
+    ///
+    /// # Errors
+    /// The system refuses to wait.
+    ///
+    /// # Blocking
+    /// Until one of the two.
+    pub(crate) fn wait_for_told(&mut self, fd: BorrowedFd<'_>) -> io::Result<Option<Told>> {
         loop {
             let readable = self.wait(Some(fd))?;
-            let ends = |origin: Origin| ENDING.contains(&origin.signal) && !self.ignored.contains(&origin.signal);
-            if self.delivery.pending().any(ends) {
-                return Ok(true);
+            let ends = |origin: &Origin| ENDING.contains(&origin.signal) && !self.ignored.contains(&origin.signal);
+            let told: Vec<Told> = self.delivery.pending().filter(ends).map(|origin| Told::by(&origin)).collect();
+            if told.contains(&Told::End) {
+                return Ok(Some(Told::End));
+            }
+            if !told.is_empty() {
+                return Ok(Some(Told::Reload));
             }
             if readable {
-                return Ok(false);
+                return Ok(None);
             }
         }
     }

@@ -14,6 +14,7 @@ mod differential;
 mod doctor;
 mod firewall;
 mod forks;
+mod handover;
 mod harness;
 mod hostile;
 mod http;

@@ -63,9 +63,9 @@ impl Region {
         if self.claims.get(&slot.index).is_some_and(|(shown_for, _)| *shown_for == slot) {
             self.claims.remove(&slot.index);
         }
-        // The kernel socket of a connection that is on its way is changed by the service.
+        // The kernel socket of a connection that is on its way is changed by the service, and the news of that may come late.
         let is_moving = self.movings.has(slot.index);
-        if !is_moving && self.sockets.get(slot.index).is_some_and(|socket| socket.slot == slot) {
+        if !is_moving && self.sockets.get(slot.index).is_some_and(|socket| socket.slot == slot && !socket.moved) {
             core.metrics.add(Work::RevokedClaims, 1);
             self.close(slot.index, Closing::Reset, core);
         }

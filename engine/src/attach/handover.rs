@@ -107,9 +107,9 @@ impl Region {
             leftover.payload().copy_to(&mut delivered[start..]);
         }
         socket.id = None;
-        let shuts = socket.shutdown;
+        let (shuts, options) = (socket.shutdown, socket.options);
         self.movings.0.insert(slot, Moving::default());
-        Ok(Departure { image: Box::new(image), delivered, unsent, shuts })
+        Ok(Departure { image: Box::new(image), options, delivered, unsent, shuts })
     }
 
     /// The kernel goes on with the connection. Returns what the program has asked for meanwhile.
@@ -120,7 +120,7 @@ impl Region {
         core.metrics.add(Work::SocketsHandedOver, 1);
         let index = slot.index;
         let socket = self.sockets.get(index).expect("it is kept until here");
-        socket.leftover = None;
+        (socket.leftover, socket.moved) = (None, true);
         if let Some((ip, port)) = socket.port.take() {
             core.release_port(ip, port, Ending::Finished);
         }

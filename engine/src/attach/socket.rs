@@ -83,6 +83,8 @@ pub(super) struct Socket {
     pub(super) starved: bool,
     /// Send FIN once everything queued is in the stack.
     pub(super) shutdown: bool,
+    /// The kernel goes on with it; the slot stays until the application has seen that.
+    pub(super) moved: bool,
     /// The application has closed it; free the slot once everything queued is in the stack.
     pub(super) closing: bool,
     /// Index of the statistics record.
@@ -114,6 +116,7 @@ impl Socket {
             retrying: false,
             starved: false,
             shutdown: false,
+            moved: false,
             closing: false,
             record: None,
             touched: false,

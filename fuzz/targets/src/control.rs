@@ -64,7 +64,7 @@ fn judge(understood: ClientMessage, len: usize, count: usize) {
         ClientMessage::Claim { .. } | ClientMessage::Handover { .. } | ClientMessage::Child { .. } => {
             assert!(whole && count == 1)
         }
-        ClientMessage::Settle => assert!(whole && count == 0),
+        ClientMessage::Settle | ClientMessage::Want(_) => assert!(whole && count == 0),
         ClientMessage::Context { context, .. } => assert!(whole && count == 0 && context < CONTEXTS),
         ClientMessage::Nonsense(text, strangers) => assert!(!text.is_empty() && strangers.len() <= count),
         ClientMessage::Gone => assert_eq!(len, 0),

@@ -490,6 +490,15 @@ pub const KEYS: &[Key] = &[
         "ringway",
         "Members of this group may attach to `ringway serve`, besides root and the service's own user.",
     ),
+    number(
+        "service.handover_s",
+        5,
+        0,
+        3_600,
+        "How long the end of the service waits for its connections to go home to the kernel, which then goes on with them. Programs \
+         hand a connection over at their next call or wake-up, so it takes milliseconds; what a program that makes none has open is \
+         reset. 0: all connections are reset.",
+    ),
     choice(
         "service.seccomp",
         "on",

@@ -74,6 +74,12 @@ impl Values {
         self.entries[index] = Entry { value, origin: Some(origin) };
     }
 
+    /// These values, with those of `keys` from another set.
+    pub(super) fn with(&self, other: &Values, keys: &[&str]) -> Values {
+        let pick = |(key, (own, theirs)): (&Key, (&Entry, &Entry))| if keys.contains(&key.path) { theirs } else { own }.clone();
+        Values { entries: KEYS.iter().zip(self.entries.iter().zip(&other.entries)).map(pick).collect() }
+    }
+
     /// All keys with value and origin.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'static Key, &Value, Option<&str>)> {
         KEYS.iter().zip(&self.entries).map(|(key, entry)| (key, &entry.value, entry.origin.as_deref()))

@@ -13,6 +13,8 @@
 //! `Settle` asks that what was closed before be given back to the kernel.
 //! One has no answer: `Child { process } + pidfd`, from a process whose PID namespace is not the service's, tells of a child by its pidfd,
 //! as the numbers of the two differ.
+//! A tool of root's or of the service's user says no hello: `Want { text }` asks for sockets to go home to the kernel, and is answered
+//! with `Done { number of them }` or `Refused`.
 //! Every message is [`MESSAGE_BYTES`] long. Short, long and unknown ones are refused with text;
 //! descriptors that a message should not have are closed. The connection stays open for as long as
 //! the process image lives; its hang-up tells either side that the other is gone.
@@ -45,6 +47,7 @@ const KIND_CLAIM: u32 = 16;
 const KIND_SETTLE: u32 = 17;
 const KIND_CHILD: u32 = 18;
 const KIND_HANDOVER: u32 = 19;
+const KIND_WANT: u32 = 20;
 const NONE: u32 = u32::MAX;
 
 /// Workers of a service at most: a process keeps descriptors and a mapping for each.
@@ -112,7 +115,12 @@ impl Message {
     }
 
     fn refusal(text: &str) -> Message {
-        let mut message = Message::new(KIND_REFUSED, &[]);
+        Message::with_text(KIND_REFUSED, text)
+    }
+
+    /// A text that is too long is cut.
+    fn with_text(kind: u32, text: &str) -> Message {
+        let mut message = Message::new(kind, &[]);
         let mut end = text.len().min(MESSAGE_BYTES - TEXT_AT);
         while !text.is_char_boundary(end) {
             end -= 1;
@@ -302,6 +310,21 @@ pub(super) fn hand_over(control: BorrowedFd<'_>, slot: SlotRef, socket: Borrowed
     let message = Message::new(KIND_HANDOVER, &[slot.index, slot.generation]);
     sys::send_message(control, &message.0, &[socket])?;
     expect_done(control)
+}
+
+/// Asks the service whose door is at `path` to have the kernel go on with the sockets that `what` names: `all`, `pid N`, `port N`, or
+/// `flow ADDRESS ADDRESS`. Returns how many sockets of one worker it asks its programs for.
+///
+/// # Errors
+/// The service's refusal, or what stands in the way of asking.
+///
+/// # Blocking
+/// Until the programs are told; they hand over at their next call or wake-up.
+pub fn want_at_kernel(path: &Path, what: &str) -> Result<u32, AttachError> {
+    let socket = sys::connect_local(path)?;
+    sys::send_message(socket.as_fd(), &Message::with_text(KIND_WANT, what).0, &[])?;
+    let (answer, _) = receive_answer(socket.as_fd())?;
+    if answer.kind() == KIND_DONE { Ok(answer.word(3)) } else { Err(AttachError::Protocol("an answer that was not asked for")) }
 }
 
 /// Tells of a child that has not attached. No answer comes, and nothing is allocated: the caller may have just forked.

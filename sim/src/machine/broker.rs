@@ -74,7 +74,7 @@ fn serve(
                 connection.give_wake_fd([1; 16], wake_fd.as_fd())
             }),
             Ok(ClientMessage::Claim { .. } | ClientMessage::Settle) => connection.done(),
-            Ok(ClientMessage::Handover { .. }) => connection.refuse("no handover here"),
+            Ok(ClientMessage::Handover { .. } | ClientMessage::Want(_)) => connection.refuse("no handover here"),
             Ok(ClientMessage::Child { .. }) => Ok(()),
             Ok(ClientMessage::Nonsense(..) | ClientMessage::Gone) | Err(_) => return,
         };

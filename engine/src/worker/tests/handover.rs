@@ -264,3 +264,15 @@ fn a_worker_that_leaves_does_not_wait_longer_than_it_may() {
     assert_eq!(answer.try_recv(), Ok(Left { connections: 1 }));
     assert!(net.apps[0].client.slot(listener.index).flags().has(Flags::MOVED));
 }
+
+#[test]
+fn the_change_of_its_kernel_socket_is_no_loss_of_the_right_to_the_port() {
+    let (mut net, _, server, _) = connected();
+    let departure = depart(&mut net, server).expect("it is open");
+    net.revoke(0, server);
+    assert_eq!(arrive(&mut net, server, &departure), Late::default());
+    // The news of what the service has done to the kernel socket may come late.
+    net.revoke(0, server);
+    assert!(net.apps[0].client.slot(server.index).flags().has(Flags::MOVED));
+    assert_eq!(net.apps[0].client.slot(server.index).generation(), server.generation, "the slot is still the program's");
+}

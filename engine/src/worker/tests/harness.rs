@@ -512,6 +512,13 @@ impl Net {
         self.workers[worker].attachments.hold_slot(region, slot, holds);
     }
 
+    /// The kernel socket that was shown for a slot has changed.
+    pub(super) fn revoke(&mut self, app: usize, slot: SlotRef) {
+        let App { worker, region, .. } = self.apps[app];
+        let Worker { attachments, core, .. } = &mut self.workers[worker];
+        attachments.revoke(region, slot, core);
+    }
+
     pub(super) fn ports_in_use(&self) -> usize {
         self.owned.load(Ordering::Relaxed)
     }

@@ -8,8 +8,8 @@ use super::super::layout::{CONTEXTS, Shape};
 use super::super::slot::SlotRef;
 use super::super::{ContextIndex, ProcessIndex};
 use super::{
-    KIND_CHILD, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HANDOVER, KIND_HELLO, KIND_SETTLE, KIND_WELCOME, MESSAGE_BYTES,
-    Message, NONE, Peer, Purpose, WakeFdKey, WakeFdKind, peer,
+    KIND_CHILD, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HANDOVER, KIND_HELLO, KIND_SETTLE, KIND_WANT, KIND_WELCOME,
+    MESSAGE_BYTES, Message, NONE, Peer, Purpose, WakeFdKey, WakeFdKind, peer,
 };
 use crate::sys;
 
@@ -67,6 +67,8 @@ pub enum ClientMessage {
         /// Its pidfd, as the process says.
         pidfd: OwnedFd,
     },
+    /// Sockets are to go home to the kernel: which ones, in words that are unchecked.
+    Want(String),
     /// Give back what was closed before.
     Settle,
     /// Wake this context with a wake descriptor.
@@ -209,6 +211,14 @@ impl ControlConnection {
         sys::send_message(self.socket.as_fd(), &Message::new(KIND_DONE, &[]).0, &[])
     }
 
+    /// Answers a wish for sockets with their number.
+    ///
+    /// # Errors
+    /// What the kernel says; close the connection then.
+    pub fn done_with(&self, count: u32) -> io::Result<()> {
+        sys::send_message(self.socket.as_fd(), &Message::new(KIND_DONE, &[count]).0, &[])
+    }
+
     /// Answers a context with its new wake descriptor.
     ///
     /// # Errors
@@ -252,7 +262,8 @@ fn decode(message: &Message, mut fds: Vec<OwnedFd>) -> ClientMessage {
         }
         (KIND_CHILD, 1) => ClientMessage::Child { process: word(3), pidfd: fds.pop().expect("it has just been seen") },
         (KIND_SETTLE, 0) => ClientMessage::Settle,
-        (KIND_HELLO | KIND_CONTEXT | KIND_CLAIM | KIND_HANDOVER | KIND_CHILD | KIND_SETTLE, _) => {
+        (KIND_WANT, 0) => ClientMessage::Want(message.text()),
+        (KIND_HELLO | KIND_CONTEXT | KIND_CLAIM | KIND_HANDOVER | KIND_CHILD | KIND_SETTLE | KIND_WANT, _) => {
             ClientMessage::Nonsense("a message with the wrong descriptors or numbers", fds)
         }
         _ => ClientMessage::Nonsense("a message of unknown kind", fds),

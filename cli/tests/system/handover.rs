@@ -1,0 +1,113 @@
+//! Connections go home to the kernel while both directions are busy; the peer is a kernel's TCP, and every byte is compared.
+
+use rustix::process::Signal;
+
+use crate::harness::*;
+
+const STREAMS: &str = include_str!("handover/streams.py");
+
+/// A server on Ringway and a client on the kernel, with streams that have come half their way.
+struct Streams {
+    net: Net,
+    service: Process,
+    name: String,
+    server: Process,
+    client: Process,
+    rest: std::path::PathBuf,
+}
+
+impl Streams {
+    /// `count` connections, `bytes` in each direction of each.
+    fn start(count: usize, bytes: usize, options: &[&str]) -> Streams {
+        let net = Net::new();
+        let (service, name) = net.serve(Server, options);
+        let program = net.file("streams.py", STREAMS);
+        let (count, bytes) = (count.to_string(), bytes.to_string());
+        let server = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", &program, "server", "4000", &count, &bytes];
+        let mut server = net.spawn(Server, &server);
+        net.wait_served(Server, 4000, &mut server);
+        let rest = net.path("rest");
+        let client = ["python3", &program, "client", &net.address(Server), "4000", &count, &bytes, &text(&rest)];
+        let mut client = net.spawn(Client, &client);
+        net.wait_printed(&mut client, "half");
+        Streams { net, service, name, server, client, rest }
+    }
+
+    /// Lets the rest come, and checks that all of it has.
+    fn finish(self, count: usize) {
+        std::fs::write(&self.rest, "").expect("a folder of ours");
+        let client = self.client.finish(DEADLINE).success();
+        assert!(client.stdout.ends_with(&format!("{count} whole\n")), "{} {}", client.stdout, client.stderr);
+        let server = self.server.finish(DEADLINE).success();
+        assert!(server.stdout.ends_with(&format!("{count} whole\n")), "{} {}", server.stdout, server.stderr);
+    }
+
+    /// Connections of the kernel's in the server's namespace.
+    fn at_kernel(&self) -> usize {
+        self.net.output(Server, &["ss", "-Htn", "state", "established", "sport", "=", ":4000"]).lines().count()
+    }
+}
+
+/// `ringway handover all`: the service goes on, and so do the streams, in the kernel.
+#[test]
+fn connections_go_home_while_both_directions_are_busy() {
+    let streams = Streams::start(8, 3_000_000, &[]);
+    assert_eq!(streams.at_kernel(), 0);
+    let said = streams.net.output_ringway(Server, &["handover", "all", "--name", &streams.name]);
+    assert_eq!(said, "8 connections, 8 at the kernel, 0 stay\n");
+    assert_eq!(streams.at_kernel(), 8, "{}", streams.net.output(Server, &["ss", "-tn"]));
+    let listed = streams.net.output_ringway(Server, &["ss", "--name", &streams.name, "-Htn", "state", "established"]);
+    assert!(!listed.contains(":4000"), "{listed}");
+    streams.finish(8);
+}
+
+/// SIGTERM: the service ends, and nothing else does.
+#[test]
+fn the_end_of_the_service_ends_no_connection() {
+    let streams = Streams::start(8, 3_000_000, &[]);
+    streams.service.signal(Signal::TERM);
+    let Streams { net, service, name, server, client, rest } = streams;
+    let ended = service.finish(DEADLINE).success();
+    assert!(!ended.stderr.contains("not handed over"), "{}", ended.stderr);
+    // A client that comes now is the kernel's.
+    let at_kernel = net.output(Server, &["ss", "-Htln", "sport", "=", ":4000"]);
+    assert_eq!(at_kernel.lines().count(), 1, "the program listens");
+    std::fs::write(&rest, "").expect("a folder of ours");
+    for process in [client, server] {
+        let ended = process.finish(DEADLINE).success();
+        assert!(ended.stdout.ends_with("8 whole\n"), "{} {}", ended.stdout, ended.stderr);
+    }
+    drop(name);
+}
+
+/// One connection of several, named by its ends; the others stay.
+#[test]
+fn one_connection_is_named_by_its_ends() {
+    let streams = Streams::start(3, 400_000, &[]);
+    let own = streams.net.address(Server);
+    let at_client = streams.net.output(Client, &["ss", "-Htn", "state", "established", "dport", "=", ":4000"]);
+    let end = at_client.lines().next().and_then(|line| line.split_whitespace().nth(2)).expect("it is connected").to_owned();
+    let said = streams.net.output_ringway(Server, &["handover", &format!("{own}:4000"), &end, "--name", &streams.name]);
+    assert_eq!(said, "1 connections, 1 at the kernel, 0 stay\n");
+    assert_eq!(streams.at_kernel(), 1);
+    streams.finish(3);
+}
+
+/// Only root and the service's user may say so, and only what is in the contract.
+#[test]
+fn wishes_that_make_no_sense_are_refused() {
+    let net = Net::new();
+    let (_service, name) = net.serve(Server, &[]);
+    for (what, status) in [("none", 2), ("0", 2), (":0", 2), ("10.0.0.1:80", 2)] {
+        let said = net.run(Server, &[RINGWAY, "handover", what, "--name", &name]);
+        assert_eq!(said.code(), status, "{what}: {}", said.stderr);
+    }
+    let user = ["setpriv", "--reuid", "65534", "--clear-groups", RINGWAY, "handover", "all", "--name", &name];
+    let said = net.run(Server, &user);
+    assert_eq!(said.code(), 1);
+    assert!(said.stderr.contains("only root and the user of the service"), "{}", said.stderr);
+    let said = net.run(Server, &[RINGWAY, "handover", "all", "--name", &name]).success();
+    assert_eq!(said.stdout, "0 connections, 0 at the kernel, 0 stay\n");
+    let said = net.run(Server, &[RINGWAY, "handover", "all", "--name", "no-such-service"]);
+    assert_eq!(said.code(), 1);
+}

@@ -1,0 +1,236 @@
+//! Sockets that programs hand over to the kernel: from the worker into the kernel socket, and steering in between.
+//!
+//! ```text
+//!   program --Handover{slot} + socket--> a thread for its user:
+//!       worker: depart ----> the connection, and what lay in its slot
+//!       kernel socket: repair mode, queues, windows
+//!       steering: the flow is the kernel's
+//!       kernel socket: leaves repair mode
+//!       worker: arrived, or, when one of these has failed, returned
+//!   <-- Done, or Refused with the reason
+//! ```
+//! Making a socket anew takes CAP_NET_ADMIN, and a program that holds the lock of its own socket makes the caller wait: so each user
+//! has a thread here, as at the desk, made by a thread that has kept the right. Promises: a connection that departed arrives or
+//! returns, whatever fails; flows of sockets that are gone do not stay in the table of steering. Does not do: which sockets
+//! to hand over; programs ask for that, and the operator (`Want`).
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use ringway_engine::{Departure, Late, RegionId, Wanted, WorkerHandle};
+use ringway_shm::Flow;
+use ringway_shm::channel::SlotRef;
+use ringway_shm::channel::attach::ControlConnection;
+use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown, sockopt};
+use rustix::thread::CapabilitySet;
+
+use crate::handover::{self, Injector, Leaving, Prepared};
+use crate::ports::Steering;
+use crate::privileges;
+
+/// Sockets of one user that may wait for their handover.
+const PENDING_MAX: usize = 1024;
+/// Flows whose sockets are gone are looked for so often, while there are any.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// Handovers of all brokers of a service.
+#[derive(Clone)]
+pub(crate) struct Handovers(Arc<Inner>);
+
+struct Inner {
+    users: Mutex<HashMap<u32, User>>,
+    /// Makes the users' threads.
+    maker: Mutex<Sender<(u32, Receiver<Job>)>>,
+}
+
+#[derive(Clone)]
+struct User {
+    jobs: Sender<Job>,
+    pending: Arc<AtomicUsize>,
+}
+
+/// A socket that a program hands over.
+pub(super) struct HandedOver {
+    pub(super) control: Arc<ControlConnection>,
+    pub(super) worker: WorkerHandle,
+    pub(super) region: RegionId,
+    pub(super) slot: SlotRef,
+    pub(super) socket: OwnedFd,
+}
+
+struct Job {
+    handed: HandedOver,
+    pending: Arc<AtomicUsize>,
+}
+
+/// What the users' threads need.
+#[derive(Clone)]
+struct Work {
+    steering: Arc<Mutex<Box<dyn Steering>>>,
+    injector: Arc<Option<Injector>>,
+    /// The namespace that is served; `None`: this kernel does not tell.
+    network: Option<u64>,
+}
+
+impl Handovers {
+    /// Starts the thread that makes the others, which ends with the last of `Handovers`. Made by a thread that has CAP_NET_ADMIN, and
+    /// CAP_NET_RAW if states that need a segment of the peer's are to be handed over.
+    pub(crate) fn start(steering: Box<dyn Steering>) -> io::Result<(Handovers, JoinHandle<()>)> {
+        let work = Work {
+            steering: Arc::new(Mutex::new(steering)),
+            injector: Arc::new(Injector::open()),
+            network: ringway_shm::sys::network_here().ok(),
+        };
+        let (maker, wanted) = channel();
+        let make = move || work.make_threads(&wanted);
+        let thread = privileges::spawn_with(CapabilitySet::NET_ADMIN, "ringway-handover", make)?;
+        Ok((Handovers(Arc::new(Inner { users: Mutex::default(), maker: Mutex::new(maker) })), thread))
+    }
+
+    /// Hands a socket over and answers its program.
+    pub(super) fn hand_over(&self, uid: u32, handed: HandedOver) -> Result<(), String> {
+        let user = self.user(uid)?;
+        if user.pending.fetch_add(1, Ordering::Relaxed) >= PENDING_MAX {
+            user.pending.fetch_sub(1, Ordering::Relaxed);
+            let text = "too many sockets of this user wait for their handover";
+            return handed.control.refuse(text).map_err(|error| error.to_string());
+        }
+        let job = Job { handed, pending: user.pending.clone() };
+        user.jobs.send(job).map_err(|_| "the thread of this user has ended".to_owned())
+    }
+
+    fn user(&self, uid: u32) -> Result<User, String> {
+        let mut users = lock(&self.0.users);
+        if let Some(user) = users.get(&uid) {
+            return Ok(user.clone());
+        }
+        let (jobs, queue) = channel();
+        lock(&self.0.maker).send((uid, queue)).map_err(|_| "no thread can be made any more".to_owned())?;
+        let user = User { jobs, pending: Arc::default() };
+        users.insert(uid, user.clone());
+        Ok(user)
+    }
+}
+
+impl Work {
+    fn make_threads(&self, wanted: &Receiver<(u32, Receiver<Job>)>) {
+        loop {
+            match wanted.recv_timeout(SWEEP) {
+                Ok((uid, queue)) => {
+                    let theirs = self.clone();
+                    let thread = Builder::new().name(format!("ringway-h{uid}"));
+                    // Without a thread the queue is gone, and its user is told so.
+                    if let Err(error) = thread.spawn(move || theirs.serve(&queue)) {
+                        ringway_engine::notice::notice(&format!("sockets of user {uid} cannot be handed over: {error}"));
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    // What the kernel does not say stays in the table.
+                    lock(&self.steering).sweep().unwrap_or_default();
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn serve(&self, queue: &Receiver<Job>) {
+        while let Ok(Job { handed, pending }) = queue.recv() {
+            pending.fetch_sub(1, Ordering::Relaxed);
+            let control = handed.control.clone();
+            let answer = match self.carry(handed) {
+                Ok(()) => control.done(),
+                Err(text) => control.refuse(&text),
+            };
+            // A program that has gone wants no answer.
+            answer.ok();
+        }
+    }
+
+    fn is_served(&self, socket: &OwnedFd) -> bool {
+        self.network.is_none_or(|network| ringway_shm::sys::network_of(socket.as_fd()).is_ok_and(|theirs| theirs == network))
+    }
+
+    /// Hands one socket over.
+    fn carry(&self, handed: HandedOver) -> Result<(), String> {
+        let HandedOver { worker, region, slot, socket, .. } = handed;
+        if !self.is_served(&socket) {
+            return Err("the socket belongs to another network namespace".to_owned());
+        }
+        let gone = |_| "the worker has stopped".to_owned();
+        let departure = worker.depart(region, slot).map_err(gone)?.map_err(|stays| stays.to_string())?;
+        let prepared = match self.put_into(socket, &departure) {
+            Ok(prepared) => prepared,
+            Err(text) => {
+                worker.returned(region, slot, departure.image).map_err(gone)?;
+                return Err(text);
+            }
+        };
+        // From here on the connection is the kernel's. If that has no memory, it has reset the connection, and the program sees it.
+        let socket = prepared.go();
+        let late = worker.arrived(region, slot, departure.image).map_err(gone)?;
+        socket.and_then(|socket| end_late(&socket, late)).map_err(|error| error.to_string())
+    }
+
+    /// The kernel socket has the connection and its packets, and is silent; or it is as it was before.
+    fn put_into(&self, socket: OwnedFd, departure: &Departure) -> Result<Prepared, String> {
+        let Departure { image, options, delivered, unsent, shuts } = departure;
+        let leaving = Leaving { image, options, delivered, unqueued: unsent, shuts: *shuts };
+        let prepared =
+            handover::prepare(&leaving, socket, self.injector.as_ref().as_ref()).map_err(|refusal| refusal.to_string())?;
+        match lock(&self.steering).leave_flow(&flow_of(departure)) {
+            Ok(()) => Ok(prepared),
+            Err(error) => {
+                prepared.undo();
+                Err(error.to_string())
+            }
+        }
+    }
+}
+
+/// Does what the program has asked for while its connection was on its way.
+fn end_late(socket: &OwnedFd, late: Late) -> io::Result<()> {
+    if late.resets {
+        sockopt::set_socket_linger(socket, Some(Duration::ZERO))?;
+    }
+    match if late.shuts { shutdown(socket, Shutdown::Write) } else { Ok(()) } {
+        // The peer has reset the connection.
+        Ok(()) | Err(Errno::NOTCONN) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn flow_of(departure: &Departure) -> Flow {
+    let (local, remote) = (departure.image.local, departure.image.remote);
+    Flow { local: (local.ip, local.port), remote: (remote.ip, remote.port) }
+}
+
+/// The sockets that a tool names; `None`: that is not in the contract.
+pub(super) fn wanted(words: &str) -> Option<Wanted> {
+    let words: Vec<&str> = words.split(' ').collect();
+    match words[..] {
+        ["all"] => Some(Wanted::All),
+        ["pid", number] => number.parse().ok().map(Wanted::Process),
+        ["port", number] => number.parse().ok().map(Wanted::Port),
+        ["flow", one, other] => {
+            let (one, other): (SocketAddr, SocketAddr) = (one.parse().ok()?, other.parse().ok()?);
+            Some(Wanted::Flow(one, other))
+        }
+        _ => None,
+    }
+}
+
+/// Takes a lock even after a panic: the value behind it is whole after every statement.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;
