@@ -41,12 +41,17 @@ impl Posix {
                     return Some(answer);
                 }
             }
+            _ if self.has_moved(channel, listener) => return Some(Err(Errno::MOVED)),
             _ if self.service_is_dead() => {
                 if let Err(error) = self.may_be_kernels(Fallback::NoAnswer) {
                     return Some(Err(error));
                 }
             }
             _ => return Some(Err(Errno::INVAL)),
+        }
+        // Looked at last: a listener moves when the program has accepted all that the stack has.
+        if self.has_moved(channel, listener) {
+            return Some(Err(Errno::MOVED));
         }
         let accepted = match self.kernel.accept4(fd, flags) {
             Err(Errno::MFILE) if self.yield_number() => self.kernel.accept4(fd, flags),

@@ -12,7 +12,7 @@
 //! The order that loses no wake-up: watch, then in a loop { drop old events, arm, look, sleep }.
 
 use crate::Posix;
-use crate::channel::{Channel, Context, Sleepers};
+use crate::channel::{Channel, Context, Handover, Sleepers};
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
@@ -315,7 +315,7 @@ impl Posix {
     }
 
     /// Blocks until `attempt` returns a result, the deadline passes (EAGAIN), a signal handler without SA_RESTART runs
-    /// (EINTR), or the service dies (ECONNRESET).
+    /// (EINTR), or the service dies (ECONNRESET; [`Errno::MOVED`] if the kernel has the socket).
     pub(crate) fn block_on<T>(&self, wait: Wait, mut attempt: impl FnMut() -> Option<Answer<T>>) -> Answer<T> {
         let Some(waiter) = self.waiter() else { return self.block_without_context(wait, attempt) };
         waiter.channel.watch(wait.socket, waiter.context);
@@ -365,6 +365,10 @@ impl Posix {
     /// Fails if waiting is pointless. A listener goes on without the service: its shadow then gets all the traffic.
     fn still_worth_waiting(&self, wait: Wait) -> Answer<()> {
         if wait.shadow.is_none() && self.service_is_dead() {
+            // The last that it did may have been to hand the socket over.
+            if self.attached().is_some_and(|channel| channel.handover(wait.socket) == Some(Handover::Moved)) {
+                return Err(Errno::MOVED);
+            }
             self.descriptions.of(wait.socket).mark(Flag::DEATH_REPORTED);
             return Err(Errno::CONNRESET);
         }

@@ -28,10 +28,6 @@ pub struct View {
     pub hung_up: bool,
     /// The handshake is not over, although data may be sent: it goes with the SYN.
     pub is_opening: bool,
-    /// The kernel socket under the descriptor carries on; nothing comes through the channel any more.
-    pub moved: bool,
-    /// The service wants the kernel to carry on, and asks for the kernel socket.
-    pub wanted: bool,
     /// Unread urgent data.
     pub urgent: Option<Urgent>,
     /// The failure, if any.
@@ -40,6 +36,17 @@ pub struct View {
     pub receive_sequence: u32,
     /// Increases with everything that makes space to send; for edge-triggered reporting.
     pub send_sequence: u32,
+}
+
+/// How far a socket's handover is (docs/handover.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handover {
+    /// The stack has the socket.
+    Stays,
+    /// The service wants the kernel to go on with it, and asks for the kernel socket.
+    Wanted,
+    /// The kernel socket under the descriptor goes on; nothing comes through the channel any more.
+    Moved,
 }
 
 /// Urgent data that was announced and not passed by reading.
@@ -284,9 +291,13 @@ pub trait Channel: Send + Sync {
     /// Shows the service the kernel socket `fd`, which holds the port that `socket` will serve; must precede the
     /// request that names the port. Returns false if the service does not accept it as a right to the port.
     fn show(&self, socket: SocketRef, purpose: Purpose, fd: Fd) -> bool;
-    /// Has the kernel go on with the socket, in the kernel socket `fd` (docs/handover.md). Returns true if it does: `view` says
-    /// `moved` from then on. Blocks for some 100 us; the caller holds no lock of the socket.
+    /// Has the kernel go on with the socket, in the kernel socket `fd` (docs/handover.md). Returns true if it does: `handover`
+    /// says so from then on. Blocks for some 100 us; the caller holds no lock of the socket.
     fn hand_over(&self, socket: SocketRef, fd: Fd) -> bool;
+    /// How far the socket's handover is; `None` if the slot has another generation.
+    fn handover(&self, socket: SocketRef) -> Option<Handover>;
+    /// Notes in the slot that a process gives the kernel socket the rest of the socket's state. Returns true if no other has done so.
+    fn leaves_first(&self, socket: SocketRef) -> bool;
     /// Waits until the kernel has the ports of closed sockets and dead processes again.
     fn settle(&self);
     /// The cookie of the network namespace in which the service believes this process is; `None`: this kernel has none.

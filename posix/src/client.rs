@@ -15,8 +15,8 @@ mod pick_worker;
 mod reuseport;
 
 use crate::channel::{
-    Channel, Context, ControlAnswer, Envelope, Place, Purpose, Received, Request, STATUS_FLAGS, Sleepers, SocketOption, State,
-    Taking, Ticket,
+    Channel, Context, ControlAnswer, Envelope, Handover, Place, Purpose, Received, Request, STATUS_FLAGS, Sleepers, SocketOption,
+    State, Taking, Ticket,
 };
 use crate::channel::{Failure, TransferError, Urgent, UrgentError, View};
 use crate::fallback::Fd;
@@ -173,8 +173,6 @@ impl Channel for Attached {
             write_closed: flags.has(shm::Flags::WRITE_CLOSED),
             hung_up: flags.has(shm::Flags::HUNG_UP),
             is_opening: flags.has(shm::Flags::OPENING),
-            moved: flags.has(shm::Flags::MOVED),
-            wanted: flags.has(shm::Flags::WANTED),
             urgent: slot.urgent().filter(|_| state != State::Listening).map(|urgent| Urgent {
                 distance: urgent.distance as usize,
                 fetchable: urgent.fetchable,
@@ -321,6 +319,22 @@ impl Channel for Attached {
 
     fn hand_over(&self, socket: SocketRef, fd: Fd) -> bool {
         self.is_attached_itself() && self.everywhere(socket).all(|(client, slot)| client.hand_over(slot, fd).is_ok())
+    }
+
+    fn handover(&self, socket: SocketRef) -> Option<Handover> {
+        Some(match self.current(socket)?.flags() {
+            flags if flags.has(shm::Flags::MOVED) => Handover::Moved,
+            flags if flags.has(shm::Flags::WANTED) => Handover::Wanted,
+            _ => Handover::Stays,
+        })
+    }
+
+    fn leaves_first(&self, socket: SocketRef) -> bool {
+        self.current(socket).is_some_and(|slot| {
+            let is_first = slot.app_flags() & LEFT == 0;
+            slot.change_app_flags(LEFT, 0);
+            is_first
+        })
     }
 
     fn settle(&self) {
@@ -573,6 +587,8 @@ impl Channel for Attached {
 
 /// Bit of O_NONBLOCK, the first of `STATUS_FLAGS`, in the slot's application flags; the others follow.
 const NONBLOCKING: u32 = 1;
+/// The bit behind them: a process has given the kernel socket the rest of the state.
+const LEFT: u32 = NONBLOCKING << STATUS_FLAGS.len();
 
 #[cfg(test)]
 mod tests;

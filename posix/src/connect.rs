@@ -8,7 +8,7 @@ use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
-use crate::fd_table::SocketRef;
+use crate::fd_table::{Descriptor, SocketRef};
 use crate::options::table::Known;
 use crate::socket::{fallback_reason, kernels_reason};
 use crate::stream::Send;
@@ -23,7 +23,7 @@ impl Posix {
     /// Until the handshake is over unless the socket is non-blocking; always until the worker has answered whether the
     /// destination is the stack's.
     pub fn connect(&self, fd: Fd, address: &[u8]) -> Option<Answer<()>> {
-        if let Some(socket) = self.table.socket(fd) {
+        if let Some(socket) = self.socket_of(fd) {
             if self.is_datagram(socket) {
                 return self.reconnect_datagram(fd, socket, address);
             }
@@ -115,7 +115,11 @@ impl Posix {
         self.note_option(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, &on);
         match self.connect(fd, address)? {
             Err(error) => Some(Err(error)),
-            Ok(()) => Some(self.send(self.table.socket(fd)?, pieces, how)),
+            Ok(()) => {
+                let at = Descriptor { fd, socket: self.table.socket(fd)? };
+                let sent = self.send(at.socket, pieces, how);
+                Some(self.settled(at, sent).unwrap_or_else(|| self.kernel.write(fd, pieces)))
+            }
         }
     }
 
@@ -178,6 +182,8 @@ impl Posix {
         let deadline = self.deadline_after(description.send_timeout.load(Ordering::Acquire));
         match self.block_on(Wait { socket, shadow: None, deadline }, attempt) {
             Err(Errno::AGAIN) => Err(unfinished),
+            // Only a connection moves.
+            Err(Errno::MOVED) => Ok(()),
             answer => answer,
         }
     }

@@ -16,10 +16,9 @@ use crate::channel::{Channel, ControlAnswer, Envelope, Failure, Place, Purpose, 
 use crate::connect::is_unspecified_family;
 use crate::counters::Fallback;
 use crate::descriptions::{Description, Flag};
-use crate::epoll::Shadow;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, RawAddress};
-use crate::fd_table::{Descriptor, Entry, SocketRef};
+use crate::fd_table::{Descriptor, SocketRef};
 use crate::options::table::Known;
 use crate::options::timeout_nanos;
 use crate::socket::{fallback_reason, kernels_reason};
@@ -139,7 +138,7 @@ impl Posix {
         };
         let answer = self.ask(channel, socket, Request::ConnectDatagrams { remote }, &mut []);
         if answer == Some(ControlAnswer::Done) {
-            self.epoll_refresh(fd, socket, Shadow::Beside);
+            self.epoll_refresh(fd, socket);
             return Some(Ok(()));
         }
         self.surrender(fd, socket, answer.map_or(Fallback::NoAnswer, fallback_reason)).err().map(Err)
@@ -238,27 +237,21 @@ impl Posix {
     pub(crate) fn surrender(&self, fd: Fd, socket: SocketRef, reason: Fallback) -> Answer<()> {
         self.yield_to_kernel("surrender", &fd, reason)?;
         if let Some(channel) = self.attached() {
-            self.give_back_status(channel, fd, socket);
-            if let Some((_, remote)) = channel.addresses(socket).filter(|(_, remote)| remote.port() != 0) {
-                let name = SocketName::new(remote, self.descriptions.of(socket).is(Flag::INET6));
-                if self.kernel.connect(fd, name.bytes()).is_err() {
-                    self.counters.count(Fallback::NotOurs);
-                }
-            }
-        }
-        let mut numbers = Vec::new();
-        self.table.for_each_in(0, Fd::MAX, |number, entry| {
-            if entry == Entry::Socket(socket) {
-                numbers.push(number);
-            }
-        });
-        for number in numbers {
-            self.epoll_refresh(number, socket, Shadow::Alone);
-            self.let_go(number);
+            self.leave_stack(channel, socket);
         }
         // Another process may still have the stack's socket.
         self.epoll_forget(socket);
         Ok(())
+    }
+
+    /// Gives the kernel socket the remote end, which was only the stack's.
+    pub(crate) fn give_back_peer(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef) {
+        if let Some((_, remote)) = channel.addresses(socket).filter(|(_, remote)| remote.port() != 0) {
+            let name = SocketName::new(remote, self.descriptions.of(socket).is(Flag::INET6));
+            if self.kernel.connect(fd, name.bytes()).is_err() {
+                self.counters.count(Fallback::NotOurs);
+            }
+        }
     }
 
     /// Events for which the kernel socket beside `socket` is watched if the program asks for `events`.
@@ -297,6 +290,7 @@ impl Posix {
         // The shadow of a connected socket is not watched: if the service dies, the wait fails and the shadow takes over.
         let shadow = (!self.is_connected_datagram(socket)).then_some(fd);
         match self.block_on(Wait { socket, shadow, deadline }, attempt) {
+            Err(Errno::MOVED) => Ok(Arrival::Surrendered),
             Err(Errno::CONNRESET) if self.service_is_dead() => {
                 self.surrender(fd, socket, Fallback::NoAnswer).map(|()| Arrival::Surrendered)
             }
@@ -318,6 +312,11 @@ impl Posix {
             Ok(received) => {
                 description.stamp.store(received.envelope.received_at.as_nanos(), Ordering::Relaxed);
                 return Some(Ok(Arrival::Stack(received)));
+            }
+            Err(TransferError::WouldBlock | TransferError::NotConnected | TransferError::Failed(Failure::ServiceGone))
+                if self.has_moved(channel, socket) =>
+            {
+                return Some(Ok(Arrival::Surrendered));
             }
             Err(TransferError::WouldBlock) => {}
             Err(TransferError::Failed(Failure::ServiceGone) | TransferError::NotConnected | TransferError::Closed) => {
@@ -472,6 +471,9 @@ impl Posix {
         let mut gone = None;
         let mut attempt = || match channel.send_datagram(socket, envelope, pieces) {
             Ok(()) => Some(Ok(envelope.len)),
+            Err(TransferError::WouldBlock | TransferError::NotConnected) if self.has_moved(channel, socket) => {
+                Some(Err(Errno::MOVED))
+            }
             Err(TransferError::WouldBlock) => None,
             Err(TransferError::Failed(Failure::ServiceGone) | TransferError::NotConnected | TransferError::Closed) => {
                 gone = Some(Fallback::NoAnswer);
@@ -491,6 +493,9 @@ impl Posix {
                 self.block_on(Wait { socket, shadow: None, deadline }, attempt)
             }
         };
+        if answer == Err(Errno::MOVED) {
+            return None;
+        }
         let is_over = answer == Err(Errno::CONNRESET) && self.service_is_dead();
         if let Some(reason) = gone.or(is_over.then_some(Fallback::NoAnswer)) {
             return self.surrender(fd, socket, reason).err().map(Err);

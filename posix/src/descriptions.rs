@@ -56,6 +56,8 @@ impl Flag {
     pub(crate) const MORE_COMES: Flag = Flag(1 << 10);
     /// A UDP socket; its kernel socket serves too.
     pub(crate) const DATAGRAM: Flag = Flag(1 << 9);
+    /// This process has answered the service's wish for a handover.
+    pub(crate) const ASKED: Flag = Flag(1 << 14);
     /// UDP_CORK is set.
     pub(crate) const CORKED: Flag = Flag(1 << 11);
     /// A datagram is begun and waits for its last piece.

@@ -40,7 +40,7 @@ impl Posix {
 
     /// dup2(2) and dup3(2) between different numbers. `None`: neither is ours.
     pub fn duplicate_to(&self, old: Fd, new: Fd, on_exec: OnExec) -> Option<Answer<Fd>> {
-        let (from, to) = (self.table.lookup(old), self.table.lookup(new));
+        let (from, to) = (self.entry_of(old), self.entry_of(new));
         if from == Entry::Internal || to == Entry::Internal {
             return Some(Err(Errno::BADF));
         }
@@ -78,7 +78,7 @@ impl Posix {
 
     /// close(2). `None`: not ours.
     pub fn close(&self, fd: Fd) -> Option<Answer<()>> {
-        match self.table.lookup(fd) {
+        match self.entry_of(fd) {
             Entry::None => None,
             Entry::Internal => Some(Err(Errno::BADF)),
             // A child of vfork closes its own descriptor, not the parent's.
@@ -161,6 +161,11 @@ impl Posix {
         let left = self.drop_entry(Entry::Socket(socket));
         drop(inside);
         self.end_socket(left);
+    }
+
+    /// Inside the gate: counts one descriptor less. Returns true if it was the last one of a socket in all processes.
+    pub(crate) fn drop_reference(&self, entry: Entry) -> bool {
+        self.drop_entry(entry).is_some_and(|left| left.last)
     }
 
     /// Inside the gate: counts one descriptor less. Returns the socket if this process has none of it any more.

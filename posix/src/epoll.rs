@@ -10,9 +10,10 @@
 //! only after { arm, harvest again }.
 
 mod ends;
+mod moved;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
@@ -61,15 +62,6 @@ enum Harvest {
     BeforeSleep,
 }
 
-/// The kernel socket under a socket of the stack.
-#[derive(Clone, Copy)]
-pub(crate) enum Shadow {
-    /// Serves beside the stack.
-    Beside,
-    /// Goes on alone.
-    Alone,
-}
-
 /// One epoll instance.
 #[derive(Default)]
 struct Instance {
@@ -78,6 +70,8 @@ struct Instance {
     wake_fd: Option<(Context, Ends)>,
     /// Descriptors that the kernel watches for the program; one closed without DEL stays until its number is reused.
     kernel_members: HashMap<Fd, epoll_event>,
+    /// Descriptors that the kernel gets when the program arms their one-shot again.
+    dormant: HashSet<Fd>,
     /// The number it was created under.
     fd: Fd,
     /// Numbers that refer to this instance.
@@ -192,7 +186,7 @@ impl Posix {
     pub fn epoll_control(&self, epoll: Fd, operation: i32, fd: Fd, event: Option<epoll_event>) -> Option<Answer<()>> {
         let Entry::Epoll(number) = self.table.lookup(epoll) else { return None };
         let at = EpollRef { number, fd: epoll };
-        match self.table.lookup(fd) {
+        match self.entry_of(fd) {
             Entry::Socket(socket) => {
                 let key = Descriptor { fd, socket };
                 let answer = match (operation, event) {
@@ -214,7 +208,8 @@ impl Posix {
     }
 
     fn epoll_control_kernel(&self, at: EpollRef, operation: i32, fd: Fd, event: Option<epoll_event>) -> Answer<()> {
-        self.kernel.epoll_control(at.fd, operation, fd, event)?;
+        let answer = self.kernel.epoll_control(at.fd, operation, fd, event);
+        self.control_dormant(at, (operation, fd), event, answer)?;
         if let Some(instance) = self.epolls.lock(at.number).as_mut() {
             match (operation, event) {
                 (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, Some(event)) => {
@@ -290,26 +285,6 @@ impl Posix {
                 if key.socket == socket && self.forget_interest(instance, key).is_err() {
                     continue;
                 }
-            }
-        }
-    }
-
-    /// Moves the watches of kernel socket `fd`, which has become a connection of the stack (`connect`), from the kernel
-    /// to the interest lists.
-    pub(crate) fn epoll_adopt(&self, fd: Fd, socket: SocketRef) {
-        for number in self.epolls.used() {
-            let (epoll, event) = match self.epolls.lock(number).as_mut() {
-                Some(instance) => match instance.kernel_members.remove(&fd) {
-                    Some(event) => (instance.fd, event),
-                    None => continue,
-                },
-                None => continue,
-            };
-            // ENOENT: the number was closed without DEL and reused; the new socket is not watched.
-            if self.kernel.epoll_control(epoll, libc::EPOLL_CTL_DEL, fd, None).is_ok()
-                && self.epoll_add(number, epoll, Descriptor { fd, socket }, event).is_err()
-            {
-                self.counters.count(crate::Fallback::WatchLost);
             }
         }
     }
@@ -475,10 +450,10 @@ impl Posix {
         if self.waited_for.load(Ordering::Relaxed) != looked_at {
             self.waited_for.store(looked_at, Ordering::Relaxed);
         }
-        let mut ready = 0;
+        let (mut ready, mut later) = (0, Vec::new());
         instance.list.harvest(
             events.len(),
-            |socket| self.state_of_watched(socket),
+            |socket| self.state_of_watched(socket, &mut later),
             |bits, data| {
                 events[ready] = epoll_event { events: bits, u64: data };
                 ready += 1;
@@ -493,6 +468,8 @@ impl Posix {
             // Some did not fit, or a level still holds: the next sleeper may take it, as in the kernel.
             self.wake_sleepers(instance);
         }
+        drop(cell);
+        self.move_later(number, later);
         Ok(ready)
     }
 
@@ -524,28 +501,34 @@ impl Posix {
         while let Some(socket) = channel.next_event(context) {
             instance.list.mark(socket.index);
         }
-        instance.list.is_ready(|socket| self.state_of_watched(socket))
+        let mut later = Vec::new();
+        let is_ready = instance.list.is_ready(|socket| self.state_of_watched(socket, &mut later));
+        drop(cell);
+        self.move_later(number, later);
+        is_ready
     }
 
     /// Wakes the sleepers of a changed list, which may hold something ready.
     fn wake_sleepers(&self, instance: &Instance) {
-        if let Some((_, ends)) = instance.wake_fd
-            && (instance.sleepers > 0 || instance.nested)
-        {
+        if instance.sleepers > 0 || instance.nested {
+            self.nudge(instance);
+        }
+    }
+
+    /// Ends a wait in the instance, or the next one.
+    fn nudge(&self, instance: &Instance) {
+        if let Some((_, ends)) = instance.wake_fd {
             self.kernel.raise_event(ends.nudge);
         }
     }
 
     /// Updates the watches of the shadow of a socket of ours after a change.
-    pub(crate) fn epoll_refresh(&self, fd: Fd, socket: SocketRef, shadow: Shadow) {
+    pub(crate) fn epoll_refresh(&self, fd: Fd, socket: SocketRef) {
         for number in self.epolls.used() {
             let cell = self.epolls.lock(number);
             let Some(instance) = cell.as_ref() else { continue };
             let Some(&event) = instance.kernel_members.get(&fd) else { continue };
-            let event = match shadow {
-                Shadow::Alone => event,
-                Shadow::Beside => self.shadow_event(socket, event),
-            };
+            let event = self.shadow_event(socket, event);
             if self.kernel.epoll_control(instance.fd, libc::EPOLL_CTL_MOD, fd, Some(event)).is_err() {
                 self.counters.count(crate::Fallback::WatchLost);
             }
@@ -562,10 +545,14 @@ impl Posix {
             || self.attached().and_then(|channel| channel.view(socket)).is_some_and(|view| view.state == SocketState::Listening)
     }
 
-    /// The state of a watched socket, of which this process may have no descriptor (any more); `None`: no process has one.
-    fn state_of_watched(&self, socket: SocketRef) -> Option<State> {
+    /// The state of a watched socket, of which this process may have no descriptor (any more); `None`: no process has one. `later`:
+    /// sockets of which there is more to do.
+    fn state_of_watched(&self, socket: SocketRef, later: &mut Vec<SocketRef>) -> Option<State> {
         if !self.is_open_anywhere(socket) {
             return None;
+        }
+        if self.has_to_move(socket, later) {
+            return Some(State::default());
         }
         let readiness = self.readiness(socket);
         Some(State { bits: readiness.events, read_sequence: readiness.receive_sequence, write_sequence: readiness.send_sequence })

@@ -110,6 +110,8 @@ errno_names! {
     DOM = libc::EDOM;
     /// Too many levels (nested epoll).
     LOOP = libc::ELOOP;
+    /// Beyond all numbers of Linux's, and never shown to a program: the kernel has got the socket, and the caller makes its call.
+    MOVED = 1 << 16;
 }
 
 /// The errno of a socket's failure.

@@ -99,6 +99,8 @@ pub trait Kernel: Send + Sync {
     fn status_flags(&self, fd: Fd) -> Answer<i32>;
     /// `fcntl(F_SETFL)`.
     fn set_status_flags(&self, fd: Fd, flags: i32) -> Answer<()>;
+    /// `fcntl(F_SETOWN)`: the process that gets SIGIO and SIGURG.
+    fn set_owner(&self, fd: Fd, process: u32) -> Answer<()>;
     /// The fields of `fstat(2)` that this crate needs.
     fn identity(&self, fd: Fd) -> Answer<Identity>;
     /// Numbers of all open descriptors of this process.

@@ -105,6 +105,12 @@ impl FdTable {
         }
     }
 
+    /// Removes the entry of `fd` if it is this one. Returns true if it was; the caller must release it.
+    pub fn take_exactly(&self, fd: Fd, entry: Entry) -> bool {
+        let exchanged = |cell: &AtomicU64| cell.compare_exchange(encode(entry), 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        self.cell(fd).is_some_and(exchanged)
+    }
+
     /// Returns true if the table can hold this number.
     pub fn fits(&self, fd: Fd) -> bool {
         place(fd).is_some()

@@ -75,6 +75,7 @@ impl Posix {
         self.forget_apart();
         self.attachment.forget_others();
         self.forget_flights();
+        self.forget_copies();
         self.epoll_after_fork_in_child();
         let Some(channel) = self.attached() else { return };
         self.forget_waiters();
@@ -146,6 +147,16 @@ impl Posix {
             channel.before_fork();
         }
         Departure { released: Vec::new(), reserved }
+    }
+
+    /// Before exec or posix_spawn of a program that this library does not reach: the kernel goes on with the sockets that the program
+    /// inherits. What the service refuses stays as it is. A child of vfork cannot ask it.
+    pub fn before_unreached(&self) {
+        if self.attached().is_some() && !self.is_outside_table() {
+            for (socket, _) in self.sort_for_exec().1 {
+                self.hand_over(socket);
+            }
+        }
     }
 
     /// After posix_spawn; `child` is the new process, if there is one.

@@ -58,6 +58,17 @@ pub(crate) struct InterestList {
     common: Option<Shared>,
 }
 
+/// What a watch asks for, when it goes on elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Watch {
+    /// Requested events, with EPOLLET, EPOLLONESHOT, EPOLLEXCLUSIVE.
+    pub(crate) events: u32,
+    /// The program's word.
+    pub(crate) data: u64,
+    /// EPOLLONESHOT has fired.
+    pub(crate) spent: bool,
+}
+
 /// Reason why an operation on the list was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InterestError {
@@ -159,6 +170,20 @@ impl InterestList {
         let last = self.take_out(key);
         // Otherwise another process was faster.
         if removed { Ok(last) } else { Err(InterestError::Missing) }
+    }
+
+    /// Removes a watch that goes on elsewhere. `None`: another process has done so.
+    pub(crate) fn take_over(&mut self, key: Descriptor) -> Option<Watch> {
+        let interest = &self.interests[*self.by_key.get(&key)? as usize];
+        let mut watch = Some(Watch { events: interest.events, data: interest.data, spent: interest.spent });
+        if let Some(common) = &mut self.common {
+            watch = common.list.take_out(interest.place).map(|(watch, before)| {
+                common.note(before);
+                watch
+            });
+        }
+        self.take_out(key);
+        watch
     }
 
     /// Removes the interest here alone. Returns true if nothing else of its slot is watched here any more.
@@ -365,7 +390,7 @@ fn edge_bits(events: u32, bits: u32, (read, write): (bool, bool)) -> u32 {
 
 const NONE: u32 = u32::MAX;
 const EDGE: u32 = libc::EPOLLET as u32;
-const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
+pub(crate) const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
 const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
 /// epoll_ctl(2): events allowed together with EPOLLEXCLUSIVE.
 const EXCLUSIVE_ALLOWED: u32 =

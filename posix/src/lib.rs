@@ -33,6 +33,7 @@ mod fork_exec;
 mod fork_gate;
 mod interest;
 mod message;
+mod moved;
 mod options;
 mod passing;
 mod poll_select;
@@ -71,6 +72,7 @@ use epoll::Epolls;
 use fallback::Kernel;
 use fd_table::FdTable;
 use fork_gate::ForkGate;
+use moved::Copies;
 use options::marks::Marks;
 use passing::Flights;
 use spares::Spares;
@@ -106,6 +108,8 @@ pub struct Posix {
     flights: Flights,
     /// Kernel sockets for future connections.
     spares: Spares,
+    /// Kernel sockets on their way to the service.
+    copies: Copies,
     /// A parked fresh kernel TCP socket, for its defaults; -1 until it is needed.
     sample: AtomicI32,
 }
@@ -134,6 +138,7 @@ impl Posix {
             named_for: AtomicU32::new(0),
             flights: Flights::new(),
             spares: Spares::new(),
+            copies: Copies::new(),
             sample: AtomicI32::new(-1),
         }
     }

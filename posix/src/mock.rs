@@ -10,7 +10,7 @@ use crate::{Posix, Settings};
 use ringway_shm::channel::attach::{
     ClientMessage, ControlConnection, ControlListener, WakeFdKey, WakeFdKind, make_wake_fd, path_of_worker,
 };
-use ringway_shm::channel::{Attachment, Client, Operation, ProcessTable, Shape, State};
+use ringway_shm::channel::{Attachment, Client, Flags, Operation, ProcessTable, Shape, SlotRef, State};
 use ringway_shm::{Duration, Instant, PayloadMut};
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
@@ -18,7 +18,7 @@ use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_op
 use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
@@ -41,6 +41,20 @@ pub(crate) struct TestKernel {
     pub(crate) yield_policy_takes: Arc<AtomicU64>,
     /// That clock.
     told: Arc<AtomicU64>,
+    /// Number of sleeps that threads have begun.
+    pub(crate) sleeps: Arc<AtomicU32>,
+    /// Descriptors stay open in the next program.
+    pub(crate) stays_open: Arc<AtomicBool>,
+    /// What was set on kernel sockets.
+    pub(crate) given: Arc<Mutex<Vec<Given>>>,
+}
+
+/// What was set on a kernel socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Given {
+    Option(i32, i32, Vec<u8>),
+    Status(i32),
+    Owner(u32),
 }
 
 fn errno(error: rustix::io::Errno) -> Errno {
@@ -62,6 +76,12 @@ impl TestKernel {
     /// Sets the length of the file.
     pub(crate) fn set_file(&self, len: usize) {
         self.file_len.store(len as u32, Ordering::Relaxed);
+    }
+
+    fn note_sleep(&self, timeout: Option<Duration>) {
+        if timeout != Some(Duration::ZERO) {
+            self.sleeps.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// The descriptor behind a number; a duplicate if the channel owns it (its control connection).
@@ -118,7 +138,8 @@ impl Kernel for TestKernel {
         Err(Errno(libc::ENOSYS))
     }
 
-    fn set_option(&self, _fd: Fd, _level: i32, _name: i32, value: &[u8]) -> Answer<()> {
+    fn set_option(&self, _fd: Fd, level: i32, name: i32, value: &[u8]) -> Answer<()> {
+        self.given.lock().expect("no test panics with it").push(Given::Option(level, name, value.to_vec()));
         if value.len() < 4 { Err(Errno::INVAL) } else { Ok(()) }
     }
 
@@ -149,14 +170,20 @@ impl Kernel for TestKernel {
     }
 
     fn descriptor_flags(&self, _fd: Fd) -> Answer<i32> {
-        Ok(libc::FD_CLOEXEC)
+        Ok(if self.stays_open.load(Ordering::Relaxed) { 0 } else { libc::FD_CLOEXEC })
     }
 
     fn status_flags(&self, _fd: Fd) -> Answer<i32> {
         Ok(libc::O_RDWR)
     }
 
-    fn set_status_flags(&self, _fd: Fd, _flags: i32) -> Answer<()> {
+    fn set_status_flags(&self, _fd: Fd, flags: i32) -> Answer<()> {
+        self.given.lock().expect("no test panics with it").push(Given::Status(flags));
+        Ok(())
+    }
+
+    fn set_owner(&self, _fd: Fd, process: u32) -> Answer<()> {
+        self.given.lock().expect("no test panics with it").push(Given::Owner(process));
         Ok(())
     }
 
@@ -208,6 +235,7 @@ impl Kernel for TestKernel {
         }
         let bad = set.iter().filter(|entry| entry.revents != 0).count();
         let timeout = if bad > 0 { Some(Duration::ZERO) } else { timeout };
+        self.note_sleep(timeout);
         let ready = poll(&mut asked, timeout.map(timespec).as_ref()).map_err(errno)?;
         let places = set.iter_mut().zip(&held).filter(|(_, fd)| fd.is_some());
         for ((entry, _), asked) in places.zip(&asked) {
@@ -253,6 +281,7 @@ impl Kernel for TestKernel {
             return Err(Errno::INVAL);
         }
         let mut got = Vec::with_capacity(events.len());
+        self.note_sleep(timeout);
         epoll::wait(self.of(epoll)?, spare_capacity(&mut got), timeout.map(timespec).as_ref()).map_err(errno)?;
         got.truncate(events.len());
         for (place, event) in events.iter_mut().zip(&got) {
@@ -321,11 +350,20 @@ impl Attach for Ready {
     }
 }
 
+/// The service's side of a region.
+pub(crate) struct Desk {
+    worker: Mutex<Attachment>,
+    /// The kernel goes on with connections that are handed over. Else all are refused.
+    pub(crate) hands_over: AtomicBool,
+    /// Number of handovers that were asked for.
+    pub(crate) handovers: AtomicU32,
+}
+
 /// The crate's state, attached to a region with a worker that the test plays.
 pub(crate) struct Bench {
     pub(crate) posix: Posix,
     pub(crate) kernel: TestKernel,
-    worker: Arc<Mutex<Attachment>>,
+    pub(crate) desk: Arc<Desk>,
     broker: Option<thread::JoinHandle<()>>,
     stop: Arc<OwnedFd>,
 }
@@ -337,19 +375,19 @@ impl Bench {
 
     pub(crate) fn with(settings: Settings) -> Bench {
         let path = socket_path();
-        let Played { worker, broker, stop } = Played::at(&path);
+        let Played { desk, broker, stop } = Played::at(&path);
         let client = Client::attach(&path, [7; 16], 0).expect("the broker accepts");
         std::fs::remove_file(&path).expect("it was bound");
         let kernel = TestKernel::default();
         kernel.foreign.lock().expect("it is not locked").extend(client.internal_fds());
         let posix = Posix::new(Box::new(kernel.clone()), Box::new(Ready(Mutex::new(Some(client)))), settings);
         assert!(posix.attach_early());
-        Bench { posix, kernel, worker, broker, stop }
+        Bench { posix, kernel, desk, broker, stop }
     }
 
     /// Lets the worker act and end its iteration.
     pub(crate) fn turn<T>(&self, act: impl FnOnce(&mut Attachment) -> T) -> T {
-        let mut worker = self.worker.lock().expect("no test panics with it");
+        let mut worker = self.desk.worker.lock().expect("no test panics with it");
         let result = act(&mut worker);
         worker.flush_wakes();
         result
@@ -357,7 +395,11 @@ impl Bench {
 
     /// A descriptor of a socket in `state`, with space to send.
     pub(crate) fn socket(&self, state: State) -> (Fd, SocketRef) {
-        let fd = self.kernel.socket(libc::AF_INET, libc::SOCK_STREAM, 0).expect("sockets work here");
+        self.socket_at(self.kernel.socket(libc::AF_INET, libc::SOCK_STREAM, 0).expect("sockets work here"), state)
+    }
+
+    /// Likewise, over this kernel socket.
+    pub(crate) fn socket_at(&self, fd: Fd, state: State) -> (Fd, SocketRef) {
         let socket = self.posix.attached().expect("it is attached").open(Place::First).expect("a slot is free");
         self.posix.descriptions.install(socket, &[]);
         self.turn(|worker| {
@@ -389,6 +431,22 @@ impl Bench {
         self.turn(|worker| std::iter::from_fn(|| worker.next_request()).map(|request| request.operation).collect())
     }
 
+    /// The service says this of the socket's handover, once a thread has begun to sleep.
+    pub(crate) fn say_to_sleeper(&self, socket: SocketRef, flags: Flags) {
+        while self.kernel.sleeps.load(Ordering::Relaxed) == 0 {
+            thread::yield_now();
+        }
+        self.say(socket, flags);
+    }
+
+    /// The service says this of the socket's handover.
+    pub(crate) fn say(&self, socket: SocketRef, flags: Flags) {
+        self.turn(|worker| {
+            worker.set_flags(socket.index, flags);
+            worker.signal(socket.index);
+        });
+    }
+
     /// Kills the service.
     pub(crate) fn kill_service(&mut self) {
         if let Some(broker) = self.broker.take() {
@@ -406,7 +464,7 @@ impl Drop for Bench {
 
 /// A region with a worker that the test plays, and its broker.
 struct Played {
-    worker: Arc<Mutex<Attachment>>,
+    desk: Arc<Desk>,
     broker: Option<thread::JoinHandle<()>>,
     stop: Arc<OwnedFd>,
 }
@@ -417,12 +475,13 @@ impl Played {
         let doorbell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).expect("event descriptors work here");
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("event descriptors work here"));
         let listener = ControlListener::bind(path).expect("the path is free");
-        let worker = Arc::new(Mutex::new(worker));
+        let (worker, hands_over, handovers) = (Mutex::new(worker), AtomicBool::new(false), AtomicU32::new(0));
+        let desk = Arc::new(Desk { worker, hands_over, handovers });
         let broker = thread::spawn({
-            let (worker, stop) = (worker.clone(), stop.clone());
-            move || serve(&listener, &worker, &region, &doorbell, &stop)
+            let (desk, stop) = (desk.clone(), stop.clone());
+            move || serve(&listener, &desk, &region, &doorbell, &stop)
         });
-        Played { worker, broker: Some(broker), stop }
+        Played { desk, broker: Some(broker), stop }
     }
 }
 
@@ -452,7 +511,7 @@ impl House {
 
     /// Both workers.
     pub(crate) fn workers(&self) -> (MutexGuard<'_, Attachment>, MutexGuard<'_, Attachment>) {
-        let lock = |worker: usize| self.played[worker].worker.lock().expect("no test panics with it");
+        let lock = |worker: usize| self.played[worker].desk.worker.lock().expect("no test panics with it");
         (lock(0), lock(1))
     }
 }
@@ -473,7 +532,7 @@ fn socket_path() -> std::path::PathBuf {
 }
 
 /// Serves one process as a broker, until told to stop.
-fn serve(listener: &ControlListener, worker: &Mutex<Attachment>, region: &OwnedFd, doorbell: &OwnedFd, stop: &OwnedFd) {
+fn serve(listener: &ControlListener, desk: &Desk, region: &OwnedFd, doorbell: &OwnedFd, stop: &OwnedFd) {
     wait_readable(listener.as_fd(), stop);
     let connection = listener.accept().expect("a connection");
     let processes = ProcessTable::new(region.as_fd(), SHAPE).expect("the region is of that shape");
@@ -483,14 +542,27 @@ fn serve(listener: &ControlListener, worker: &Mutex<Attachment>, region: &OwnedF
                 let process = processes.claim(connection.credentials().pid, wanted).expect("a number is free");
                 connection.welcome(SHAPE, process, region.as_fd(), doorbell.as_fd()).expect("it listens");
             }
-            ClientMessage::Context { context, key, kind } => register(&connection, worker, context, key, kind),
+            ClientMessage::Context { context, key, kind } => register(&connection, &desk.worker, context, key, kind),
             ClientMessage::Nonsense(text, _) => panic!("{text}"),
             ClientMessage::Claim { .. } | ClientMessage::Settle => connection.done().expect("it listens"),
-            ClientMessage::Handover { .. } | ClientMessage::Want(_) => connection.refuse("no handover here").expect("it listens"),
+            ClientMessage::Handover { slot, .. } => hand_over(&connection, desk, slot),
+            ClientMessage::Want(_) => panic!("no tool is here"),
             ClientMessage::Child { .. } => {}
             ClientMessage::Gone => return,
         }
     }
+}
+
+fn hand_over(connection: &ControlConnection, desk: &Desk, slot: SlotRef) {
+    desk.handovers.fetch_add(1, Ordering::Relaxed);
+    if !desk.hands_over.load(Ordering::Relaxed) {
+        return connection.refuse("everything stays here").expect("it listens");
+    }
+    let mut worker = desk.worker.lock().expect("no test panics with it");
+    worker.set_flags(slot.index, Flags::MOVED);
+    worker.signal(slot.index);
+    worker.flush_wakes();
+    connection.done().expect("it listens");
 }
 
 /// Ringers of the wake descriptors of all tests' services, selected by the wake descriptor's key.

@@ -5,6 +5,7 @@
 //! each option (the descriptor is a kernel TCP socket), the description stores it, and the stack gets what it acts on. Options
 //! that the stack lacks make the socket the kernel's, or are refused (`table`, `marks`).
 
+mod given;
 pub(crate) mod marks;
 mod settings;
 pub(crate) mod table;
@@ -187,8 +188,7 @@ impl Posix {
         }
         let Some(option) = table::find(level, name) else { return Err(Errno::NOPROTOOPT) };
         if let Some(error) = option.stream().refusal(value) {
-            self.fall_back("setsockopt", &option.name(), Fallback::OptionRefused);
-            return Err(error);
+            return Err(self.leave_for_option(channel, socket, option, error));
         }
         if level == libc::IPPROTO_IPV6 && (!description.is(Flag::INET6) || name == libc::IPV6_V6ONLY) {
             // net/ipv6/ipv6_sockglue.c: once a socket has a port, it is fixed whether it serves IPv4.
@@ -225,6 +225,17 @@ impl Posix {
             self.store(channel, socket, place, number);
         }
         Ok(())
+    }
+
+    /// The stack lacks the option: a connection leaves it for the kernel, which then decides ([`Errno::MOVED`]). `error`: the answer if
+    /// it cannot leave, or must not.
+    fn leave_for_option(&self, channel: &dyn Channel, socket: SocketRef, option: table::Known, error: Errno) -> Errno {
+        let is_connected = || channel.view(socket).is_some_and(|view| view.state == State::Connected);
+        if !self.settings.strict && option.stream().is_worth_leaving() && is_connected() && self.hand_over(socket) {
+            return Errno::MOVED;
+        }
+        self.fall_back("setsockopt", &option.name(), Fallback::OptionRefused);
+        error
     }
 
     fn store(&self, channel: &dyn Channel, socket: SocketRef, place: usize, number: i32) {
@@ -294,7 +305,10 @@ impl Posix {
                 Some(Ok(()))
             }
             (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
-                let Some(index) = congestion_of(value) else { return Some(Err(Errno::NOENT)) };
+                let Some(index) = congestion_of(value) else {
+                    let option = table::find(level, name).expect("it is in the table");
+                    return Some(Err(self.leave_for_option(channel, socket, option, Errno::NOENT)));
+                };
                 description.values[CONGESTION].store(index as u32, Ordering::Release);
                 channel.set_option(socket, SocketOption::Congestion, index as u32);
                 Some(Ok(()))

@@ -46,9 +46,17 @@ impl Flights {
 }
 
 impl Posix {
+    /// Before `fd` is sent to a process that has no part in the channel: the kernel goes on with its socket. What the service refuses, and
+    /// all in strict mode, stays as it is.
+    pub fn before_leaving(&self, fd: Fd) {
+        if let (false, Some(socket)) = (self.settings.strict, self.socket_of(fd)) {
+            self.hand_over(socket);
+        }
+    }
+
     /// Records, before the message is sent, that `fd` is among its descriptors.
     pub fn before_passing(&self, fd: Fd, passage: &mut Passage) {
-        let (Some(channel), Some(socket)) = (self.attached(), self.table.socket(fd)) else { return };
+        let (Some(channel), Some(socket)) = (self.attached(), self.socket_of(fd)) else { return };
         self.until_next_look(None);
         self.name_for_travel(channel, socket, fd);
         if channel.pass(socket) {

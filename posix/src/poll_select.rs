@@ -28,17 +28,27 @@ impl Posix {
         if self.attached().is_none() || !set.iter().any(concerns_us) {
             return None;
         }
-        let watched: Vec<Watched> = set.iter().map(|entry| self.watched(entry.fd)).collect();
         let deadline = timeout.map(|timeout| self.kernel.now() + timeout);
-        let answer = match self.poll_once(set, &watched, mask) {
-            Ok(0) if timeout != Some(Duration::ZERO) => self.poll_sleep(set, &watched, deadline, mask),
-            answer => answer,
-        };
-        Some(answer)
+        loop {
+            let watched: Vec<Watched> = set.iter().map(|entry| self.watched(entry.fd)).collect();
+            let answer = match self.poll_once(set, &watched, mask) {
+                Ok(0) if timeout != Some(Duration::ZERO) => self.poll_sleep(set, &watched, deadline, mask),
+                answer => answer,
+            };
+            // What was seen of a socket that has become the kernel's counts no more.
+            if answer.is_err() || !self.any_has_moved(&watched) {
+                return Some(answer);
+            }
+        }
+    }
+
+    fn any_has_moved(&self, watched: &[Watched]) -> bool {
+        let Some(channel) = self.attached() else { return false };
+        watched.iter().any(|watched| matches!(watched, Watched::Socket(socket) if self.has_moved(channel, *socket)))
     }
 
     fn watched(&self, fd: Fd) -> Watched {
-        match self.table.lookup(fd) {
+        match self.entry_of(fd) {
             Entry::Socket(socket) => Watched::Socket(socket),
             Entry::Epoll(number) => Watched::Epoll(number),
             Entry::Internal | Entry::None => Watched::Kernel,
@@ -90,7 +100,7 @@ impl Posix {
                 waiter.sleep(&mut kernel_set, deadline, mask)?;
             }
             let ready = self.merge(set, watched, &kernel_set[WAITER_ENTRIES..]);
-            if ready > 0 || deadline.is_some_and(|deadline| self.kernel.now() >= deadline) {
+            if ready > 0 || self.any_has_moved(watched) || deadline.is_some_and(|deadline| self.kernel.now() >= deadline) {
                 return Ok(ready);
             }
         }
@@ -113,7 +123,7 @@ impl Posix {
             let left = deadline.map_or(span, |deadline| deadline.since(self.kernel.now()));
             self.kernel.poll(&mut kernel_set, Some(span.min(left)), mask)?;
             let ready = self.merge(set, watched, &kernel_set);
-            if ready > 0 || deadline.is_some_and(|deadline| self.kernel.now() >= deadline) {
+            if ready > 0 || self.any_has_moved(watched) || deadline.is_some_and(|deadline| self.kernel.now() >= deadline) {
                 return Ok(ready);
             }
         }

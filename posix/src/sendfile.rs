@@ -10,7 +10,7 @@ use crate::channel::{Channel, TransferError};
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
-use crate::fd_table::SocketRef;
+use crate::fd_table::{Descriptor, SocketRef};
 use crate::stream::{Receive, Send};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
@@ -83,6 +83,9 @@ impl Posix {
                     source.done += count;
                     self.yield_after_write(channel, socket, count);
                 }
+                Err(TransferError::WouldBlock | TransferError::NotConnected) if self.has_moved(channel, socket) => {
+                    return Some(if source.done > 0 { Ok(source.done) } else { Err(Errno::MOVED) });
+                }
                 Err(TransferError::WouldBlock) => return None,
                 Err(error) => return Some(Err(self.send_error(socket, error))),
             }
@@ -97,7 +100,8 @@ impl Posix {
     }
 
     /// splice(2) from a pipe to a socket of ours.
-    pub fn splice_out(&self, socket: SocketRef, pipe: Fd, count: usize, dont_wait: bool) -> Answer<usize> {
+    pub fn splice_out(&self, at: Descriptor, pipe: Fd, count: usize, dont_wait: bool) -> Answer<usize> {
+        let socket = at.socket;
         let room = self.attached().and_then(|channel| channel.view(socket)).ok_or(Errno::NOTCONN)?.writable;
         let nonblocking = dont_wait || self.attached().is_some_and(|channel| channel.nonblocking(socket));
         if nonblocking && room == 0 {
@@ -108,7 +112,12 @@ impl Posix {
         let read = self.kernel.read(pipe, &mut [IoSliceMut::new(&mut buffer)])?;
         let mut done = 0;
         while done < read {
-            match self.send(socket, &[IoSlice::new(&buffer[done..read])], Send::default()) {
+            let rest = [IoSlice::new(&buffer[done..read])];
+            let sent = match self.send(socket, &rest, Send::default()) {
+                answer if self.settled(at, answer).is_none() => self.kernel.write(at.fd, &rest),
+                answer => answer,
+            };
+            match sent {
                 Ok(sent) => done += sent,
                 Err(Errno::AGAIN | Errno::INTR) => self.kernel.pause(ringway_shm::Duration::from_micros(50)),
                 Err(error) => return if done > 0 { Ok(done) } else { Err(error) },
@@ -118,7 +127,8 @@ impl Posix {
     }
 
     /// splice(2) from a socket of ours to a pipe.
-    pub fn splice_in(&self, socket: SocketRef, pipe: Fd, count: usize, dont_wait: bool) -> Answer<usize> {
+    pub fn splice_in(&self, at: Descriptor, pipe: Fd, count: usize, dont_wait: bool) -> Answer<usize> {
+        let socket = at.socket;
         let mut buffer = vec![0; PIPE_ATOMIC.min(count)];
         let peek = Receive { peek: true, dont_wait, ..Receive::default() };
         let there = self.receive(socket, &mut [IoSliceMut::new(&mut buffer)], peek)?;
@@ -126,7 +136,13 @@ impl Posix {
             return Ok(0);
         }
         let written = self.kernel.write(pipe, &[IoSlice::new(&buffer[..there])])?;
-        self.receive(socket, &mut [IoSliceMut::new(&mut buffer[..written])], Receive { dont_wait: true, ..Receive::default() })
+        let again = Receive { dont_wait: true, ..Receive::default() };
+        match self.receive(socket, &mut [IoSliceMut::new(&mut buffer[..written])], again) {
+            answer if self.settled(at, answer).is_none() => {
+                self.kernel.read(at.fd, &mut [IoSliceMut::new(&mut buffer[..written])])
+            }
+            answer => answer,
+        }
     }
 }
 

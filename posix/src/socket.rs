@@ -39,7 +39,7 @@ impl Posix {
 
     /// listen(2). `None`: the kernel's call decides alone.
     pub fn listen(&self, fd: Fd, backlog: i32) -> Option<Answer<()>> {
-        if let Some(socket) = self.table.socket(fd) {
+        if let Some(socket) = self.socket_of(fd) {
             if self.is_datagram(socket) {
                 return None;
             }

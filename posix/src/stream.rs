@@ -157,6 +157,9 @@ impl Posix {
                 Ok(0) if self.descriptions.of(socket).is(Flag::CONNECT_FAILED) => return Some(Err(Errno::NOTCONN)),
                 Ok(0) => return Some(Ok(0)),
                 Ok(count) => reading.done = from + count,
+                Err(TransferError::WouldBlock | TransferError::NotConnected) if self.has_moved(channel, socket) => {
+                    return Some(if done > 0 && !how.peek { Ok(done) } else { Err(Errno::MOVED) });
+                }
                 Err(TransferError::WouldBlock) if self.descriptions.of(socket).is(Flag::READ_SHUT) => return Some(Ok(done)),
                 Err(TransferError::WouldBlock) if done >= target => return Some(Ok(done)),
                 Err(TransferError::WouldBlock) => return None,
@@ -183,6 +186,7 @@ impl Posix {
         let byte = match channel.receive_urgent(socket, taking) {
             Ok(Some(byte)) => byte,
             Ok(None) => return Ok(0),
+            Err(_) if self.has_moved(channel, socket) => return Err(Errno::MOVED),
             Err(UrgentError::Nothing) => return Err(Errno::INVAL),
             Err(UrgentError::WouldBlock) => return Err(Errno::AGAIN),
             Err(UrgentError::NotConnected) => return Err(Errno::NOTCONN),
@@ -271,7 +275,7 @@ impl Posix {
         });
         match (answer, self.take_failure(socket)) {
             (_, Some(failure)) => Err(failure),
-            (Err(Errno::AGAIN), None) => Ok(()),
+            (Err(Errno::AGAIN | Errno::MOVED), None) => Ok(()),
             (answer, None) => answer,
         }
     }
@@ -290,6 +294,9 @@ impl Posix {
             Ok(count) => {
                 *done += count;
                 self.yield_after_write(channel, socket, count);
+            }
+            Err(TransferError::WouldBlock | TransferError::NotConnected) if self.has_moved(channel, socket) => {
+                return Some(if *done > 0 { Ok(*done) } else { Err(Errno::MOVED) });
             }
             Err(TransferError::WouldBlock) => {}
             Err(_) if *done > 0 => return Some(Ok(*done)),

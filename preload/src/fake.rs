@@ -8,7 +8,7 @@ use ringway_posix::channel::Attach;
 use ringway_posix::fd_table::SocketRef;
 use ringway_posix::{Posix, Settings};
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, WakeFdKind, make_wake_fd};
-use ringway_shm::channel::{Attachment, ControlAnswer, Envelope, Operation, ProcessTable, Request, Shape, State};
+use ringway_shm::channel::{Attachment, ControlAnswer, Envelope, Flags, Operation, ProcessTable, Request, Shape, State};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -78,7 +78,7 @@ impl Libc {
     }
 
     /// Every function is the real one again, and no call was made.
-    fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.0.behaviours.take();
         self.all_calls();
     }
@@ -240,6 +240,33 @@ impl Bench {
         self.arrive(fd, &[&envelope.encode()[..], payload].concat());
     }
 
+    /// The kernel goes on with the socket.
+    pub(crate) fn moves(&self, fd: c_int) {
+        let socket = self.socket(fd);
+        let mut worker = self.worker.lock().expect("no test panics with it");
+        worker.set_flags(socket.index, Flags::MOVED);
+        worker.signal(socket.index);
+        worker.flush_wakes();
+    }
+
+    /// The kernel goes on with the socket when the program has filled what may be sent.
+    pub(crate) fn moves_when_full(&self, fd: c_int) -> JoinHandle<()> {
+        let (socket, worker) = (self.socket(fd), self.worker.clone());
+        thread::spawn(move || {
+            loop {
+                let mut worker = worker.lock().expect("no test panics with it");
+                if worker.tx_available(socket.index) >= SEND_LIMIT {
+                    worker.set_flags(socket.index, Flags::MOVED);
+                    worker.signal(socket.index);
+                    worker.flush_wakes();
+                    return;
+                }
+                drop(worker);
+                thread::yield_now();
+            }
+        })
+    }
+
     /// What the program has sent and the worker has not taken yet.
     pub(crate) fn sent(&self, fd: c_int) -> Vec<u8> {
         let socket = self.socket(fd);
@@ -318,6 +345,10 @@ impl Service {
                 }
                 ClientMessage::Context { context, key: None, kind } => self.give_wake_fd(&connection, context, kind),
                 ClientMessage::Claim { .. } | ClientMessage::Settle => connection.done().expect("it listens"),
+                ClientMessage::Handover { slot, .. } => {
+                    self.worker.lock().expect("no test panics with it").set_flags(slot.index, Flags::MOVED);
+                    connection.done().expect("it listens");
+                }
                 ClientMessage::Gone => return,
                 message => panic!("not expected: {message:?}"),
             }

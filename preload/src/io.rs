@@ -3,91 +3,131 @@
 use crate::c::{self, size};
 use crate::datagram;
 use crate::real;
-use crate::shim::{ours, posix};
+use crate::shim::{ours, ours_fast, posix};
 use libc::{c_int, c_uint, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use ringway_posix::fd_table::Descriptor;
 use ringway_posix::{Answer, Errno, Posix, Receive, Send};
 use std::io::{IoSlice, IoSliceMut};
 use std::ptr;
 
-/// `flags`: those of recv(2).
-unsafe fn take(posix: &Posix, at: Descriptor, bytes: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+/// Receives by a stream of ours; `flags`: those of recv(2). `None`: the kernel has got the socket, and its call decides.
+pub(crate) fn take_pieces(
+    posix: &Posix,
+    at: Descriptor,
+    mut pieces: &mut [IoSliceMut<'_>],
+    flags: c_int,
+) -> Option<Answer<usize>> {
+    let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
+    let answer = posix.receive(at.socket, pieces, Receive::from_flags(flags));
+    let Ok(done) = posix.settled(at, answer)? else { return Some(answer) };
+    let waits_for_all = flags & (libc::MSG_WAITALL | libc::MSG_PEEK | libc::MSG_DONTWAIT) == libc::MSG_WAITALL;
+    if done < wanted && waits_for_all && posix.has_left(at) {
+        IoSliceMut::advance_slices(&mut pieces, done);
+        let mut message = message_of_vector(pieces.as_ptr().cast(), pieces.len());
+        // SAFETY: IoSliceMut has the layout of iovec; the pieces outlive the call.
+        let more = unsafe { real::recvmsg(at.fd, &raw mut message, flags) };
+        return Some(Ok(done + usize::try_from(more).unwrap_or(0)));
+    }
+    Some(Ok(done))
+}
+
+/// Sends by a stream of ours, by the kernel what was left when it got the socket; `flags`: those of send(2). `None`: all of it.
+pub(crate) fn give_pieces(posix: &Posix, at: Descriptor, mut pieces: &mut [IoSlice<'_>], flags: c_int) -> Option<Answer<usize>> {
+    let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
+    let answer = posix.send(at.socket, pieces, Send::from_flags(flags));
+    let Ok(done) = posix.settled(at, answer)? else { return Some(answer) };
+    if done < wanted && posix.has_left(at) {
+        IoSlice::advance_slices(&mut pieces, done);
+        let message = message_of_vector(pieces.as_ptr().cast(), pieces.len());
+        // SAFETY: IoSlice has the layout of iovec; the pieces outlive the call.
+        let more = unsafe { real::sendmsg(at.fd, &raw const message, flags) };
+        return Some(Ok(done + usize::try_from(more).unwrap_or(0)));
+    }
+    Some(Ok(done))
+}
+
+/// `flags`: those of recv(2). `None`: the kernel's call.
+unsafe fn take(posix: &Posix, at: Descriptor, bytes: *mut c_void, len: size_t, flags: c_int) -> Option<ssize_t> {
     if posix.is_datagram(at.socket) {
         // SAFETY: the program promises `len` bytes at `bytes`.
-        return unsafe { datagram::receive_from(posix, at, (bytes, len), flags, (ptr::null_mut(), ptr::null_mut())) };
+        return Some(unsafe { datagram::receive_from(posix, at, (bytes, len), flags, (ptr::null_mut(), ptr::null_mut())) });
     }
     let how = Receive::from_flags(flags);
     if how.discard {
         // Nothing is written: the kernel does not look at the buffer either.
-        return size(posix.discard(at.socket, len.min(c::SIZE_MAX), how));
+        let answer = posix.discard(at.socket, len.min(c::SIZE_MAX), how);
+        return posix.settled(at, answer).map(size);
     }
     // SAFETY: the program promises `len` bytes at `bytes`.
-    let bytes = unsafe { c::output(bytes, len) };
-    size(bytes.and_then(|bytes| posix.receive(at.socket, &mut [IoSliceMut::new(bytes)], how)))
+    match unsafe { c::output(bytes, len) } {
+        Ok(bytes) => take_pieces(posix, at, &mut [IoSliceMut::new(bytes)], flags).map(size),
+        Err(error) => Some(size(Err(error))),
+    }
 }
 
-/// `flags`: those of send(2).
-unsafe fn give(posix: &Posix, at: Descriptor, bytes: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+/// `flags`: those of send(2). `None`: the kernel's call.
+unsafe fn give(posix: &Posix, at: Descriptor, bytes: *const c_void, len: size_t, flags: c_int) -> Option<ssize_t> {
     if posix.is_datagram(at.socket) {
         // SAFETY: the program promises `len` bytes at `bytes`.
-        return unsafe { datagram::send_to(posix, at, (bytes, len), flags, (ptr::null(), 0)) };
+        return Some(unsafe { datagram::send_to(posix, at, (bytes, len), flags, (ptr::null(), 0)) });
     }
-    let how = Send::from_flags(flags);
     // SAFETY: the program promises `len` bytes at `bytes`.
-    let bytes = unsafe { c::input(bytes, len) };
-    size(bytes.and_then(|bytes| posix.send(at.socket, &[IoSlice::new(bytes)], how)))
+    match unsafe { c::input(bytes, len) } {
+        Ok(bytes) => give_pieces(posix, at, &mut [IoSlice::new(bytes)], flags).map(size),
+        Err(error) => Some(size(Err(error))),
+    }
 }
 
 /// net/at.socket.c, sock_read_iter: a read of no bytes takes nothing, not even from a datagram at.socket.
-unsafe fn read_some(posix: &Posix, at: Descriptor, bytes: *mut c_void, len: size_t) -> ssize_t {
+unsafe fn read_some(posix: &Posix, at: Descriptor, bytes: *mut c_void, len: size_t) -> Option<ssize_t> {
     if len == 0 {
-        return 0;
+        return Some(0);
     }
     // SAFETY: the caller's promise.
     unsafe { take(posix, at, bytes, len, 0) }
 }
 
-/// The vector calls that read; `flags`: those of recv(2).
+/// The vector calls that read; `flags`: those of recv(2). `None`: the kernel's call.
 ///
 /// Not inlined, like all that owns memory while it waits: a cancelled thread (pthread_cancel) unwinds from the wait, and where an
 /// exported function, which cannot unwind, had something to drop, the program would end.
 #[inline(never)]
-unsafe fn take_vector(posix: &Posix, at: Descriptor, pieces: *const iovec, count: c_int, flags: c_int) -> ssize_t {
+unsafe fn take_vector(posix: &Posix, at: Descriptor, pieces: *const iovec, count: c_int, flags: c_int) -> Option<ssize_t> {
     // SAFETY: the program's promise about its vector.
     let mut buffers = match unsafe { c::outputs(pieces, count) } {
         Ok(buffers) => buffers,
-        Err(error) => return size(Err(error)),
+        Err(error) => return Some(size(Err(error))),
     };
     // fs/read_write.c, vfs_readv: a vector of no bytes takes nothing, a datagram neither.
     if buffers.iter().all(|buffer| buffer.is_empty()) {
-        return 0;
+        return Some(0);
     }
     if !posix.is_datagram(at.socket) {
-        return size(posix.receive(at.socket, &mut buffers, Receive::from_flags(flags)));
+        return take_pieces(posix, at, &mut buffers, flags).map(size);
     }
     let mut message = message_of_vector(pieces, buffers.len());
     // SAFETY: the message describes the program's promise; `buffers` is not used any more.
-    size(unsafe { datagram::receive(posix, at, &mut message, flags) })
+    Some(size(unsafe { datagram::receive(posix, at, &mut message, flags) }))
 }
 
-/// The vector calls that write; `flags`: those of send(2). Not inlined for the same reason.
+/// The vector calls that write; `flags`: those of send(2). Not inlined for the same reason. `None`: the kernel's call.
 #[inline(never)]
-unsafe fn give_vector(posix: &Posix, at: Descriptor, pieces: *const iovec, count: c_int, flags: c_int) -> ssize_t {
+unsafe fn give_vector(posix: &Posix, at: Descriptor, pieces: *const iovec, count: c_int, flags: c_int) -> Option<ssize_t> {
     // SAFETY: the program's promise about its vector.
-    let buffers = match unsafe { c::inputs(pieces, count) } {
+    let mut buffers = match unsafe { c::inputs(pieces, count) } {
         Ok(buffers) => buffers,
-        Err(error) => return size(Err(error)),
+        Err(error) => return Some(size(Err(error))),
     };
     // fs/read_write.c, vfs_writev: a vector of no bytes sends nothing, no empty datagram either.
     if buffers.iter().all(|buffer| buffer.is_empty()) {
-        return 0;
+        return Some(0);
     }
     if !posix.is_datagram(at.socket) {
-        return size(posix.send(at.socket, &buffers, Send::from_flags(flags)));
+        return give_pieces(posix, at, &mut buffers, flags).map(size);
     }
     let message = message_of_vector(pieces, buffers.len());
     // SAFETY: the message describes the program's promise.
-    size(unsafe { datagram::send(posix, at, &message, flags) })
+    Some(size(unsafe { datagram::send(posix, at, &message, flags) }))
 }
 
 fn message_of_vector(pieces: *const iovec, count: usize) -> libc::msghdr {
@@ -113,49 +153,59 @@ const RWF_KNOWN: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | li
 /// read(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, len: size_t) -> ssize_t {
-    match ours(fd) {
+    if let Some((posix, socket)) = ours_fast(fd)
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { read_some(posix, Descriptor { fd, socket }, bytes, len) },
-        // SAFETY: the program's own call.
-        None => unsafe { real::read(fd, bytes, len) },
+        && let Some(answer) = unsafe { read_some(posix, Descriptor { fd, socket }, bytes, len) }
+    {
+        return answer;
     }
+    // SAFETY: the program's own call.
+    unsafe { real::read(fd, bytes, len) }
 }
 
 /// read(2) of a fortified program: `room` is what the compiler knows of the buffer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __read_chk(fd: c_int, bytes: *mut c_void, len: size_t, room: size_t) -> ssize_t {
-    match ours(fd) {
+    if let Some((posix, socket)) = ours_fast(fd)
+        && len <= room
         // SAFETY: the program's promise, now checked by its compiler.
-        Some((posix, socket)) if len <= room => unsafe { read_some(posix, Descriptor { fd, socket }, bytes, len) },
-        // SAFETY: the program's own call; libc ends it when the length is too large.
-        _ => unsafe { real::__read_chk(fd, bytes, len, room) },
+        && let Some(answer) = unsafe { read_some(posix, Descriptor { fd, socket }, bytes, len) }
+    {
+        return answer;
     }
+    // SAFETY: the program's own call; libc ends it when the length is too large.
+    unsafe { real::__read_chk(fd, bytes, len, room) }
 }
 
 /// readv(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
-    match ours(fd) {
+    if let Some((posix, socket)) = ours_fast(fd)
         // SAFETY: the program's promise about its vector.
-        Some((posix, socket)) => unsafe { take_vector(posix, Descriptor { fd, socket }, pieces, count, 0) },
-        // SAFETY: the program's own call.
-        None => unsafe { real::readv(fd, pieces, count) },
+        && let Some(answer) = unsafe { take_vector(posix, Descriptor { fd, socket }, pieces, count, 0) }
+    {
+        return answer;
     }
+    // SAFETY: the program's own call.
+    unsafe { real::readv(fd, pieces, count) }
 }
 
 /// preadv2(2): on a socket only with offset -1, which is readv.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn preadv2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
-    match ours(fd) {
-        Some((posix, socket)) if offset == -1 => match flags_of_vector(flags) {
+    match (ours_fast(fd), flags_of_vector(flags)) {
+        (Some(_), _) if offset != -1 => return size(Err(Errno::SPIPE)),
+        (Some(_), Err(error)) => return size(Err(error)),
+        (Some((posix, socket)), Ok(asked)) => {
             // SAFETY: the program's promise about its vector.
-            Ok(flags) => unsafe { take_vector(posix, Descriptor { fd, socket }, pieces, count, flags) },
-            Err(error) => size(Err(error)),
-        },
-        Some(_) => size(Err(Errno::SPIPE)),
-        // SAFETY: the program's own call.
-        None => unsafe { real::preadv2(fd, pieces, count, offset, flags) },
+            if let Some(answer) = unsafe { take_vector(posix, Descriptor { fd, socket }, pieces, count, asked) } {
+                return answer;
+            }
+        }
+        (None, _) => {}
     }
+    // SAFETY: the program's own call.
+    unsafe { real::preadv2(fd, pieces, count, offset, flags) }
 }
 
 /// preadv2(2) under its name in programs with 64-bit file offsets.
@@ -168,38 +218,45 @@ pub unsafe extern "C" fn preadv64v2(fd: c_int, pieces: *const iovec, count: c_in
 /// write(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
-    match ours(fd) {
+    if let Some((posix, socket)) = ours_fast(fd)
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { give(posix, Descriptor { fd, socket }, bytes, len, 0) },
-        // SAFETY: the program's own call.
-        None => unsafe { real::write(fd, bytes, len) },
+        && let Some(answer) = unsafe { give(posix, Descriptor { fd, socket }, bytes, len, 0) }
+    {
+        return answer;
     }
+    // SAFETY: the program's own call.
+    unsafe { real::write(fd, bytes, len) }
 }
 
 /// writev(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
-    match ours(fd) {
+    if let Some((posix, socket)) = ours_fast(fd)
         // SAFETY: the program's promise about its vector.
-        Some((posix, socket)) => unsafe { give_vector(posix, Descriptor { fd, socket }, pieces, count, 0) },
-        // SAFETY: the program's own call.
-        None => unsafe { real::writev(fd, pieces, count) },
+        && let Some(answer) = unsafe { give_vector(posix, Descriptor { fd, socket }, pieces, count, 0) }
+    {
+        return answer;
     }
+    // SAFETY: the program's own call.
+    unsafe { real::writev(fd, pieces, count) }
 }
 
 /// pwritev2(2): on a socket only with offset -1, which is writev.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwritev2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
-    match ours(fd) {
-        Some((posix, socket)) if offset == -1 => match flags_of_vector(flags) {
+    match (ours_fast(fd), flags_of_vector(flags)) {
+        (Some(_), _) if offset != -1 => return size(Err(Errno::SPIPE)),
+        (Some(_), Err(error)) => return size(Err(error)),
+        (Some((posix, socket)), Ok(asked)) => {
             // SAFETY: the program's promise about its vector.
-            Ok(flags) => unsafe { give_vector(posix, Descriptor { fd, socket }, pieces, count, flags) },
-            Err(error) => size(Err(error)),
-        },
-        Some(_) => size(Err(Errno::SPIPE)),
-        // SAFETY: the program's own call.
-        None => unsafe { real::pwritev2(fd, pieces, count, offset, flags) },
+            if let Some(answer) = unsafe { give_vector(posix, Descriptor { fd, socket }, pieces, count, asked) } {
+                return answer;
+            }
+        }
+        (None, _) => {}
     }
+    // SAFETY: the program's own call.
+    unsafe { real::pwritev2(fd, pieces, count, offset, flags) }
 }
 
 /// pwritev2(2) under its name in programs with 64-bit file offsets.
@@ -212,23 +269,28 @@ pub unsafe extern "C" fn pwritev64v2(fd: c_int, pieces: *const iovec, count: c_i
 /// recv(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recv(fd: c_int, bytes: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
-    match ours(fd) {
+    if let Some((posix, socket)) = ours_fast(fd)
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { take(posix, Descriptor { fd, socket }, bytes, len, flags) },
-        // SAFETY: the program's own call.
-        None => unsafe { real::recv(fd, bytes, len, flags) },
+        && let Some(answer) = unsafe { take(posix, Descriptor { fd, socket }, bytes, len, flags) }
+    {
+        return answer;
     }
+    // SAFETY: the program's own call.
+    unsafe { real::recv(fd, bytes, len, flags) }
 }
 
 /// recv(2) of a fortified program.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __recv_chk(fd: c_int, bytes: *mut c_void, len: size_t, room: size_t, flags: c_int) -> ssize_t {
-    match ours(fd) {
+    if let Some((posix, socket)) = ours_fast(fd)
+        && len <= room
         // SAFETY: the program's promise, now checked by its compiler.
-        Some((posix, socket)) if len <= room => unsafe { take(posix, Descriptor { fd, socket }, bytes, len, flags) },
-        // SAFETY: the program's own call; libc ends it when the length is too large.
-        _ => unsafe { real::__recv_chk(fd, bytes, len, room, flags) },
+        && let Some(answer) = unsafe { take(posix, Descriptor { fd, socket }, bytes, len, flags) }
+    {
+        return answer;
     }
+    // SAFETY: the program's own call; libc ends it when the length is too large.
+    unsafe { real::__recv_chk(fd, bytes, len, room, flags) }
 }
 
 /// recvfrom(2).
@@ -241,14 +303,14 @@ pub unsafe extern "C" fn recvfrom(
     address: *mut sockaddr,
     address_len: *mut socklen_t,
 ) -> ssize_t {
-    match ours(fd) {
+    if let Some((posix, socket)) = ours_fast(fd)
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe {
-            take_from(posix, Descriptor { fd, socket }, (bytes, len), flags, (address, address_len))
-        },
-        // SAFETY: the program's own call.
-        None => unsafe { real::recvfrom(fd, bytes, len, flags, address, address_len) },
+        && let Some(answer) = unsafe { take_from(posix, Descriptor { fd, socket }, (bytes, len), flags, (address, address_len)) }
+    {
+        return answer;
     }
+    // SAFETY: the program's own call.
+    unsafe { real::recvfrom(fd, bytes, len, flags, address, address_len) }
 }
 
 /// recvfrom(2) of a fortified program.
@@ -262,14 +324,15 @@ pub unsafe extern "C" fn __recvfrom_chk(
     address: *mut sockaddr,
     address_len: *mut socklen_t,
 ) -> ssize_t {
-    match ours(fd) {
+    if let Some((posix, socket)) = ours_fast(fd)
+        && len <= room
         // SAFETY: the program's promise, now checked by its compiler.
-        Some((posix, socket)) if len <= room => unsafe {
-            take_from(posix, Descriptor { fd, socket }, (bytes, len), flags, (address, address_len))
-        },
-        // SAFETY: the program's own call; libc ends it when the length is too large.
-        _ => unsafe { real::__recvfrom_chk(fd, bytes, len, room, flags, address, address_len) },
+        && let Some(answer) = unsafe { take_from(posix, Descriptor { fd, socket }, (bytes, len), flags, (address, address_len)) }
+    {
+        return answer;
     }
+    // SAFETY: the program's own call; libc ends it when the length is too large.
+    unsafe { real::__recvfrom_chk(fd, bytes, len, room, flags, address, address_len) }
 }
 
 unsafe fn take_from(
@@ -278,33 +341,35 @@ unsafe fn take_from(
     (bytes, len): (*mut c_void, size_t),
     flags: c_int,
     (address, address_len): (*mut sockaddr, *mut socklen_t),
-) -> ssize_t {
+) -> Option<ssize_t> {
     if posix.is_datagram(at.socket) {
         // SAFETY: the program's promise.
-        return unsafe { datagram::receive_from(posix, at, (bytes, len), flags, (address, address_len)) };
+        return Some(unsafe { datagram::receive_from(posix, at, (bytes, len), flags, (address, address_len)) });
     }
     // SAFETY: the program's promise about its room.
     if let Err(error) = unsafe { c::check_room(address, address_len) } {
-        return size(Err(error));
+        return Some(size(Err(error)));
     }
     // SAFETY: the program's promise.
-    let answer = unsafe { take(posix, at, bytes, len, flags) };
+    let answer = unsafe { take(posix, at, bytes, len, flags) }?;
     if answer >= 0 && !address.is_null() {
         // SAFETY: checked; the program promises it is valid. A stream names no sender.
         unsafe { *address_len = 0 };
     }
-    answer
+    Some(answer)
 }
 
 /// send(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn send(fd: c_int, bytes: *const c_void, len: size_t, flags: c_int) -> ssize_t {
-    match ours(fd) {
+    if let Some((posix, socket)) = ours_fast(fd)
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { give(posix, Descriptor { fd, socket }, bytes, len, flags) },
-        // SAFETY: the program's own call.
-        None => unsafe { real::send(fd, bytes, len, flags) },
+        && let Some(answer) = unsafe { give(posix, Descriptor { fd, socket }, bytes, len, flags) }
+    {
+        return answer;
     }
+    // SAFETY: the program's own call.
+    unsafe { real::send(fd, bytes, len, flags) }
 }
 
 /// sendto(2). A connected stream ignores the address, as the kernel does.
@@ -324,8 +389,12 @@ pub unsafe extern "C" fn sendto(
             // SAFETY: the program's promise.
             unsafe { datagram::send_to(posix, Descriptor { fd, socket }, (bytes, len), flags, (address, address_len)) }
         }
-        // SAFETY: the program's promise.
-        Some(Ok((posix, socket))) => unsafe { give(posix, Descriptor { fd, socket }, bytes, len, flags) },
+        Some(Ok((posix, socket))) => {
+            // SAFETY: the program's promise.
+            let answer = unsafe { give(posix, Descriptor { fd, socket }, bytes, len, flags) };
+            // SAFETY: the program's own call, on a connection now.
+            answer.unwrap_or_else(|| unsafe { real::send(fd, bytes, len, flags) })
+        }
         None => {
             let fast = if flags & libc::MSG_FASTOPEN == 0 {
                 None
@@ -357,16 +426,25 @@ unsafe fn give_fast(
 /// sendfile(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendfile(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
-    match ours(out) {
-        Some(_) if !offset.is_null() && !c::may_be_memory(offset.cast(), size_of::<off_t>()) => size(Err(Errno::FAULT)),
-        Some((posix, socket)) => {
-            // SAFETY: null, or the program promises that it is valid.
-            let offset = unsafe { offset.as_mut() };
-            size(posix.sendfile(socket, input, offset, count))
-        }
+    let Some((posix, socket)) = ours(out) else {
         // SAFETY: the program's own call.
-        None => unsafe { real::sendfile(out, input, offset, count) },
+        return unsafe { real::sendfile(out, input, offset, count) };
+    };
+    if !offset.is_null() && !c::may_be_memory(offset.cast(), size_of::<off_t>()) {
+        return size(Err(Errno::FAULT));
     }
+    let at = Descriptor { fd: out, socket };
+    // SAFETY: null, or the program promises that it is valid.
+    let answer = posix.sendfile(socket, input, unsafe { offset.as_mut() }, count);
+    let done = match posix.settled(at, answer) {
+        Some(Ok(done)) if done == count || !posix.has_left(at) => return done as ssize_t,
+        Some(Ok(done)) => done,
+        Some(Err(error)) => return size(Err(error)),
+        None => 0,
+    };
+    // SAFETY: the program's own call, for what is left of it.
+    let more = unsafe { real::sendfile(out, input, offset, count - done) };
+    if done > 0 { done as ssize_t + more.max(0) } else { more }
 }
 
 /// sendfile(2) under its name in programs with 64-bit file offsets.
@@ -395,7 +473,21 @@ pub unsafe extern "C" fn splice(
         (Some(_), Some(_)) => size(Err(Errno::INVAL)),
         (None, Some(_)) if !out_offset.is_null() => size(Err(Errno::SPIPE)),
         (Some(_), None) if !input_offset.is_null() => size(Err(Errno::SPIPE)),
-        (None, Some((posix, socket))) => size(posix.splice_out(socket, input, len, dont_wait)),
-        (Some((posix, socket)), None) => size(posix.splice_in(socket, out, len, dont_wait)),
+        (None, Some((posix, socket))) => {
+            let at = Descriptor { fd: out, socket };
+            let answer = posix.splice_out(at, input, len, dont_wait);
+            // SAFETY: the program's own call.
+            posix
+                .settled(at, answer)
+                .map_or_else(|| unsafe { real::splice(input, input_offset, out, out_offset, len, flags) }, size)
+        }
+        (Some((posix, socket)), None) => {
+            let at = Descriptor { fd: input, socket };
+            let answer = posix.splice_in(at, out, len, dont_wait);
+            // SAFETY: the program's own call.
+            posix
+                .settled(at, answer)
+                .map_or_else(|| unsafe { real::splice(input, input_offset, out, out_offset, len, flags) }, size)
+        }
     }
 }

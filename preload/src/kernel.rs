@@ -105,6 +105,11 @@ impl Kernel for LibcKernel {
         checked(unsafe { real::fcntl(fd, libc::F_SETFL, flags as libc::c_ulong) }).map(drop)
     }
 
+    fn set_owner(&self, fd: Fd, process: u32) -> Answer<()> {
+        // SAFETY: plain numbers.
+        checked(unsafe { real::fcntl(fd, libc::F_SETOWN, process.into()) }).map(drop)
+    }
+
     fn identity(&self, fd: Fd) -> Answer<Identity> {
         let mut file = std::mem::MaybeUninit::<libc::stat>::uninit();
         // SAFETY: `file` is room for one stat; this library does not export fstat.

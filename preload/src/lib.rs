@@ -23,6 +23,7 @@ mod io;
 mod kernel;
 mod makers;
 mod message;
+mod peer;
 mod poll;
 mod print;
 mod process;

@@ -6,14 +6,15 @@
 
 use crate::c::{errno, set_errno};
 use crate::real;
-use crate::shim::{entry, posix};
+use crate::shim::posix;
 use libc::{DIR, FILE, c_char, c_int, c_uint, mode_t, sigset_t};
 use ringway_posix::fd_table::Entry;
 
 /// Passes on a number that the kernel has just made.
 #[inline]
 pub(crate) fn fresh(fd: c_int) -> c_int {
-    if fd >= 0 && matches!(entry(fd), Entry::Socket(_) | Entry::Epoll(_)) {
+    let known = posix().map_or(Entry::None, |posix| posix.table().lookup(fd));
+    if fd >= 0 && matches!(known, Entry::Socket(_) | Entry::Epoll(_)) {
         forget(fd);
     }
     fd

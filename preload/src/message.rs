@@ -1,30 +1,29 @@
 //! recvmsg, sendmsg, recvmmsg, sendmmsg; and descriptors of ours that travel over AF_UNIX sockets.
 
 use crate::c::{self, number, size};
-use crate::datagram;
-use crate::real;
-use crate::shim::{ours, posix};
+use crate::shim::{ours_fast, posix};
+use crate::{datagram, io, peer, real};
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 use ringway_posix::fd_table::{Descriptor, SocketRef};
-use ringway_posix::{Answer, Errno, Passage, Posix, Receive, Send, ancillary_descriptors};
+use ringway_posix::{Answer, Errno, Passage, Posix, Send, ancillary_descriptors};
 use ringway_shm::Instant;
 
 /// recvmsg(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    match ours(fd) {
+    if let Some((posix, socket)) = ours_fast(fd)
         // SAFETY: the program's promise about its message.
-        Some((posix, socket)) => size(unsafe { receive_message(posix, Descriptor { fd, socket }, message, flags) }),
-        None => {
-            // SAFETY: the program's own call.
-            let count = unsafe { real::recvmsg(fd, message, flags) };
-            if count >= 0 {
-                // SAFETY: the kernel has filled the message.
-                unsafe { adopt_descriptors(message, flags) };
-            }
-            count
-        }
+        && let Some(answer) = unsafe { receive_message(posix, Descriptor { fd, socket }, message, flags) }
+    {
+        return size(answer);
     }
+    // SAFETY: the program's own call.
+    let count = unsafe { real::recvmsg(fd, message, flags) };
+    if count >= 0 {
+        // SAFETY: the kernel has filled the message.
+        unsafe { adopt_descriptors(message, flags) };
+    }
+    count
 }
 
 /// recvmmsg(2).
@@ -36,7 +35,7 @@ pub unsafe extern "C" fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> c_int {
-    let Some((posix, socket)) = ours(fd) else {
+    let Some((posix, socket)) = ours_fast(fd) else {
         // SAFETY: the program's own call.
         let received = unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
         for place in 0..received.max(0) as usize {
@@ -57,7 +56,9 @@ pub unsafe extern "C" fn recvmmsg(
         let wait_once = if done > 0 && flags & libc::MSG_WAITFORONE != 0 { libc::MSG_DONTWAIT } else { 0 };
         // SAFETY: as above.
         match unsafe { receive_message(posix, Descriptor { fd, socket }, &raw mut (*entry).msg_hdr, flags | wait_once) } {
-            Ok(bytes) => {
+            // SAFETY: the program's own call.
+            None if done == 0 => return unsafe { real::recvmmsg(fd, messages, count, flags, timeout) },
+            Some(Ok(bytes)) => {
                 // SAFETY: as above.
                 unsafe { (*entry).msg_len = bytes as c_uint };
                 done += 1;
@@ -69,8 +70,8 @@ pub unsafe extern "C" fn recvmmsg(
                     break;
                 }
             }
-            Err(error) if done == 0 => return number(Err(error)),
-            Err(_) => break,
+            Some(Err(error)) if done == 0 => return number(Err(error)),
+            Some(Err(_)) | None => break,
         }
     }
     done as c_int
@@ -114,7 +115,11 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
     // SAFETY: the program's promise about its message.
     match unsafe { towards(fd, message) } {
         // SAFETY: the program's promise about its message.
-        Some(Ok((posix, socket))) => size(unsafe { send_message(posix, Descriptor { fd, socket }, message, flags) }),
+        Some(Ok((posix, socket))) => match unsafe { send_message(posix, Descriptor { fd, socket }, message, flags) } {
+            Some(answer) => size(answer),
+            // SAFETY: the program's own call.
+            None => unsafe { real::sendmsg(fd, message, flags) },
+        },
         Some(Err(error)) => size(Err(error)),
         None => {
             if flags & libc::MSG_FASTOPEN != 0 {
@@ -124,7 +129,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
                 }
             }
             // SAFETY: the program's promise about its message.
-            let passage = unsafe { name_descriptors(message) };
+            let passage = unsafe { name_descriptors(fd, message) };
             // SAFETY: the program's own call.
             let sent = unsafe { real::sendmsg(fd, message, flags) };
             if sent < 0 {
@@ -162,13 +167,15 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, asked: c_ui
         let entry = unsafe { messages.add(done as usize) };
         // SAFETY: as above.
         match unsafe { send_message(posix, Descriptor { fd, socket }, &raw const (*entry).msg_hdr, flags) } {
-            Ok(bytes) => {
+            // SAFETY: the program's own call.
+            None if done == 0 => return unsafe { real::sendmmsg(fd, messages, asked, flags) },
+            Some(Ok(bytes)) => {
                 // SAFETY: as above.
                 unsafe { (*entry).msg_len = bytes as c_uint };
                 done += 1;
             }
-            Err(error) if done == 0 => return number(Err(error)),
-            Err(_) => break,
+            Some(Err(error)) if done == 0 => return number(Err(error)),
+            Some(Err(_)) | None => break,
         }
     }
     done as c_int
@@ -179,7 +186,7 @@ unsafe fn send_to_kernel(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags
     let has_messages = posix().is_some() && c::may_be_memory(messages.cast(), size_of::<mmsghdr>());
     let named = if has_messages { count.min(MESSAGES_MAX) as usize } else { 0 };
     // SAFETY: the caller's promise: there are `count` messages.
-    let name = |place| unsafe { name_descriptors(&raw const (*messages.add(place)).msg_hdr) };
+    let name = |place| unsafe { name_descriptors(fd, &raw const (*messages.add(place)).msg_hdr) };
     let mut passages: Vec<Passage> = (0..named).map(name).collect();
     // SAFETY: the program's own call.
     let sent = unsafe { real::sendmmsg(fd, messages, count, flags) };
@@ -221,7 +228,7 @@ unsafe fn send_fast(fd: c_int, message: *const msghdr, flags: c_int) -> Option<s
 /// The socket of ours that a message leaves by.
 unsafe fn towards(fd: c_int, message: *const msghdr) -> Option<Answer<(&'static Posix, SocketRef)>> {
     if !c::may_be_memory(message.cast(), size_of::<msghdr>()) {
-        return ours(fd).map(Ok);
+        return ours_fast(fd).map(Ok);
     }
     // SAFETY: not null, and the program promises that it is valid.
     let message = unsafe { &*message };
@@ -229,23 +236,35 @@ unsafe fn towards(fd: c_int, message: *const msghdr) -> Option<Answer<(&'static 
     unsafe { datagram::ours_towards(fd, message.msg_name.cast(), message.msg_namelen) }
 }
 
-unsafe fn receive_message(posix: &Posix, at: Descriptor, message: *mut msghdr, flags: c_int) -> Answer<usize> {
+/// `None`: the kernel has got the socket, and its call decides.
+unsafe fn receive_message(posix: &Posix, at: Descriptor, message: *mut msghdr, flags: c_int) -> Option<Answer<usize>> {
     if !c::may_be_memory(message.cast(), size_of::<msghdr>()) {
-        return Err(Errno::FAULT);
+        return Some(Err(Errno::FAULT));
     }
     // SAFETY: not null, and the program promises that it is valid.
     let message = unsafe { &mut *message };
     if !message.msg_name.is_null() && message.msg_namelen as c_int <= -1 {
-        return Err(Errno::INVAL);
+        return Some(Err(Errno::INVAL));
     }
     if posix.is_datagram(at.socket) {
         // SAFETY: the program's promise about its message.
-        return unsafe { datagram::receive(posix, at, message, flags) };
+        return Some(unsafe { datagram::receive(posix, at, message, flags) });
     }
-    let count = c::piece_count(message)?;
     // SAFETY: the program's promise about its vector.
-    let mut pieces = unsafe { c::outputs(message.msg_iov, count) }?;
-    let bytes = posix.receive(at.socket, &mut pieces, Receive::from_flags(flags))?;
+    let mut pieces = match c::piece_count(message).and_then(|count| unsafe { c::outputs(message.msg_iov, count) }) {
+        Ok(pieces) => pieces,
+        Err(error) => return Some(Err(error)),
+    };
+    let answer = io::take_pieces(posix, at, &mut pieces, flags)?;
+    if answer.is_ok() {
+        // SAFETY: the program's promise about its control data.
+        unsafe { describe_stream(posix, at, message, flags) };
+    }
+    Some(answer)
+}
+
+/// Writes what comes beside the bytes of a stream.
+unsafe fn describe_stream(posix: &Posix, at: Descriptor, message: &mut msghdr, flags: c_int) {
     message.msg_namelen = 0;
     let room = if message.msg_control.is_null() { 0 } else { message.msg_controllen };
     let urgent = flags & libc::MSG_OOB != 0;
@@ -256,31 +275,38 @@ unsafe fn receive_message(posix: &Posix, at: Descriptor, message: *mut msghdr, f
     }
     message.msg_controllen = control.len();
     message.msg_flags = if cut { libc::MSG_CTRUNC } else { 0 };
-    Ok(bytes)
 }
 
-unsafe fn send_message(posix: &Posix, at: Descriptor, message: *const msghdr, flags: c_int) -> Answer<usize> {
+/// `None`: the kernel has got the socket, and its call decides.
+unsafe fn send_message(posix: &Posix, at: Descriptor, message: *const msghdr, flags: c_int) -> Option<Answer<usize>> {
     if !c::may_be_memory(message.cast(), size_of::<msghdr>()) {
-        return Err(Errno::FAULT);
+        return Some(Err(Errno::FAULT));
     }
     // SAFETY: not null, and the program promises that it is valid.
     let message = unsafe { &*message };
     if posix.is_datagram(at.socket) {
         // SAFETY: the program's promise about its message.
-        return unsafe { datagram::send(posix, at, message, flags) };
+        return Some(unsafe { datagram::send(posix, at, message, flags) });
     }
-    let count = c::piece_count(message)?;
     // SAFETY: the program's promise about its vector.
-    let pieces = unsafe { c::inputs(message.msg_iov, count) }?;
-    posix.send(at.socket, &pieces, Send::from_flags(flags))
+    match c::piece_count(message).and_then(|count| unsafe { c::inputs(message.msg_iov, count) }) {
+        Ok(mut pieces) => io::give_pieces(posix, at, &mut pieces, flags),
+        Err(error) => Some(Err(error)),
+    }
 }
 
-/// Descriptors of ours in the message get a name that the receiver can look up.
-unsafe fn name_descriptors(message: *const msghdr) -> Passage {
+/// Descriptors of ours in a message that leaves by `through` get a name that the receiver can look up. Where it surely cannot, the
+/// kernel goes on with their sockets.
+unsafe fn name_descriptors(through: c_int, message: *const msghdr) -> Passage {
     let mut passage = Passage::default();
     let Some(posix) = posix() else { return passage };
     // SAFETY: the caller's promise.
-    for fd in unsafe { control_descriptors(message) } {
+    let mut passed = unsafe { control_descriptors(message) };
+    passed.retain(|fd| posix.socket_of(*fd).is_some());
+    if !passed.is_empty() && peer::lacks_library(through) {
+        passed.iter().for_each(|fd| posix.before_leaving(*fd));
+    }
+    for fd in passed {
         posix.before_passing(fd, &mut passage);
     }
     passage

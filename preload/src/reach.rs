@@ -2,8 +2,8 @@
 //!
 //! Promises: the exec wrappers ask here before the program runs; in strict mode what the library cannot reach (static programs, Go,
 //! another libc or processor, programs that gain rights when started) is not started: ENETDOWN. Else a line says so, once for an
-//! image and all that fork from it (unless RINGWAY_QUIET is set). Reads files into the stack
-//! only and allocates nothing, since the caller may be a child of `vfork`. Does not do: look at an `LD_PRELOAD` that the
+//! image and all that fork from it (unless RINGWAY_QUIET is set), and connections that it would inherit are handed over to the kernel.
+//! Reads files into the stack only and allocates nothing, since the caller may be a child of `vfork` (which hands nothing over). Does not do: look at an `LD_PRELOAD` that the
 //! program has set itself, or at paths behind the file actions of a spawn.
 //!
 //! `cli/src/run/program.rs` looks for the same in the program that `ringway run` starts, and says it in words.
@@ -96,20 +96,23 @@ impl Drop for File {
 }
 
 /// May the program called `name` be started, which `is_reached` looks for? In strict mode not unless this library reaches it; errno
-/// is ENETDOWN then. Else a line says once that it is not reached.
+/// is ENETDOWN then. Else a line says once that it is not reached, and the kernel goes on with the sockets that it inherits.
 ///
 /// # Safety
 /// `name` is null or a C string.
 pub(crate) unsafe fn allows(name: *const c_char, is_reached: impl FnOnce() -> bool) -> bool {
     let Some(posix) = crate::shim::posix() else { return true };
-    if posix.is_quiet() && !posix.is_strict() {
+    if posix.is_quiet() && !posix.is_strict() && posix.attached().is_none() {
         return true;
     }
     let before = errno();
     let is_reached = is_reached();
-    if !is_reached && !posix.is_strict() && !name.is_null() {
-        // SAFETY: the caller's promise.
-        say_once(unsafe { CStr::from_ptr(name) }.to_bytes());
+    if !is_reached && !posix.is_strict() {
+        if !posix.is_quiet() && !name.is_null() {
+            // SAFETY: the caller's promise.
+            say_once(unsafe { CStr::from_ptr(name) }.to_bytes());
+        }
+        posix.before_unreached();
     }
     let allowed = is_reached || !posix.is_strict();
     set_errno(if allowed { before.0 } else { Errno::NETDOWN.0 });

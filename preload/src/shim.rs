@@ -20,16 +20,23 @@ pub(crate) fn posix() -> Option<&'static Posix> {
     unsafe { SHIM.load(Ordering::Acquire).as_ref() }
 }
 
-/// The socket of ours behind a descriptor.
+/// The socket of ours behind a descriptor, for calls that carry bytes. Two loads: the call itself finds out whether the kernel has got
+/// the socket ([`Posix::settled`]).
 #[inline]
-pub(crate) fn ours(fd: c_int) -> Option<(&'static Posix, SocketRef)> {
+pub(crate) fn ours_fast(fd: c_int) -> Option<(&'static Posix, SocketRef)> {
     let posix = posix()?;
     posix.table().socket(fd).map(|socket| (posix, socket))
 }
 
-/// What a descriptor stands for.
+/// The socket of ours behind a descriptor, which is the kernel's if it has been handed over.
+pub(crate) fn ours(fd: c_int) -> Option<(&'static Posix, SocketRef)> {
+    let posix = posix()?;
+    posix.socket_of(fd).map(|socket| (posix, socket))
+}
+
+/// What a descriptor stands for; see [`ours`].
 pub(crate) fn entry(fd: c_int) -> Entry {
-    posix().map_or(Entry::None, |posix| posix.table().lookup(fd))
+    posix().map_or(Entry::None, |posix| posix.entry_of(fd))
 }
 
 #[used]

@@ -65,7 +65,8 @@ unsafe fn accept_with(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, fl
     if let Err(error) = unsafe { c::check_room(address, len) } {
         return Some(number(Err(error)));
     }
-    Some(number(posix.accept(fd, socket, flags).map(|(new, name)| {
+    let answer = posix.accept(fd, socket, flags);
+    Some(number(posix.settled(Descriptor { fd, socket }, answer)?.map(|(new, name)| {
         // SAFETY: the program's promise about `address` and `len`.
         unsafe { c::put_address(&name, address, len) };
         crate::stdio::follow(new);
@@ -90,11 +91,9 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: sockl
 /// shutdown(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
-    match ours(fd) {
-        Some((posix, socket)) => status(posix.shutdown(fd, socket, how)),
-        // SAFETY: the program's own call.
-        None => unsafe { real::shutdown(fd, how) },
-    }
+    let answer = ours(fd).and_then(|(posix, socket)| posix.settled(Descriptor { fd, socket }, posix.shutdown(fd, socket, how)));
+    // SAFETY: the program's own call.
+    answer.map_or_else(|| unsafe { real::shutdown(fd, how) }, status)
 }
 
 /// getsockname(2).
@@ -167,8 +166,12 @@ pub unsafe extern "C" fn setsockopt(fd: c_int, level: c_int, name: c_int, value:
             return status(Err(Errno::INVAL));
         }
         // SAFETY: the program promises `len` bytes at `value`.
-        let answer = unsafe { c::input(value, len as usize) };
-        return status(answer.and_then(|bytes| posix.set_option(Descriptor { fd, socket }, level, name, bytes)));
+        let bytes = unsafe { c::input(value, len as usize) };
+        let at = Descriptor { fd, socket };
+        // `None`: the kernel's to set, now that the kernel has the connection.
+        if let Some(answer) = posix.settled(at, bytes.and_then(|bytes| posix.set_option(at, level, name, bytes))) {
+            return status(answer);
+        }
     }
     // SAFETY: the program's own call.
     let answer = unsafe { real::setsockopt(fd, level, name, value, len) };

@@ -3,6 +3,7 @@
 mod bytes;
 mod descriptors;
 mod messages;
+mod moved;
 mod numbers;
 mod passing_on;
 mod programs;

@@ -16,7 +16,6 @@ use crate::Posix;
 use crate::channel::{Channel, Context, Sleepers};
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
-use crate::fd_table::Entry;
 use ringway_shm::Duration;
 
 /// Descriptors that end a wait in the kernel, besides the program's own.
@@ -173,10 +172,7 @@ impl Posix {
             let mut cell = self.epolls.lock(number);
             let Some(instance) = cell.as_mut().filter(|instance| !instance.is_shared) else { continue };
             instance.is_shared = true;
-            // The number that it was created under may be another file's by now.
-            let mut fd = None;
-            self.table.for_each_in(0, Fd::MAX, |known, entry| fd = if entry == Entry::Epoll(number) { Some(known) } else { fd });
-            let (Some(channel), Some(fd)) = (self.attached(), fd) else { continue };
+            let (Some(channel), Some(fd)) = (self.attached(), self.number_of_instance(number)) else { continue };
             if instance.wake_fd.is_none() && instance.sleepers > 0 {
                 // They must hear of what a child adds.
                 if self.epoll_context(instance, fd, channel).is_err() {

@@ -18,22 +18,22 @@ const ERR: u32 = libc::EPOLLERR as u32;
 const LONG: Option<Duration> = Some(Duration::from_secs(30));
 
 impl Bench {
-    fn epoll(&self) -> Fd {
+    pub(in crate::epoll) fn epoll(&self) -> Fd {
         let epoll = self.kernel.epoll_create(0).expect("epoll works here");
         self.posix.epoll_created(epoll);
         epoll
     }
 
-    fn control(&self, epoll: Fd, operation: i32, fd: Fd, events: u32) -> Answer<()> {
+    pub(in crate::epoll) fn control(&self, epoll: Fd, operation: i32, fd: Fd, events: u32) -> Answer<()> {
         let event = epoll_event { events, u64: fd as u64 };
         self.posix.epoll_control(epoll, operation, fd, Some(event)).expect("the instance is known")
     }
 
-    fn add(&self, epoll: Fd, fd: Fd, events: u32) {
+    pub(in crate::epoll) fn add(&self, epoll: Fd, fd: Fd, events: u32) {
         assert_eq!(self.control(epoll, libc::EPOLL_CTL_ADD, fd, events), Ok(()));
     }
 
-    fn wait(&self, epoll: Fd, room: usize, timeout: Option<Duration>) -> Answer<Vec<(Fd, u32)>> {
+    pub(in crate::epoll) fn wait(&self, epoll: Fd, room: usize, timeout: Option<Duration>) -> Answer<Vec<(Fd, u32)>> {
         let mut events = vec![epoll_event { events: 0, u64: 0 }; room];
         let before = self.kernel.now();
         let count = self.posix.epoll_wait(epoll, &mut events, timeout, None).expect("the instance is known")?;
@@ -42,7 +42,7 @@ impl Bench {
         Ok(events[..count].iter().map(|event| (event.u64 as Fd, event.events)).collect())
     }
 
-    fn now_ready(&self, epoll: Fd) -> Vec<(Fd, u32)> {
+    pub(in crate::epoll) fn now_ready(&self, epoll: Fd) -> Vec<(Fd, u32)> {
         self.wait(epoll, 16, Some(Duration::ZERO)).expect("no error")
     }
 

@@ -14,7 +14,7 @@
 //! An entry has two places for events and data. MOD writes the one that is not in use and makes it the used one together
 //! with a new version, so a death in between changes nothing. A report stands for one version.
 
-use super::{EDGE, ONESHOT, State, edge_bits, wanted};
+use super::{EDGE, ONESHOT, State, Watch, edge_bits, wanted};
 use crate::channel::Taking;
 use crate::fd_table::{Descriptor, SocketRef};
 use ringway_shm::shared_words::SharedWords;
@@ -151,11 +151,19 @@ impl CommonList {
 
     /// Removes the watch. Returns the number of changes before; `None`: another process has removed it.
     pub(crate) fn remove(&self, known: Place) -> Option<u64> {
+        self.take_out(known).map(|(_, before)| before)
+    }
+
+    /// Like [`remove`](Self::remove); also returns what the watch asked for.
+    pub(crate) fn take_out(&self, known: Place) -> Option<(Watch, u64)> {
+        let entry = self.entry(known.index);
         for _ in 0..ATTEMPTS {
             let state = self.state_of(known)?;
-            if self.entry(known.index)[STATE].compare_exchange(state, state & !FLAGS, SeqCst, SeqCst).is_ok() {
+            let used = if state & SECOND == 0 { EVENTS } else { EVENTS + 2 };
+            let (events, data) = (entry[used].load(SeqCst) as u32, entry[used + 1].load(SeqCst));
+            if entry[STATE].compare_exchange(state, state & !FLAGS, SeqCst, SeqCst).is_ok() {
                 self.words[FREED].store(known.index.into(), SeqCst);
-                return Some(self.announce());
+                return Some((Watch { events, data, spent: state & SPENT != 0 }, self.announce()));
             }
         }
         None

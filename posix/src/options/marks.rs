@@ -83,6 +83,13 @@ impl Posix {
         }
     }
 
+    /// Marks a socket that the stack has handed over: it does not take it again.
+    pub(crate) fn keep_with_kernel(&self, fd: Fd) {
+        if let Some(cookie) = self.cookie(fd) {
+            self.marks.set(cookie, HANDED_OVER);
+        }
+    }
+
     /// Marks a socket from another program, which may have set options unknown to this one.
     pub(crate) fn mark_foreign(&self, fd: Fd) {
         if let Some(cookie) = self.cookie(fd) {
@@ -102,6 +109,9 @@ impl Posix {
             return None;
         }
         let cookie = self.cookie(fd)?;
+        if self.marks.of(cookie).any(|code| code == HANDED_OVER) {
+            return Some("handover");
+        }
         let is_kernels = |option: &Known| matches!(rule(*option), Rule::Kernels { .. }) || *option == congestion();
         let mut marked = self.marks.of(cookie).filter(|code| *code != FOREIGN).map(Known::of_code);
         if let Some(option) = marked.find(is_kernels) {
@@ -156,7 +166,8 @@ const SO_COOKIE: i32 = 57;
 const COOKIE_MASK: u64 = (1 << 48) - 1;
 /// Cookie of no socket: stands for all sockets in reuseport groups, because one of this process has a program.
 const ALL_GROUPS: u64 = 0;
-/// No option has this code.
+/// No option has these codes.
 const FOREIGN: u16 = 0xfffe;
+const HANDED_OVER: u16 = 0xfffd;
 /// Maximum number of marks of a process.
 const MARKS: usize = 16_384;

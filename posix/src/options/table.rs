@@ -12,8 +12,9 @@ use Rule::{NoEffect, Served};
 pub(crate) enum Rule {
     /// The stack or this library acts on it, or the kernel's socket underneath does (a bind, multicast).
     Served,
-    /// A socket on which it was set before `connect`, `listen` or the first datagram is the kernel's. A stream of the
-    /// stack returns this error; a datagram socket goes back to the kernel.
+    /// A socket on which it was set before `connect`, `listen` or the first datagram is the kernel's. Set later it makes a
+    /// connection leave the stack (`Rule::is_worth_leaving`) or, where the service refuses that, is this error; a datagram socket goes
+    /// back to the kernel.
     Kernels { errno: i32, undo: Undo },
     /// It has no effect on such a socket: only the kernel's result counts.
     NoEffect,
@@ -101,6 +102,12 @@ impl Rule {
             Rule::Kernels { errno, .. } if self.claims(value) => Some(Errno(errno)),
             _ => None,
         }
+    }
+
+    /// Returns true for options for which a connection leaves the stack: all that the stack lacks but those for which a program needs
+    /// privileges, since the kernel would refuse most programs.
+    pub(crate) fn is_worth_leaving(self) -> bool {
+        !matches!(self, Rule::Kernels { errno: libc::EPERM, .. })
     }
 
     /// Returns true if this value makes the socket the kernel's.

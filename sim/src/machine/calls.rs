@@ -359,8 +359,8 @@ fn splice(posix: &Posix, kernel: &SimKernel, (from, to): (Fd, Fd), count: usize,
     let dont_wait = flags & libc::SPLICE_F_NONBLOCK != 0;
     let of = |fd: Fd| -> Option<SocketRef> { posix.table().socket(fd) };
     size(match (of(from), of(to)) {
-        (None, Some(socket)) => posix.splice_out(socket, from, count, dont_wait),
-        (Some(socket), None) => posix.splice_in(socket, to, count, dont_wait),
+        (None, Some(socket)) => posix.splice_out(Descriptor { fd: to, socket }, from, count, dont_wait),
+        (Some(socket), None) => posix.splice_in(Descriptor { fd: from, socket }, to, count, dont_wait),
         _ if !kernel.is_open(from) || !kernel.is_open(to) => Err(Errno::BADF),
         _ => Err(Errno::INVAL),
     })

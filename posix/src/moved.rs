@@ -1,0 +1,221 @@
+//! A socket that the kernel goes on with: handover as the program's process sees it (docs/handover.md).
+//!
+//! The service puts a connection, a listener's port or a datagram socket into the kernel socket that lies under the descriptor, and says
+//! so in the slot. From then on the descriptor is the kernel's: its numbers leave the table, its watches move to the kernel's epoll
+//! instances, what only this library knows of it goes to the kernel socket, and the hold ends. Each process that has the socket does this
+//! for itself, when it next meets the slot: calls that carry bytes look only where they found nothing to do, all others look before.
+//!
+//! Promises: no call fails because of it, and none is repeated. The one that meets it ends with [`Errno::MOVED`], or with the bytes
+//! that it has moved, and its caller makes the kernel's call. A fork sees all of it or nothing. A signal handler that
+//! has interrupted the use of an epoll instance leaves the rest to the next call; the kernel's call is right all the same.
+//! Does not do: the handover itself, which the service does; a child of `vfork`, which has only borrowed the table, changes nothing.
+
+use crate::Posix;
+use crate::channel::{Channel, Handover, State};
+use crate::counters::Fallback;
+use crate::descriptions::Flag;
+use crate::errno::{Answer, Errno};
+use crate::fallback::{Fd, OnExec};
+use crate::fd_table::{Descriptor, Entry, SocketRef};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Duplicates of kernel sockets that are on their way to the service.
+pub(crate) struct Copies([AtomicI32; COPIES_MAX]);
+
+impl Copies {
+    pub(crate) fn new() -> Copies {
+        Copies(std::array::from_fn(|_| AtomicI32::new(-1)))
+    }
+
+    fn note(&self, fd: Fd) -> Option<&AtomicI32> {
+        self.0.iter().find(|place| place.compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+    }
+}
+
+impl Posix {
+    /// The meaning of a descriptor number, for calls that do not carry bytes: a socket that the kernel goes on with is the kernel's.
+    pub fn entry_of(&self, fd: Fd) -> Entry {
+        match (self.table.lookup(fd), self.attached()) {
+            (Entry::Socket(socket), Some(channel)) if self.has_moved(channel, socket) => Entry::None,
+            (entry, _) => entry,
+        }
+    }
+
+    /// The socket of ours behind a number; see [`entry_of`](Posix::entry_of).
+    pub fn socket_of(&self, fd: Fd) -> Option<SocketRef> {
+        match self.entry_of(fd) {
+            Entry::Socket(socket) => Some(socket),
+            _ => None,
+        }
+    }
+
+    /// The result of a call on a socket of ours. `None`: the kernel has got the socket meanwhile, and its call decides.
+    #[inline]
+    pub fn settled<T>(&self, at: Descriptor, answer: Answer<T>) -> Option<Answer<T>> {
+        match answer {
+            Err(Errno::MOVED) => None,
+            // Another thread may have ended the slot between the two looks of this one.
+            Err(_) if self.has_left(at) => None,
+            answer => Some(answer),
+        }
+    }
+
+    /// Returns true if the number does not name this socket of ours any more.
+    pub fn has_left(&self, at: Descriptor) -> bool {
+        self.table.socket(at.fd) != Some(at.socket)
+    }
+
+    /// Returns true if the kernel goes on with the socket, which then is the kernel's in this process too. Gives the service the kernel
+    /// socket if it wants it.
+    #[inline]
+    pub(crate) fn has_moved(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
+        match channel.handover(socket) {
+            Some(Handover::Stays) => false,
+            _ => self.follow_handover(channel, socket),
+        }
+    }
+
+    #[cold]
+    fn follow_handover(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
+        match self.handover_of(channel, socket) {
+            Handover::Stays => false,
+            Handover::Wanted => !self.descriptions.of(socket).mark(Flag::ASKED) && self.hand_over(socket),
+            Handover::Moved => {
+                self.leave_stack(channel, socket);
+                true
+            }
+        }
+    }
+
+    /// What there is to do for the socket in this process.
+    pub(crate) fn handover_of(&self, channel: &dyn Channel, socket: SocketRef) -> Handover {
+        let description = self.descriptions.of(socket);
+        match channel.handover(socket) {
+            // Another thread was faster, and the slot has ended since.
+            None if !description.knows(socket) => Handover::Moved,
+            // Connections that the stack has accepted come first.
+            Some(Handover::Moved) if has_waiting(channel, socket) => Handover::Stays,
+            Some(Handover::Wanted) if !description.knows(socket) || description.is(Flag::ASKED) => Handover::Stays,
+            Some(Handover::Wanted) if !self.may_hand_over() => Handover::Stays,
+            handover => handover.unwrap_or(Handover::Stays),
+        }
+    }
+
+    /// Has the kernel go on with the socket. Returns true if it does; the socket is the kernel's then. No lock may be held.
+    ///
+    /// # Blocking
+    /// Until the service has answered.
+    pub(crate) fn hand_over(&self, socket: SocketRef) -> bool {
+        let Some(channel) = self.attached().filter(|_| self.may_hand_over()) else { return false };
+        // A parked duplicate would keep the connection open behind the program's last close.
+        self.note_seen(self.descriptions.of(socket));
+        let Some((copy, place)) = self.copy_of(socket) else { return false };
+        let moved = channel.hand_over(socket, copy);
+        place.store(-1, Ordering::Release);
+        self.discard_internal(copy);
+        moved && self.has_moved(channel, socket)
+    }
+
+    /// A filter of system calls may forbid what it takes. A child of vfork has neither a table nor a connection of its own.
+    fn may_hand_over(&self) -> bool {
+        !self.waits.is_confined() && !self.is_outside_table() && !self.service_is_dead()
+    }
+
+    /// A duplicate of the kernel socket, which names it even if another thread closes the number meanwhile.
+    fn copy_of(&self, socket: SocketRef) -> Option<(Fd, &AtomicI32)> {
+        let _inside = self.fork_gate.enter();
+        let fd = *self.numbers_of(socket).first()?;
+        let copy = self.kernel.duplicate(fd, self.internal_floor(), OnExec::Close).ok()?;
+        self.table.set(copy, Entry::Internal);
+        // The entry goes before the number is closed.
+        let place = if self.table.lookup(fd) == Entry::Socket(socket) { self.copies.note(copy) } else { None };
+        if place.is_none() {
+            self.discard_internal(copy);
+        }
+        place.map(|place| (copy, place))
+    }
+
+    /// In a forked child: closes the duplicates that other threads of the parent were giving to the service.
+    pub(crate) fn forget_copies(&self) {
+        for place in &self.copies.0 {
+            let copy = place.swap(-1, Ordering::Relaxed);
+            if copy >= 0 {
+                self.discard_internal(copy);
+            }
+        }
+    }
+
+    /// Makes the socket the kernel's, under all its numbers in this process.
+    pub(crate) fn leave_stack(&self, channel: &dyn Channel, socket: SocketRef) {
+        if self.is_outside_table() {
+            return;
+        }
+        let inside = self.fork_gate.enter();
+        let numbers = self.numbers_of(socket);
+        let Some(&fd) = numbers.first() else { return };
+        self.give_to_kernel(channel, fd, socket);
+        if !self.epoll_leave(socket, &numbers) {
+            return;
+        }
+        self.note_seen(self.descriptions.of(socket));
+        let entry = Entry::Socket(socket);
+        let mut is_last = false;
+        for number in numbers {
+            self.unfollow(number, entry);
+            if self.table.take_exactly(number, entry) {
+                is_last |= self.drop_reference(entry);
+            }
+        }
+        drop(inside);
+        if is_last {
+            self.epoll_forget(socket);
+            // The slot ends; the connection does not.
+            channel.close(socket, None);
+        }
+    }
+
+    /// Gives the kernel socket what only this side knows of the socket. The first process that does so decides for all: what a program
+    /// sets later it sets on the kernel socket.
+    fn give_to_kernel(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef) {
+        let is_datagram = self.is_datagram(socket);
+        if self.waits.is_confined() && !is_datagram || !channel.leaves_first(socket) {
+            return;
+        }
+        let owner = channel.owner(socket);
+        if owner != 0 && self.kernel.set_owner(fd, owner).is_err() {
+            self.counters.count(Fallback::OptionRefused);
+        }
+        self.give_back_status(channel, fd, socket);
+        if is_datagram {
+            self.give_back_peer(channel, fd, socket);
+        } else {
+            self.give_options(fd, socket);
+        }
+        let may_return = is_datagram || channel.view(socket).is_some_and(|view| view.state == State::Listening);
+        if may_return && channel.handover(socket) == Some(Handover::Moved) {
+            self.keep_with_kernel(fd);
+        }
+    }
+
+    /// All numbers of the socket in this process.
+    fn numbers_of(&self, socket: SocketRef) -> Vec<Fd> {
+        let mut numbers = Vec::new();
+        self.table.for_each_in(0, Fd::MAX, |number, entry| {
+            if entry == Entry::Socket(socket) {
+                numbers.push(number);
+            }
+        });
+        numbers
+    }
+}
+
+/// Returns true for a listener with connections that the stack has accepted and the program has not.
+fn has_waiting(channel: &dyn Channel, socket: SocketRef) -> bool {
+    channel.view(socket).is_some_and(|view| view.state == State::Listening && view.readable > 0)
+}
+
+/// Threads of a process that hand over at the same time; others are refused.
+const COPIES_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,430 @@
+//! Connections that the kernel goes on with, while a worker that the test plays says so.
+
+use super::*;
+use crate::fallback::Kernel;
+use crate::fcntl_ioctl::Control;
+use crate::mock::{Bench, Given};
+use crate::stream::{Receive, Send};
+use crate::{Arrival, Passage, Settings};
+use libc::{SOL_SOCKET, pollfd};
+use ringway_shm::channel::{Flags, Operation, State as SlotState};
+use ringway_shm::{Duration, Instant};
+use std::io::{IoSlice, IoSliceMut};
+use std::thread;
+
+/// Long enough for any machine; no test waits for it to pass.
+const LONG: Option<Duration> = Some(Duration::from_secs(30));
+
+type Look = fn(&Bench, Descriptor);
+
+impl Bench {
+    /// A connection of the stack whose kernel socket is one end of a pair; the number of the other end.
+    pub(crate) fn paired(&self) -> (Descriptor, Fd) {
+        let flags = rustix::net::SocketFlags::CLOEXEC;
+        let family = rustix::net::AddressFamily::UNIX;
+        let (here, peer) =
+            rustix::net::socketpair(family, rustix::net::SocketType::STREAM, flags, None).expect("pairs work here");
+        let (fd, socket) = self.socket_at(self.kernel.keep(here), SlotState::Connected);
+        (Descriptor { fd, socket }, self.kernel.keep(peer))
+    }
+
+    fn read_once(&self, socket: SocketRef) -> Answer<usize> {
+        self.posix.receive(socket, &mut [IoSliceMut::new(&mut [0; 9])], Receive { dont_wait: true, ..Receive::default() })
+    }
+
+    fn set_on_socket(&self, at: Descriptor, name: i32, value: &[u8]) {
+        assert_eq!(self.posix.set_option(at, SOL_SOCKET, name, value), Ok(()));
+    }
+
+    fn given(&self) -> Vec<Given> {
+        std::mem::take(&mut self.kernel.given.lock().expect("no test panics with it"))
+    }
+
+    fn accepts_handover(&self) {
+        self.desk.hands_over.store(true, Ordering::Relaxed);
+    }
+
+    fn handovers(&self) -> u32 {
+        self.desk.handovers.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn bytes_before_the_move_are_read_and_the_call_behind_them_is_the_kernels() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    bench.arrive(at.socket, b"abc");
+    bench.say(at.socket, Flags::MOVED);
+    assert_eq!(bench.read_once(at.socket), Ok(3));
+    assert!(!bench.posix.has_left(at), "a call that finds bytes does not look");
+    assert_eq!(bench.read_once(at.socket), Err(Errno::MOVED));
+    assert!(bench.posix.has_left(at));
+    assert_eq!(bench.posix.table().lookup(at.fd), Entry::None);
+    assert_eq!(bench.requests(), [Operation::Consumed, Operation::Close { linger_s: None }], "only the slot ends");
+}
+
+#[test]
+fn a_write_meets_the_move_too() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    bench.say(at.socket, Flags::MOVED);
+    assert_eq!(bench.posix.send(at.socket, &[IoSlice::new(b"abc")], Send::default()), Err(Errno::MOVED));
+    assert_eq!(bench.kernel.broken_pipes.load(Ordering::Relaxed), 0);
+    assert_eq!(bench.posix.settled::<usize>(at, Err(Errno::MOVED)), None);
+}
+
+#[test]
+fn other_calls_look_before_they_do_anything() {
+    let bench = Bench::new();
+    let looks: [Look; 5] = [
+        |bench, at| assert_eq!(bench.posix.socket_of(at.fd), None),
+        |bench, at| assert_eq!(bench.posix.close(at.fd), None),
+        |bench, at| bench.posix.before_passing(at.fd, &mut Passage::default()),
+        |bench, at| assert_eq!(bench.posix.duplicate_to(at.fd, 900, OnExec::Keep), None),
+        |bench, at| {
+            let mut set = [pollfd { fd: at.fd, events: libc::POLLOUT, revents: 0 }];
+            assert_eq!(bench.posix.poll(&mut set, LONG, None), Some(Ok(1)));
+            assert_eq!(set[0].revents, libc::POLLOUT);
+        },
+    ];
+    for look in looks {
+        let (at, _) = bench.paired();
+        assert_eq!(bench.posix.socket_of(at.fd), Some(at.socket));
+        bench.say(at.socket, Flags::MOVED);
+        look(&bench, at);
+        assert!(bench.posix.has_left(at));
+        assert_eq!(bench.requests(), [Operation::Close { linger_s: None }]);
+    }
+}
+
+#[test]
+fn all_numbers_of_the_socket_become_the_kernels() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    let other = bench.posix.duplicate(at.fd, at.socket, 0, OnExec::Close).expect("numbers are free");
+    bench.say(at.socket, Flags::MOVED);
+    assert_eq!(bench.posix.socket_of(other), None);
+    assert_eq!(bench.posix.table().lookup(at.fd), Entry::None);
+    assert!(!bench.posix.descriptions.of(at.socket).knows(at.socket));
+}
+
+#[test]
+fn the_kernel_socket_gets_what_only_the_library_knows() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    let seconds = |seconds: i64| [seconds.to_ne_bytes(), 0_i64.to_ne_bytes()].concat();
+    bench.set_on_socket(at, libc::SO_RCVTIMEO, &seconds(5));
+    bench.set_on_socket(at, libc::SO_SNDTIMEO, &seconds(-3));
+    bench.set_on_socket(at, libc::SO_LINGER, &[1_i32.to_ne_bytes(), 7_i32.to_ne_bytes()].concat());
+    bench.set_on_socket(at, libc::SO_RCVLOWAT, &9_i32.to_ne_bytes());
+    let me = std::process::id() as i32;
+    assert_eq!(bench.posix.fcntl(at.fd, at.socket, libc::F_SETOWN, me.into()), Some(Ok(0)));
+    assert_eq!(bench.posix.ioctl(at.socket, libc::FIONBIO, 1), Some(Ok(Control::Done)));
+    bench.given();
+    bench.say(at.socket, Flags::MOVED);
+    assert_eq!(bench.posix.socket_of(at.fd), None);
+    let option = |name: i32, value: Vec<u8>| Given::Option(SOL_SOCKET, name, value);
+    assert_eq!(
+        bench.given(),
+        [
+            Given::Owner(me as u32),
+            Given::Status(libc::O_NONBLOCK),
+            option(libc::SO_RCVTIMEO, seconds(5)),
+            // As Linux keeps a negative time: a call does not wait.
+            option(libc::SO_SNDTIMEO, seconds(-1)),
+            option(libc::SO_LINGER, [1_i32.to_ne_bytes(), 7_i32.to_ne_bytes()].concat()),
+            option(libc::SO_RCVLOWAT, 9_i32.to_ne_bytes().to_vec()),
+        ]
+    );
+}
+
+/// What the program has set on the kernel socket since is not undone by a process that sees the move late.
+#[test]
+fn the_first_process_that_sees_it_decides_for_all() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    bench.set_on_socket(at, libc::SO_RCVTIMEO, &[5_i64.to_ne_bytes(), 0_i64.to_ne_bytes()].concat());
+    bench.say(at.socket, Flags::MOVED);
+    bench.given();
+    // Another process.
+    assert!(bench.posix.attached().expect("it is attached").leaves_first(at.socket));
+    assert_eq!(bench.posix.socket_of(at.fd), None);
+    assert_eq!(bench.given(), []);
+}
+
+#[test]
+fn a_sleeping_read_ends_when_the_socket_moves() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| bench.posix.receive(at.socket, &mut [IoSliceMut::new(&mut [0; 9])], Receive::default()));
+        bench.say_to_sleeper(at.socket, Flags::MOVED);
+        assert_eq!(reader.join().expect("it does not panic"), Err(Errno::MOVED));
+    });
+}
+
+#[test]
+fn a_long_write_says_what_it_has_sent_before_the_move() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| bench.posix.send(at.socket, &[IoSlice::new(&[7; 100_000])], Send::default()));
+        bench.say_to_sleeper(at.socket, Flags::MOVED);
+        let sent = writer.join().expect("it does not panic").expect("some bytes had room");
+        assert!((1..100_000).contains(&sent));
+    });
+    assert!(bench.posix.has_left(at), "the rest is the kernel's");
+}
+
+#[test]
+fn a_sleeping_poll_goes_on_in_the_kernel() {
+    let bench = Bench::new();
+    let (at, peer) = bench.paired();
+    let mut set = [pollfd { fd: at.fd, events: libc::POLLIN, revents: 0 }];
+    thread::scope(|scope| {
+        let poller = scope.spawn(|| bench.posix.poll(&mut set, LONG, None));
+        bench.say_to_sleeper(at.socket, Flags::MOVED);
+        while !bench.posix.has_left(at) {
+            thread::yield_now();
+        }
+        assert_eq!(bench.kernel.write(peer, &[IoSlice::new(b"x")]), Ok(1));
+        assert_eq!(poller.join().expect("it does not panic"), Some(Ok(1)));
+    });
+    assert_eq!(set[0].revents, libc::POLLIN);
+}
+
+#[test]
+fn the_death_of_the_service_is_no_reset_of_what_has_moved() {
+    let mut bench = Bench::new();
+    let [reader, writer, polled, gone] = [0; 4].map(|_| bench.paired().0);
+    for at in [reader, writer, polled] {
+        bench.say(at.socket, Flags::MOVED);
+    }
+    bench.kill_service();
+    bench.posix.look_at_service();
+    assert_eq!(bench.read_once(gone.socket), Err(Errno::CONNRESET), "it is dead");
+    assert_eq!(bench.read_once(reader.socket), Err(Errno::MOVED));
+    assert_eq!(bench.posix.send(writer.socket, &[IoSlice::new(b"abc")], Send::default()), Err(Errno::MOVED));
+    let mut set = [pollfd { fd: polled.fd, events: libc::POLLIN, revents: 0 }];
+    assert_eq!(bench.posix.poll(&mut set, Some(Duration::ZERO), None), Some(Ok(0)));
+}
+
+/// A thread that meets the slot only when another one has ended it.
+#[test]
+fn a_slot_that_has_ended_is_no_error_of_the_connection() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    bench.say(at.socket, Flags::MOVED);
+    assert_eq!(bench.posix.socket_of(at.fd), None);
+    bench.turn(|worker| {
+        while worker.next_request().is_some() {}
+        worker.free_slot(at.socket.index);
+    });
+    assert_eq!(bench.posix.send(at.socket, &[IoSlice::new(b"abc")], Send::default()), Err(Errno::MOVED));
+    assert_eq!(bench.read_once(at.socket), Err(Errno::MOVED));
+    assert_eq!(bench.posix.settled::<i32>(at, Err(Errno::NOTCONN)), None, "other calls");
+    assert_eq!(bench.kernel.broken_pipes.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_wanted_socket_is_given_once_and_by_any_call() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    bench.accepts_handover();
+    bench.say(at.socket, Flags::WANTED);
+    assert_eq!(bench.read_once(at.socket), Err(Errno::MOVED));
+    assert_eq!((bench.handovers(), bench.posix.has_left(at)), (1, true));
+    let (at, _) = bench.paired();
+    bench.say(at.socket, Flags::WANTED);
+    assert_eq!(bench.posix.socket_of(at.fd), None);
+    assert_eq!(bench.handovers(), 2);
+}
+
+#[test]
+fn a_refused_handover_changes_nothing_and_is_not_asked_for_again() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    let before = bench.kernel.open_descriptors().expect("they are known").len();
+    bench.say(at.socket, Flags::WANTED);
+    assert_eq!(bench.read_once(at.socket), Err(Errno::AGAIN));
+    assert_eq!(bench.posix.socket_of(at.fd), Some(at.socket));
+    bench.arrive(at.socket, b"abc");
+    assert_eq!(bench.read_once(at.socket), Ok(3));
+    assert_eq!(bench.handovers(), 1);
+    assert_eq!(bench.kernel.open_descriptors().expect("they are known").len(), before, "the duplicate is closed");
+}
+
+#[test]
+fn a_sleeping_read_gives_the_wanted_socket() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    bench.accepts_handover();
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| bench.posix.receive(at.socket, &mut [IoSliceMut::new(&mut [0; 9])], Receive::default()));
+        bench.say_to_sleeper(at.socket, Flags::WANTED);
+        assert_eq!(reader.join().expect("it does not panic"), Err(Errno::MOVED));
+    });
+}
+
+/// From a filter of system calls on only calls are made that the program would make itself.
+#[test]
+fn a_confined_process_hands_nothing_over() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    bench.accepts_handover();
+    bench.posix.before_filter();
+    bench.say(at.socket, Flags::WANTED);
+    assert_eq!(bench.read_once(at.socket), Err(Errno::AGAIN));
+    assert_eq!(bench.handovers(), 0);
+}
+
+#[test]
+fn a_child_of_vfork_makes_the_kernels_call_and_leaves_the_table_alone() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    bench.say(at.socket, Flags::MOVED);
+    bench.kernel.pretended_process.store(4242, Ordering::Relaxed);
+    assert_eq!(bench.posix.socket_of(at.fd), None);
+    assert_eq!(bench.read_once(at.socket), Err(Errno::MOVED));
+    assert!(!bench.posix.has_left(at));
+    bench.kernel.stays_open.store(true, Ordering::Relaxed);
+    bench.posix.before_unreached();
+    assert_eq!(bench.handovers(), 0);
+    bench.kernel.pretended_process.store(0, Ordering::Relaxed);
+    assert_eq!(bench.posix.socket_of(at.fd), None);
+    assert!(bench.posix.has_left(at));
+}
+
+#[test]
+fn a_program_that_the_library_does_not_reach_inherits_kernel_sockets() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    bench.accepts_handover();
+    bench.posix.before_unreached();
+    assert_eq!(bench.handovers(), 0, "it closes on exec");
+    bench.kernel.stays_open.store(true, Ordering::Relaxed);
+    bench.posix.before_unreached();
+    assert_eq!((bench.handovers(), bench.posix.has_left(at)), (1, true));
+}
+
+#[test]
+fn what_the_service_refuses_travels_as_before() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    bench.kernel.stays_open.store(true, Ordering::Relaxed);
+    bench.posix.before_unreached();
+    assert_eq!((bench.handovers(), bench.posix.socket_of(at.fd)), (1, Some(at.socket)));
+}
+
+#[test]
+fn an_option_that_the_stack_lacks_is_the_kernels_to_set_on_a_connection() {
+    let bench = Bench::new();
+    bench.accepts_handover();
+    let set = |at, level, name, value: &[u8]| bench.posix.set_option(at, level, name, value);
+    for (level, name, value) in [
+        (SOL_SOCKET, libc::SO_ZEROCOPY, &1_i32.to_ne_bytes()[..]),
+        (SOL_SOCKET, libc::SO_TIMESTAMPING, &1_i32.to_ne_bytes()),
+        (SOL_SOCKET, libc::SO_BINDTODEVICE, b"lo"),
+        (libc::IPPROTO_TCP, libc::TCP_ULP, b"tls"),
+        (libc::IPPROTO_TCP, libc::TCP_CONGESTION, b"vegas"),
+    ] {
+        let (at, _) = bench.paired();
+        assert_eq!(set(at, level, name, value), Err(Errno::MOVED), "{name}");
+        assert!(bench.posix.has_left(at), "{name}");
+    }
+    let (at, _) = bench.paired();
+    // "Off" is what it is; what most programs may not set leaves the stack for nothing.
+    assert_eq!(set(at, SOL_SOCKET, libc::SO_ZEROCOPY, &0_i32.to_ne_bytes()), Ok(()));
+    assert_eq!(set(at, SOL_SOCKET, libc::SO_MARK, &1_i32.to_ne_bytes()), Err(Errno::PERM));
+    let (fd, socket) = bench.socket(SlotState::Listening);
+    let at_listener = Descriptor { fd, socket };
+    assert_eq!(set(at_listener, SOL_SOCKET, libc::SO_ZEROCOPY, &1_i32.to_ne_bytes()), Err(Errno::OPNOTSUPP));
+    assert_eq!(bench.handovers(), 5);
+}
+
+#[test]
+fn no_option_makes_a_strict_programs_connection_the_kernels() {
+    let bench = Bench::with(Settings { strict: true, ..Settings::default() });
+    bench.accepts_handover();
+    let (at, _) = bench.paired();
+    let answer = bench.posix.set_option(at, libc::IPPROTO_TCP, libc::TCP_ULP, b"tls");
+    assert_eq!((answer, bench.handovers()), (Err(Errno::NOPROTOOPT), 0));
+}
+
+#[test]
+fn a_listener_moves_behind_the_connections_that_it_has_accepted() {
+    let bench = Bench::new();
+    let (fd, listener) = bench.socket(SlotState::Listening);
+    bench.turn(|worker| {
+        let child = worker.allocate_slot().expect("a slot is free");
+        worker.set_state(child.index, SlotState::Connected);
+        assert!(worker.push_accepted(listener.index, child.index, Instant::ZERO));
+    });
+    bench.say(listener, Flags::MOVED);
+    assert_eq!(bench.posix.socket_of(fd), Some(listener));
+    let (new, _) = bench.posix.accept(fd, listener, libc::SOCK_NONBLOCK).expect("one waits");
+    assert!(bench.posix.socket_of(new).is_some());
+    bench.given();
+    assert_eq!(bench.posix.accept(fd, listener, 0), Err(Errno::MOVED));
+    // Blocking, as the program has it; the stack's listener was not.
+    assert_eq!(bench.given(), [Given::Status(0)]);
+    assert_eq!(bench.posix.kernels_option(fd, crate::options::table::Known::stream), Some("handover"), "listen(2) again");
+}
+
+#[test]
+fn a_datagram_socket_goes_on_as_the_kernels() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    bench.posix.descriptions.of(at.socket).mark(Flag::DATAGRAM);
+    bench.say(at.socket, Flags::MOVED);
+    let mut no_shadow = || Err(Errno::AGAIN);
+    let answer = bench.posix.receive_datagram(at, &mut [], Receive::default(), &mut no_shadow);
+    assert!(matches!(answer, Ok(Arrival::Surrendered)), "{answer:?}");
+    assert!(bench.posix.has_left(at));
+}
+
+/// A parked duplicate of its kernel socket would keep the connection open when the program has closed it.
+#[test]
+fn the_last_close_is_the_programs() {
+    let bench = Bench::new();
+    let (fd, listener) = bench.socket(SlotState::Listening);
+    bench.turn(|worker| {
+        let child = worker.allocate_slot().expect("a slot is free");
+        worker.set_state(child.index, SlotState::Connected);
+        assert!(worker.push_accepted(listener.index, child.index, Instant::ZERO));
+    });
+    let before = bench.kernel.open_descriptors().expect("they are known").len();
+    let (new, _) = bench.posix.accept(fd, listener, 0).expect("one waits");
+    let socket = bench.posix.socket_of(new).expect("it is ours");
+    assert_eq!(bench.kernel.open_descriptors().expect("they are known").len(), before + 2, "with a duplicate for later");
+    bench.say(socket, Flags::MOVED);
+    assert_eq!(bench.posix.close(new), None);
+    bench.kernel.close(new).expect("it is open");
+    assert_eq!(bench.kernel.open_descriptors().expect("they are known").len(), before);
+}
+
+#[test]
+fn a_child_closes_what_another_thread_was_giving_away() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    let (copy, _) = bench.posix.copy_of(at.socket).expect("numbers are free");
+    bench.posix.after_fork_in_child();
+    assert_eq!(bench.kernel.close(copy), Err(Errno::BADF));
+}
+
+#[test]
+fn splice_finishes_in_the_kernel_what_it_began() {
+    let bench = Bench::new();
+    let (at, peer) = bench.paired();
+    let (from, to) = rustix::pipe::pipe().expect("pipes work here");
+    let (from, to) = (bench.kernel.keep(from), bench.kernel.keep(to));
+    assert_eq!(bench.kernel.write(to, &[IoSlice::new(&[7; 3000])]), Ok(3000));
+    thread::scope(|scope| {
+        let splicer = scope.spawn(|| bench.posix.splice_out(at, from, 3000, false));
+        bench.say_to_sleeper(at.socket, Flags::MOVED);
+        assert_eq!(splicer.join().expect("it does not panic"), Ok(3000));
+    });
+    let mut bytes = [0; 3000];
+    let behind = bench.kernel.read(peer, &mut [IoSliceMut::new(&mut bytes)]).expect("the rest is there");
+    assert!((1..3000).contains(&behind), "{behind}");
+}

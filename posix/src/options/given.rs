@@ -1,0 +1,62 @@
+//! Options that only this library has had, for the kernel socket that goes on without it (`moved`). What the stack knows the service
+//! gives it.
+
+use super::{KNOWN, timeval_of};
+use crate::Posix;
+use crate::counters::Fallback;
+use crate::descriptions::UNSET;
+use crate::fallback::Fd;
+use crate::fd_table::SocketRef;
+use ringway_shm::channel::options::{Form, LinuxOption, Use};
+use std::sync::atomic::Ordering;
+
+impl Posix {
+    /// Sets them on the kernel socket `fd` of a stream.
+    pub(crate) fn give_options(&self, fd: Fd, socket: SocketRef) {
+        let description = self.descriptions.of(socket);
+        let give = |level: i32, name: i32, value: &[u8]| {
+            if self.kernel.set_option(fd, level, name, value).is_err() {
+                self.counters.count(Fallback::OptionRefused);
+            }
+        };
+        let timeouts = [(libc::SO_RCVTIMEO, &description.receive_timeout), (libc::SO_SNDTIMEO, &description.send_timeout)];
+        for (name, nanos) in timeouts.map(|(name, nanos)| (name, nanos.load(Ordering::Acquire))) {
+            match nanos {
+                0 => {}
+                AT_ONCE => give(libc::SOL_SOCKET, name, &NEGATIVE),
+                nanos => give(libc::SOL_SOCKET, name, &timeval_of(nanos)),
+            }
+        }
+        let linger = description.linger.load(Ordering::Acquire);
+        if linger >= 0 {
+            give(libc::SOL_SOCKET, libc::SO_LINGER, &[1_i32.to_ne_bytes(), linger.to_ne_bytes()].concat());
+        }
+        for (place, known) in KNOWN.iter().enumerate().filter(|(_, known)| is_given(known)) {
+            match description.values[place].load(Ordering::Acquire) {
+                UNSET => {}
+                value => give(known.level, known.name, &value.to_ne_bytes()),
+            }
+        }
+    }
+}
+
+/// Returns true for what no worker hears of, and the kernel takes on a connected socket.
+fn is_given(known: &LinuxOption) -> bool {
+    known.stream == Use::Library && (known.level, known.name) != (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY)
+}
+
+const _: () = {
+    let mut place = 0;
+    while place < KNOWN.len() {
+        // Their values are kept as the kernel takes them.
+        assert!(
+            !matches!(KNOWN[place].stream, Use::Library)
+                || matches!(KNOWN[place].form, Form::Switch | Form::Number | Form::LowWater)
+        );
+        place += 1;
+    }
+};
+
+/// A negative time limit, which `timeout_nanos` keeps as one nanosecond.
+const AT_ONCE: u64 = 1;
+const NEGATIVE: [u8; 16] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
