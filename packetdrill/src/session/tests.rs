@@ -40,8 +40,8 @@ fn a_call_that_waits_ends_when_the_main_thread_brings_its_packet() {
     let before = session.time();
     let to = "192.0.2.1:80".parse().expect("an address");
     let (answer, at) = thread::scope(|scope| {
-        let second = scope.spawn(|| (session.call(Call::Connect { fd, to, begun: false }, None), session.time()));
-        while session.lock().waiting.is_empty() {
+        let second = scope.spawn(|| (session.call(Call::Connect { fd, to }), session.time()));
+        while session.lock().blocked.is_empty() {
             thread::yield_now();
         }
         session.advance(Duration::from_millis(5));
