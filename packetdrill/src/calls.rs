@@ -424,6 +424,9 @@ extern "C" fn epoll_create(user: User, size: c_int) -> c_int {
 }
 
 extern "C" fn epoll_ctl(user: User, epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+    if event.is_null() && operation != libc::EPOLL_CTL_DEL {
+        return refuse(libc::EFAULT);
+    }
     // SAFETY: the tool passes an event or null.
     let event = if event.is_null() { epoll_event { events: 0, u64: 0 } } else { unsafe { *event } };
     answer(&session(user).with(|machine| machine.epoll_control(epoll, operation, fd, event))) as c_int

@@ -8,31 +8,31 @@
 mod second;
 
 use std::fs::File;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::os::fd::IntoRawFd;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 
 use ringway_shm::{Duration, Instant};
-use ringway_sim::machine::{Answer, Call, Machine, Progress, Sent, Sysctl};
+use ringway_sim::machine::{Answer, Call, Machine, Progress, Sent};
 
+use crate::settings::{Settings, Source};
 use second::Second;
 
 /// One test.
 pub(crate) struct Session {
     main: ThreadId,
     second: Option<Second>,
+    source: Source,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 pub(crate) struct State {
     machine: Movable,
-    /// As given by the tool; `None`: the interface's.
-    mtu: Option<u16>,
-    /// System settings and the interface's MTU, as last read.
-    settings: (Sysctl, u16),
-    blocked: Vec<Blocked>,
+    /// As last read.
+    settings: Settings,
+    pub(crate) blocked: Vec<Blocked>,
     next_ticket: u64,
     /// Times at which waiting calls were answered; the thread asks for the time next.
     finished: Vec<(ThreadId, Instant)>,
@@ -47,7 +47,7 @@ struct Movable(Machine);
 unsafe impl Send for Movable {}
 
 /// A call that has not returned to its thread.
-struct Blocked {
+pub(crate) struct Blocked {
     ticket: u64,
     thread: ThreadId,
     progress: Progress,
@@ -63,14 +63,12 @@ impl Session {
     pub(crate) fn new(flags: &str) -> Session {
         // Before the machine starts threads of its own.
         let second = Second::find();
-        let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-        let command = String::from_utf8_lossy(&command).into_owned();
-        let (local, mtu) = told(&command.split('\0').collect::<Vec<_>>(), flags);
-        let settings = (sysctl(), mtu.unwrap_or_else(interface_mtu));
-        let machine = machine(local, &settings);
+        let source = Source::of_tool(flags);
+        let settings = source.read();
+        let machine = machine(source.local(), &settings);
         let (blocked, finished) = (Vec::new(), Vec::new());
-        let state = State { machine, mtu, settings, blocked, next_ticket: 0, finished, silent: 0 };
-        Session { main: thread::current().id(), second, state: Mutex::new(state), changed: Condvar::new() }
+        let state = Mutex::new(State { machine, settings, blocked, next_ticket: 0, finished, silent: 0 });
+        Session { main: thread::current().id(), second, source, state, changed: Condvar::new() }
     }
 
     /// Locks like [`lock`](Session::lock); on the main thread, waits first until the second thread has made the call that it is
@@ -160,12 +158,12 @@ impl Session {
         result
     }
 
-    /// Reads the system settings, which a script's commands change between its calls, and the interface's MTU.
+    /// Reads the system's settings, which a script's commands change between its calls.
     pub(crate) fn read_settings(&self) {
         let mut state = self.lock_in_order();
-        let settings = (sysctl(), state.mtu.unwrap_or_else(interface_mtu));
+        let settings = self.source.read();
         if settings != state.settings {
-            state.machine.0.reconfigure(settings.1, &settings.0);
+            state.machine.0.reconfigure(settings.mtu, &settings.sysctl);
             state.settings = settings;
             self.progress(&mut state);
         }
@@ -235,51 +233,13 @@ impl State {
     }
 }
 
-/// Makes a machine with these settings and MTU. Its descriptors are numbers of the process, so that the tool closes what a
-/// script leaves open, and other files that it opens get other numbers.
-fn machine(local: IpAddr, (sysctl, mtu): &(Sysctl, u16)) -> Movable {
-    let mut machine = Machine::new(local, *mtu, sysctl);
+/// Makes a machine with these settings. Its descriptors are numbers of the process, so that the tool closes what a script
+/// leaves open, and other files that it opens get other numbers.
+fn machine(local: IpAddr, settings: &Settings) -> Movable {
+    let mut machine = Machine::new(local, settings.mtu, &settings.sysctl);
     machine.number_by(|| Some(File::open("/dev/null").ok()?.into_raw_fd()));
     Movable(machine)
 }
-
-/// Reads the system settings.
-fn sysctl() -> Sysctl {
-    let mut sysctl = Sysctl::default();
-    for name in Sysctl::names() {
-        if let Ok(value) = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")) {
-            sysctl.set(name, &value);
-        }
-    }
-    sysctl
-}
-
-/// Returns the machine's address and MTU as given by the tool: its own options, `--name=value` or `--name value`, or words
-/// `name=value` of its flags; the last one counts.
-fn told(options: &[&str], flags: &str) -> (IpAddr, Option<u16>) {
-    let value = |name: &str| {
-        let of = |word: &'_ str| Some(word.strip_prefix(name)?.strip_prefix('=')?.to_string());
-        let flag = flags.split([',', ' ']).filter_map(of).next_back();
-        flag.or_else(|| {
-            let mut own = options.iter().enumerate().filter_map(|(at, option)| {
-                let option = option.strip_prefix("--")?;
-                if option == name { options.get(at + 1).map(|value| value.to_string()) } else { of(option) }
-            });
-            own.next_back()
-        })
-    };
-    let local = value("local_ip").and_then(|text| text.parse().ok()).unwrap_or(IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1)));
-    (local, value("mtu").and_then(|text| text.parse().ok()).filter(|mtu| *mtu >= MTU_MIN))
-}
-
-/// Returns the MTU of the interface that the tool's scripts name, if it exists.
-fn interface_mtu() -> u16 {
-    let text = std::fs::read_to_string("/sys/class/net/tun0/mtu").unwrap_or_default();
-    text.trim().parse().ok().filter(|mtu| *mtu >= MTU_MIN).unwrap_or(MTU_DEFAULT)
-}
-
-const MTU_DEFAULT: u16 = 1_500;
-const MTU_MIN: u16 = 576;
 
 /// Longest virtual time that a call waits.
 const PATIENCE: Duration = Duration::from_secs(48 * 3_600);

@@ -57,10 +57,10 @@ fn the_send_queue_is_the_stacks() {
     for (request, queued) in [(libc::TIOCOUTQ, 340), (SIOCOUTQNSD, 40)] {
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let mut answer = |worker: &mut Attachment| {
+                let answer = |worker: &mut Attachment| {
                     worker.next_request().map(|request| worker.answer_with_bytes(&request, &info.to_bytes()))
                 };
-                while bench.turn(&mut answer).is_none() {
+                while bench.turn(answer).is_none() {
                     std::thread::yield_now();
                 }
             });

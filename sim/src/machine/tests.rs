@@ -45,6 +45,19 @@ fn a_blocking_call_waits_in_virtual_time() {
     assert!(machine.now().since(start).as_millis() > 60_000, "after all retransmissions");
 }
 
+#[test]
+fn time_runs_timers_at_their_time() {
+    let mut machine = machine();
+    let start = machine.now();
+    let fd = socket(&mut machine);
+    assert_eq!(machine.set_nonblocking(fd, true), Answer::value(0));
+    assert_eq!(machine.begin(connect(fd)), Progress::Done(Answer::error(libc::EINPROGRESS)));
+    assert_eq!(machine.next_sent().expect("a SYN").at, start);
+    machine.advance(start + Duration::from_secs(2));
+    let waited = machine.next_sent().expect("the SYN again").at.since(start);
+    assert!(waited.as_millis().abs_diff(1_000) <= 2, "RFC 6298 §2.1: after {} ms", waited.as_millis());
+}
+
 /// While one call waits, others are made; the one that waits is not disturbed.
 #[test]
 fn other_calls_are_made_meanwhile() {
