@@ -4,10 +4,10 @@ use core::ffi::{c_int, c_long, c_longlong, c_uint, c_ulong, c_void};
 
 use libc::{epoll_event, iovec, loff_t, msghdr, nfds_t, pollfd, size_t, sockaddr, socklen_t, ssize_t, timeval};
 use ringway_shm::Duration;
-use ringway_sim::sockets::{Answer, Call};
+use ringway_sim::machine::{Answer, Call};
 
 use crate::convert::{copy_in, copy_out, gather, is_unspecified_family, put_control, read_address, room, scatter, write_address};
-use crate::session::{Moment, Session};
+use crate::session::Session;
 use crate::{Interface, User};
 
 pub(crate) fn table(userdata: User) -> Interface {
@@ -93,7 +93,7 @@ extern "C" fn free(user: User) {
 }
 
 extern "C" fn socket(user: User, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    session(user).read_settings(Moment::FirstSocket);
+    session(user).read_settings();
     answer(&session(user).with(|machine| machine.socket(domain, kind, protocol))) as c_int
 }
 
@@ -106,12 +106,12 @@ extern "C" fn bind(user: User, fd: c_int, address: *const sockaddr, len: socklen
 }
 
 extern "C" fn listen(user: User, fd: c_int, backlog: c_int) -> c_int {
-    session(user).read_settings(Moment::Later);
+    session(user).read_settings();
     answer(&session(user).with(|machine| machine.listen(fd, backlog))) as c_int
 }
 
 extern "C" fn accept(user: User, fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
-    let result = session(user).call(Call::Accept { fd, flags: 0 }, deadline(user, fd, Direction::Receive));
+    let result = session(user).call(Call::Accept { fd, flags: 0 });
     if let Some(peer) = result.peer {
         let inet6 = session(user).with(|machine| machine.is_inet6(fd));
         // SAFETY: the tool's pointers, as accept(2) wants them.
@@ -121,43 +121,29 @@ extern "C" fn accept(user: User, fd: c_int, address: *mut sockaddr, len: *mut so
 }
 
 extern "C" fn connect(user: User, fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
-    session(user).read_settings(Moment::Later);
+    session(user).read_settings();
     // SAFETY: the tool passes an address of this length.
     if unsafe { is_unspecified_family(address, len) } {
         return answer(&session(user).with(|machine| machine.disconnect(fd))) as c_int;
     }
     // SAFETY: as above.
     match unsafe { read_address(address, len) } {
-        Ok(to) => {
-            answer(&session(user).call(Call::Connect { fd, to, begun: false }, deadline(user, fd, Direction::Send))) as c_int
-        }
+        Ok(to) => answer(&session(user).call(Call::Connect { fd, to })) as c_int,
         Err(errno) => refuse(errno),
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    Receive,
-    Send,
-}
-
-/// Returns the time at which SO_RCVTIMEO or SO_SNDTIMEO ends a call that begins now.
-fn deadline(user: User, fd: c_int, direction: Direction) -> Option<ringway_shm::Instant> {
-    session(user).with(|machine| machine.patience(fd, direction == Direction::Send).map(|span| machine.now() + span))
-}
-
 fn receive(user: User, fd: c_int, count: usize, flags: c_int) -> Answer {
-    session(user).call(Call::Receive { fd, count, flags }, deadline(user, fd, Direction::Receive))
+    session(user).call(Call::Receive { fd, count, flags })
 }
 
 fn transmit(user: User, fd: c_int, bytes: Vec<u8>, flags: c_int) -> ssize_t {
-    answer(&session(user).call(Call::Send { fd, bytes, done: 0, flags }, deadline(user, fd, Direction::Send))) as ssize_t
+    answer(&session(user).call(Call::Send { fd, bytes, flags })) as ssize_t
 }
 
 /// Sends data and connects with it (RFC 7413).
 fn send_fast(user: User, fd: c_int, to: Option<std::net::SocketAddr>, bytes: Vec<u8>, flags: c_int) -> ssize_t {
-    let call = Call::SendFast { fd, to, bytes, done: 0, begun: false, flags };
-    answer(&session(user).call(call, deadline(user, fd, Direction::Send))) as ssize_t
+    answer(&session(user).call(Call::SendFast { fd, to, bytes, flags })) as ssize_t
 }
 
 extern "C" fn read(user: User, fd: c_int, to: *mut c_void, count: size_t) -> ssize_t {
@@ -254,7 +240,7 @@ extern "C" fn sendto(
         if is_missing(from, count) {
             return refuse(libc::EFAULT) as ssize_t;
         }
-        session(user).read_settings(Moment::Later);
+        session(user).read_settings();
         // SAFETY: the tool passes an address of this length, and `count` bytes.
         let (to, bytes) = unsafe { (read_address(to, len).ok(), copy_in(from, count)) };
         return send_fast(user, fd, to, bytes, flags);
@@ -306,14 +292,12 @@ extern "C" fn fcntl(user: User, fd: c_int, command: c_int, argument: c_long) -> 
 
 extern "C" fn ioctl(user: User, fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
     let result = session(user).with(|machine| match request {
-        libc::FIONREAD => machine.readable_bytes(fd),
-        libc::TIOCOUTQ => machine.queued_bytes(fd),
-        SIOCOUTQNSD => machine.unsent_bytes(fd),
         libc::FIONBIO if !argument.is_null() => {
             // SAFETY: FIONBIO takes a pointer to an int.
             let on = unsafe { argument.cast::<c_int>().read_unaligned() } != 0;
             machine.set_nonblocking(fd, on)
         }
+        libc::FIONREAD | libc::TIOCOUTQ | SIOCOUTQNSD | SIOCATMARK => machine.control(fd, request),
         _ => Answer::error(libc::EINVAL),
     });
     if result.errno == 0 && request != libc::FIONBIO && !argument.is_null() {
@@ -373,22 +357,21 @@ extern "C" fn poll(user: User, set: *mut pollfd, count: nfds_t, timeout_ms: c_in
         // SAFETY: the tool passes so many entries, and no other code uses them meanwhile.
         _ => unsafe { core::slice::from_raw_parts_mut(set, count as usize) },
     };
-    let deadline = wait_until(user, timeout_ms);
     let wanted = set.iter().map(|entry| (entry.fd, entry.events)).collect();
-    let result = session(user).call(Call::Poll { set: wanted, deadline }, deadline);
+    let result = session(user).call(Call::Poll { set: wanted, timeout: timeout(timeout_ms) });
     for (entry, reported) in set.iter_mut().zip(&result.reported) {
         entry.revents = *reported;
     }
     answer(&result) as c_int
 }
 
-fn wait_until(user: User, timeout_ms: c_int) -> Option<ringway_shm::Instant> {
-    let span = u64::try_from(timeout_ms).ok().map(Duration::from_millis)?;
-    Some(session(user).with(|machine| machine.now()) + span)
+/// Returns the longest wait; a negative number is none.
+fn timeout(timeout_ms: c_int) -> Option<Duration> {
+    u64::try_from(timeout_ms).ok().map(Duration::from_millis)
 }
 
 extern "C" fn netdev_send(user: User, packet: *const c_void, count: size_t) -> c_int {
-    session(user).read_settings(Moment::Later);
+    session(user).read_settings();
     // SAFETY: the packet has `count` bytes.
     let packet = unsafe { copy_in(packet, count) };
     session(user).with(|machine| machine.deliver(&packet));
@@ -441,6 +424,9 @@ extern "C" fn epoll_create(user: User, size: c_int) -> c_int {
 }
 
 extern "C" fn epoll_ctl(user: User, epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+    if event.is_null() && operation != libc::EPOLL_CTL_DEL {
+        return refuse(libc::EFAULT);
+    }
     // SAFETY: the tool passes an event or null.
     let event = if event.is_null() { epoll_event { events: 0, u64: 0 } } else { unsafe { *event } };
     answer(&session(user).with(|machine| machine.epoll_control(epoll, operation, fd, event))) as c_int
@@ -453,8 +439,7 @@ extern "C" fn epoll_wait(user: User, fd: c_int, to: *mut epoll_event, count: c_i
     if to.is_null() {
         return refuse(libc::EFAULT);
     }
-    let deadline = wait_until(user, timeout_ms);
-    let result = session(user).call(Call::EpollWait { fd, count: count as usize, deadline }, deadline);
+    let result = session(user).call(Call::EpollWait { fd, count: count as usize, timeout: timeout(timeout_ms) });
     for (index, (events, data)) in result.events.iter().enumerate() {
         // SAFETY: no more than `count` events come, and there is room for as many.
         unsafe { to.add(index).write(epoll_event { events: *events, u64: *data }) };
@@ -466,7 +451,10 @@ extern "C" fn pipe(user: User, ends: *mut c_int) -> c_int {
     if ends.is_null() {
         return refuse(libc::EFAULT);
     }
-    let (reader, writer) = session(user).with(|machine| machine.pipe());
+    let (reader, writer) = match session(user).with(|machine| machine.pipe()) {
+        Ok(ends) => ends,
+        Err(errno) => return refuse(errno),
+    };
     // SAFETY: pipe(2) takes room for two numbers.
     unsafe {
         ends.write(reader);
@@ -484,12 +472,13 @@ extern "C" fn splice(
     count: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    answer(&session(user).call(Call::Splice { from, to, count, flags }, deadline(user, from, Direction::Receive))) as ssize_t
+    answer(&session(user).call(Call::Splice { from, to, count, flags })) as ssize_t
 }
 
 /// linux/tcp.h
 const TCP_CM_INQ: c_int = 36;
 /// linux/sockios.h
 const SIOCOUTQNSD: c_ulong = 0x894b;
+const SIOCATMARK: c_ulong = 0x8905;
 /// Times in a row that silence is an error before it is an empty packet.
 const ERRORS_MAX: u32 = 3;

@@ -9,8 +9,11 @@ use libc::{iovec, msghdr, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 /// # Safety
 /// `address` is null or has `len` bytes.
 pub(crate) unsafe fn read_address(address: *const sockaddr, len: socklen_t) -> Result<SocketAddr, i32> {
-    if address.is_null() || (len as usize) < size_of::<sockaddr_in>() {
+    if (len as usize) < size_of::<sockaddr_in>() {
         return Err(libc::EINVAL);
+    }
+    if address.is_null() {
+        return Err(libc::EFAULT);
     }
     // SAFETY: at least the bytes of a `sockaddr_in` are there, by the length.
     let plain = unsafe { address.cast::<sockaddr_in>().read_unaligned() };

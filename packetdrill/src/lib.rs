@@ -1,18 +1,20 @@
-//! `libringway_packetdrill.so`: the stack for the stock packetdrill tool (`packetdrill --so_filename=... script.pkt`).
+//! `libringway_packetdrill.so`: for the stock packetdrill tool (`packetdrill --so_filename=... script.pkt`), what programs run
+//! on: `posix`, a region, a worker.
 //!
-//! Promises: the stack answers every call that packetdrill may make in virtual time; nothing reads a clock, no call waits
+//! Promises: the library answers every call that packetdrill may make in virtual time; nothing reads a clock, no call waits
 //! for ever on the tool's main thread. Blocking calls come from the tool's second thread and sleep until the main thread has
 //! caused what they wait for. When such a call ends, the main thread does nothing more until it has returned, so that a
 //! script's outcome does not depend on which thread runs first. Descriptors have the process's own numbers, and system
-//! settings are read when they may have changed. Does not do: UDP, MTUs of routes, more than one instance at a time per
-//! tool.
+//! settings are read when they may have changed. Does not do: UDP, more than one instance at a time per tool.
 //!
-//! `session` is the machine that the tool's two threads share, `calls` has the functions of the table, `convert` reads and
-//! writes C's structures.
+//! `session` is the machine (`ringway_sim::machine`) that the tool's two threads share, `calls` has the functions of the table,
+//! `convert` reads and writes C's structures, `settings` has what tool and system say.
 
 mod calls;
 mod convert;
+mod route;
 mod session;
+mod settings;
 
 use core::ffi::{c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void};
 use libc::{epoll_event, iovec, loff_t, msghdr, nfds_t, pollfd, size_t, sockaddr, socklen_t, ssize_t, timeval};
@@ -60,7 +62,8 @@ pub struct Interface {
 }
 
 /// Fills `interface`. `flags` is the tool's `--so_flags`: words `local_ip=` and `mtu=`; may be null. When neither these nor
-/// the tool's own options name an MTU, it is that of the interface tun0, if it exists.
+/// the tool's own options nor the script's name an MTU, it is that of the interface tun0, if it exists, or of the route to the
+/// peer through it.
 ///
 /// # Safety
 /// `flags` is null or a C string; `interface` is valid for writing a whole table.
@@ -73,3 +76,6 @@ pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, interf
     // SAFETY: the caller's promise.
     unsafe { interface.write(table) };
 }
+
+#[cfg(test)]
+mod tests;

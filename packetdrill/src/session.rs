@@ -1,35 +1,38 @@
 //! The machine that the tool's two threads share.
 //!
 //! The tool's main thread brings packets and time; its second thread makes the calls that block. Each event that may let a
-//! waiting call proceed tries it again at once, so the outcome does not depend on which thread runs first: the answer and
-//! its time are fixed then, and the second thread only fetches them.
+//! waiting call go on does so at once, so the outcome does not depend on which thread runs first: the answer and its time are
+//! fixed then, and the second thread only fetches them. Where the second thread is about to make a call, the main thread lets
+//! it (`second`).
+
+mod second;
 
 use std::fs::File;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::os::fd::IntoRawFd;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 
 use ringway_shm::{Duration, Instant};
-use ringway_sim::sockets::{Answer, Call, Machine, Sent, Sysctl};
+use ringway_sim::machine::{Answer, Call, Machine, Progress, Sent};
+
+use crate::settings::{Settings, Source};
+use second::Second;
 
 /// One test.
 pub(crate) struct Session {
     main: ThreadId,
+    second: Option<Second>,
+    source: Source,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 pub(crate) struct State {
     machine: Movable,
-    local: IpAddr,
-    /// As given by the tool; `None`: the interface's.
-    mtu: Option<u16>,
-    /// System settings and the interface's MTU, as last read.
-    settings: (Sysctl, u16),
-    /// True once a socket has existed: changed settings then change a running machine.
-    begun: bool,
-    waiting: Vec<Waiting>,
+    /// As last read.
+    settings: Settings,
+    pub(crate) blocked: Vec<Blocked>,
     next_ticket: u64,
     /// Times at which waiting calls were answered; the thread asks for the time next.
     finished: Vec<(ThreadId, Instant)>,
@@ -43,43 +46,41 @@ struct Movable(Machine);
 // it leaves `State`, so only one thread at a time touches it.
 unsafe impl Send for Movable {}
 
-struct Waiting {
+/// A call that has not returned to its thread.
+pub(crate) struct Blocked {
     ticket: u64,
     thread: ThreadId,
-    call: Call,
-    deadline: Option<Instant>,
-    answer: Option<Answer>,
+    progress: Progress,
 }
 
-/// When the system settings are read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Moment {
-    /// A socket is about to be made.
-    FirstSocket,
-    /// Before another call.
-    Later,
+impl Blocked {
+    fn is_answered(&self) -> bool {
+        matches!(self.progress, Progress::Done(_))
+    }
 }
 
 impl Session {
     pub(crate) fn new(flags: &str) -> Session {
-        let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-        let command = String::from_utf8_lossy(&command).into_owned();
-        let (local, mtu) = told(&command.split('\0').collect::<Vec<_>>(), flags);
-        let settings = (Sysctl::default(), mtu.unwrap_or(MTU_DEFAULT));
-        let machine = machine(local, &settings);
-        let (waiting, finished) = (Vec::new(), Vec::new());
-        let state = State { machine, local, mtu, settings, begun: false, waiting, next_ticket: 0, finished, silent: 0 };
-        Session { main: thread::current().id(), state: Mutex::new(state), changed: Condvar::new() }
+        // Before the machine starts threads of its own.
+        let second = Second::find();
+        let source = Source::of_tool(flags);
+        let settings = source.read();
+        let machine = machine(source.local(), &settings);
+        let (blocked, finished) = (Vec::new(), Vec::new());
+        let state = Mutex::new(State { machine, settings, blocked, next_ticket: 0, finished, silent: 0 });
+        Session { main: thread::current().id(), second, source, state, changed: Condvar::new() }
     }
 
-    /// Locks like [`lock`](Session::lock); on the main thread, waits first until calls that have ended on the other thread
-    /// have returned. What the main thread does next then comes after them, whichever thread runs first.
+    /// Locks like [`lock`](Session::lock); on the main thread, waits first until the second thread has made the call that it is
+    /// about to make, and until calls that have ended there have returned. What the main thread does next then comes after
+    /// them, whichever thread runs first.
     fn lock_in_order(&self) -> MutexGuard<'_, State> {
-        let state = self.lock();
         if thread::current().id() != self.main {
-            return state;
+            return self.lock();
         }
-        let returns = |state: &mut State| state.waiting.iter().any(|waiting| waiting.answer.is_some());
+        self.second.iter().for_each(Second::let_sleep);
+        let state = self.lock();
+        let returns = |state: &mut State| state.blocked.iter().any(Blocked::is_answered);
         let waited = self.changed.wait_timeout_while(state, RETURN_MAX, returns);
         waited.unwrap_or_else(std::sync::PoisonError::into_inner).0
     }
@@ -90,58 +91,59 @@ impl Session {
     }
 
     /// Makes a call and waits until it ends.
-    pub(crate) fn call(&self, mut call: Call, deadline: Option<Instant>) -> Answer {
+    pub(crate) fn call(&self, call: Call) -> Answer {
         let mut state = self.lock_in_order();
-        if let Some(answer) = state.machine.0.attempt(&mut call) {
-            self.progress(&mut state);
+        let begun = state.machine.0.begin(call);
+        self.progress(&mut state);
+        if let Progress::Done(answer) = begun {
             return answer;
         }
-        if thread::current().id() == self.main {
-            return self.call_on_main(&mut state, call, deadline);
-        }
-        let ticket = state.next_ticket;
+        let (ticket, thread) = (state.next_ticket, thread::current().id());
         state.next_ticket += 1;
-        state.waiting.push(Waiting { ticket, thread: thread::current().id(), call, deadline, answer: None });
+        state.blocked.push(Blocked { ticket, thread, progress: begun });
+        if thread == self.main {
+            return self.wait_on_main(&mut state, ticket);
+        }
         loop {
-            let found = state.waiting.iter().position(|waiting| waiting.ticket == ticket).expect("only this thread takes it out");
-            if state.waiting[found].answer.is_some() {
-                let done = state.waiting.swap_remove(found);
+            if let Some(answer) = state.take_answer(ticket) {
                 self.changed.notify_all();
-                return done.answer.expect("just seen");
+                return answer;
             }
             state = self.changed.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
     }
 
-    /// Waits on the main thread, which alone brings packets and time: only timers can end the wait.
-    fn call_on_main(&self, state: &mut State, mut call: Call, deadline: Option<Instant>) -> Answer {
+    /// Waits on the main thread, which alone brings packets and time: only timers can end the wait. The call of the other
+    /// thread goes on meanwhile.
+    fn wait_on_main(&self, state: &mut State, ticket: u64) -> Answer {
         let limit = state.machine.0.now() + PATIENCE;
-        loop {
-            let next = [state.machine.0.next_timer(), deadline].into_iter().flatten().min().filter(|at| *at <= limit);
-            let Some(at) = next else { return Answer::error(libc::EAGAIN) };
-            state.machine.0.advance(at);
-            self.progress(state);
-            if let Some(answer) = state.machine.0.attempt(&mut call) {
+        for _ in 0..STEPS_MAX {
+            if let Some(answer) = state.take_answer(ticket) {
                 return answer;
             }
-            if deadline.is_some_and(|deadline| deadline <= state.machine.0.now()) {
-                return given_up(&call);
+            if !state.machine.0.advance_to_timer(limit) {
+                break;
             }
+            self.progress(state);
         }
+        state.blocked.retain(|blocked| blocked.ticket != ticket);
+        Answer::error(libc::EAGAIN)
     }
 
-    /// Retries waiting calls after an event.
+    /// Lets waiting calls go on after an event.
     fn progress(&self, state: &mut State) {
-        let State { machine, waiting, finished, .. } = state;
         let mut answered = false;
-        for waiting in waiting.iter_mut().filter(|waiting| waiting.answer.is_none()) {
-            let now = machine.0.now();
-            let late = waiting.deadline.is_some_and(|deadline| deadline <= now);
-            waiting.answer = machine.0.attempt(&mut waiting.call).or_else(|| late.then(|| given_up(&waiting.call)));
-            if waiting.answer.is_some() {
-                finished.push((waiting.thread, now));
-                answered = true;
+        for mut blocked in std::mem::take(&mut state.blocked) {
+            if let Progress::Waits(waiting) = blocked.progress {
+                blocked.progress = state.machine.0.go_on(waiting);
+                if blocked.is_answered() {
+                    answered = true;
+                    if blocked.thread != self.main {
+                        state.finished.push((blocked.thread, state.machine.0.now()));
+                    }
+                }
             }
+            state.blocked.push(blocked);
         }
         if answered {
             self.changed.notify_all();
@@ -156,40 +158,34 @@ impl Session {
         result
     }
 
-    /// Reads the system settings, which a script's commands change between its calls. Before the first socket the machine is made
-    /// anew with them.
-    pub(crate) fn read_settings(&self, moment: Moment) {
+    /// Reads the system's settings, which a script's commands change between its calls.
+    pub(crate) fn read_settings(&self) {
         let mut state = self.lock_in_order();
-        let mut sysctl = Sysctl::default();
-        for name in Sysctl::names() {
-            if let Ok(value) = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")) {
-                sysctl.set(name, &value);
-            }
-        }
-        let settings = (sysctl, state.mtu.unwrap_or_else(interface_mtu));
-        if !state.begun {
-            let mut fresh = machine(state.local, &settings);
-            fresh.0.advance(state.machine.0.now());
-            state.machine = fresh;
-            state.begun = moment == Moment::FirstSocket;
-        } else if settings != state.settings {
-            state.machine.0.reconfigure(settings.1, &settings.0);
+        let settings = self.source.read();
+        if settings != state.settings {
+            state.machine.0.reconfigure(settings.mtu, &settings.sysctl);
+            state.settings = settings;
             self.progress(&mut state);
         }
-        state.settings = settings;
     }
 
     /// Advances the time; each timer runs at its time.
     pub(crate) fn advance(&self, span: Duration) {
         let mut state = self.lock_in_order();
         let until = state.machine.0.now() + span;
+        self.advance_to(&mut state, until);
+    }
+
+    /// Advances the time; waiting calls go on at each timer.
+    fn advance_to(&self, state: &mut State, until: Instant) {
         for _ in 0..STEPS_MAX {
-            let Some(at) = state.next_due().filter(|at| *at <= until) else { break };
-            state.machine.0.advance(at);
-            self.progress(&mut state);
+            if !state.machine.0.advance_to_timer(until) {
+                break;
+            }
+            self.progress(state);
         }
         state.machine.0.advance(until);
-        self.progress(&mut state);
+        self.progress(state);
     }
 
     /// Returns the time for the tool. A thread whose call has just ended gets the time at which it ended.
@@ -200,12 +196,14 @@ impl Session {
             return state.finished.swap_remove(found).1;
         }
         let creep = state.machine.0.now() + Duration::from_micros(1);
-        state.machine.0.advance(creep);
-        self.progress(&mut state);
+        self.advance_to(&mut state, creep);
         state.machine.0.now()
     }
 
-    /// Returns the next packet, advancing to later timers until there is one. `None`: no packet will ever come.
+    /// Returns the next packet, advancing to later timers until there is one.
+    ///
+    /// # Errors
+    /// No packet will ever come: how many times in a row.
     pub(crate) fn next_packet(&self) -> Result<Sent, u32> {
         let mut state = self.lock_in_order();
         let limit = state.machine.0.now() + PATIENCE;
@@ -214,8 +212,9 @@ impl Session {
                 state.silent = 0;
                 return Ok(sent);
             }
-            let Some(at) = state.next_due().filter(|at| *at <= limit) else { break };
-            state.machine.0.advance(at);
+            if !state.machine.0.advance_to_timer(limit) {
+                break;
+            }
             self.progress(&mut state);
         }
         state.silent += 1;
@@ -224,58 +223,23 @@ impl Session {
 }
 
 impl State {
-    /// Returns the time of the stack's next timer or of the next deadline of a call.
-    fn next_due(&self) -> Option<Instant> {
-        let unanswered = self.waiting.iter().filter(|waiting| waiting.answer.is_none());
-        unanswered.filter_map(|waiting| waiting.deadline).chain(self.machine.0.next_timer()).min()
+    /// Takes a call out that was answered.
+    fn take_answer(&mut self, ticket: u64) -> Option<Answer> {
+        let found = self.blocked.iter().position(|blocked| blocked.ticket == ticket && blocked.is_answered())?;
+        match self.blocked.swap_remove(found).progress {
+            Progress::Done(answer) => Some(answer),
+            Progress::Waits(_) => None,
+        }
     }
 }
 
-/// Returns the answer of a call whose deadline has passed.
-fn given_up(call: &Call) -> Answer {
-    match call {
-        Call::Send { done, .. } if *done > 0 => Answer::value(*done as i64),
-        Call::Connect { .. } => Answer::error(libc::EINPROGRESS),
-        Call::Poll { set, .. } => Answer { reported: vec![0; set.len()], ..Answer::default() },
-        Call::EpollWait { .. } => Answer::default(),
-        _ => Answer::error(libc::EAGAIN),
-    }
-}
-
-/// Makes a machine with these settings and MTU. Its descriptors are numbers of the process, so that the tool closes what a
-/// script leaves open, and other files that it opens get other numbers.
-fn machine(local: IpAddr, (sysctl, mtu): &(Sysctl, u16)) -> Movable {
-    let mut machine = Machine::new(local, *mtu, sysctl);
+/// Makes a machine with these settings. Its descriptors are numbers of the process, so that the tool closes what a script
+/// leaves open, and other files that it opens get other numbers.
+fn machine(local: IpAddr, settings: &Settings) -> Movable {
+    let mut machine = Machine::new(local, settings.mtu, &settings.sysctl);
     machine.number_by(|| Some(File::open("/dev/null").ok()?.into_raw_fd()));
     Movable(machine)
 }
-
-/// Returns the machine's address and MTU as given by the tool: its own options, `--name=value` or `--name value`, or words
-/// `name=value` of its flags; the last one counts.
-fn told(options: &[&str], flags: &str) -> (IpAddr, Option<u16>) {
-    let value = |name: &str| {
-        let of = |word: &'_ str| Some(word.strip_prefix(name)?.strip_prefix('=')?.to_string());
-        let flag = flags.split([',', ' ']).filter_map(of).next_back();
-        flag.or_else(|| {
-            let mut own = options.iter().enumerate().filter_map(|(at, option)| {
-                let option = option.strip_prefix("--")?;
-                if option == name { options.get(at + 1).map(|value| value.to_string()) } else { of(option) }
-            });
-            own.next_back()
-        })
-    };
-    let local = value("local_ip").and_then(|text| text.parse().ok()).unwrap_or(IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1)));
-    (local, value("mtu").and_then(|text| text.parse().ok()).filter(|mtu| *mtu >= MTU_MIN))
-}
-
-/// Returns the MTU of the interface that the tool's scripts name, if it exists.
-fn interface_mtu() -> u16 {
-    let text = std::fs::read_to_string("/sys/class/net/tun0/mtu").unwrap_or_default();
-    text.trim().parse().ok().filter(|mtu| *mtu >= MTU_MIN).unwrap_or(MTU_DEFAULT)
-}
-
-const MTU_DEFAULT: u16 = 1_500;
-const MTU_MIN: u16 = 576;
 
 /// Longest virtual time that a call waits.
 const PATIENCE: Duration = Duration::from_secs(48 * 3_600);

@@ -245,7 +245,7 @@ pub trait Channel: Send + Sync {
     fn take_failure(&self, socket: SocketRef) -> Option<Failure>;
     /// Local and remote address.
     fn addresses(&self, socket: SocketRef) -> Option<(SocketAddr, SocketAddr)>;
-    /// Bytes queued for sending that the peer has not acknowledged.
+    /// Bytes queued for sending that occupy the channel: until the worker has copied them, or the peer has acknowledged them.
     fn unacknowledged(&self, socket: SocketRef) -> usize;
 
     /// Queues bytes for sending; returns how many (fewer if space runs out).

@@ -89,8 +89,11 @@ impl Posix {
                 channel.next_datagram(socket).map(|bytes| Ok(Control::Number(number(bytes))))
             }
             libc::FIONREAD => Some(Ok(Control::Number(number(view.map_or(0, |view| inquire(&view)))))),
-            libc::TIOCOUTQ => Some(Ok(Control::Number(number(channel.unacknowledged(socket))))),
-            SIOCOUTQNSD => Some(Ok(Control::Number(number(channel.unacknowledged(socket))))),
+            libc::TIOCOUTQ | SIOCOUTQNSD if self.is_datagram(socket) => {
+                Some(Ok(Control::Number(number(channel.unacknowledged(socket)))))
+            }
+            libc::TIOCOUTQ => Some(Ok(Control::Number(number(self.send_queue(channel, socket).unacknowledged)))),
+            SIOCOUTQNSD => Some(Ok(Control::Number(number(self.send_queue(channel, socket).not_sent)))),
             SIOCATMARK => {
                 let at_mark = view.and_then(|view| view.urgent).is_some_and(|urgent| urgent.distance == 0);
                 Some(Ok(Control::Number(at_mark.into())))

@@ -17,7 +17,7 @@ use crate::descriptions::{Description, Flag, UNSET};
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::{Descriptor, SocketRef};
-use crate::tcp_info;
+use crate::tcp_info::{self, SendQueue};
 use ringway_shm::channel::options::{Form, LINUX_OPTIONS, LinuxOption, Use};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -359,6 +359,7 @@ impl Posix {
                 bytes[..word.len()].copy_from_slice(word.as_bytes());
                 Ok(put(out, &bytes))
             }
+            (libc::SOL_SOCKET, libc::SO_MEMINFO) => Ok(put(out, &self.memory(channel, socket, description))),
             (libc::IPPROTO_TCP, libc::TCP_INFO) => self.tcp_info(channel, socket, out),
             (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if channel.view(socket).is_some_and(|view| view.state == State::Connected) => {
                 let mut info = [0; tcp_info::LEN];
@@ -389,6 +390,24 @@ impl Posix {
     }
 
     /// SO_ERROR: reported once.
+    /// SO_MEMINFO (net/core/sock.c, sk_get_meminfo): what is queued in each direction, and the limits. What Linux counts besides
+    /// is its own memory.
+    fn memory(&self, channel: &dyn Channel, socket: SocketRef, description: &Description) -> [u8; 36] {
+        let limit = |name: i32| {
+            place(libc::SOL_SOCKET, name).map_or(0, |place| self.value(channel, socket, description, place).cast_unsigned())
+        };
+        let stream = channel.view(socket).filter(|view| view.state != State::Listening);
+        let unread = stream.map_or(0, |view| u32::try_from(view.readable).unwrap_or(u32::MAX));
+        let queued = stream.map_or(0, |_| self.send_queue(channel, socket).unacknowledged);
+        let queued = u32::try_from(queued).unwrap_or(u32::MAX);
+        let figures = [unread, limit(libc::SO_RCVBUF), queued, limit(libc::SO_SNDBUF), 0, queued, 0, 0, 0];
+        let mut bytes = [0; 36];
+        for (to, figure) in bytes.chunks_exact_mut(4).zip(figures) {
+            to.copy_from_slice(&figure.to_ne_bytes());
+        }
+        bytes
+    }
+
     fn pending_error(&self, socket: SocketRef, description: &Description) -> i32 {
         if self.service_is_dead() && !description.mark(Flag::DEATH_REPORTED) {
             return Errno::CONNRESET.0;
@@ -402,6 +421,15 @@ impl Posix {
             Some(_) => Err(Errno::NOBUFS),
             None => Err(Errno::NOTCONN),
         }
+    }
+
+    /// Returns the lengths of a stream's send queue; what waits in the channel if the service does not answer.
+    pub(crate) fn send_queue(&self, channel: &dyn Channel, socket: SocketRef) -> SendQueue {
+        let mut info = [0; tcp_info::LEN];
+        self.tcp_info(channel, socket, &mut info).map_or_else(
+            |_| SendQueue { unacknowledged: channel.unacknowledged(socket), not_sent: channel.unacknowledged(socket) },
+            |_| tcp_info::send_queue(&info),
+        )
     }
 }
 

@@ -12,6 +12,7 @@ use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::{Descriptor, SocketRef};
 use crate::stream::{Receive, Send};
+use ringway_shm::Duration;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
 
@@ -103,6 +104,9 @@ impl Posix {
     pub fn splice_out(&self, at: Descriptor, pipe: Fd, count: usize, dont_wait: bool) -> Answer<usize> {
         let socket = at.socket;
         let room = self.attached().and_then(|channel| channel.view(socket)).ok_or(Errno::NOTCONN)?.writable;
+        if dont_wait && self.is_empty(pipe) {
+            return Err(Errno::AGAIN);
+        }
         let nonblocking = dont_wait || self.attached().is_some_and(|channel| channel.nonblocking(socket));
         if nonblocking && room == 0 {
             return Err(Errno::AGAIN);
@@ -119,11 +123,17 @@ impl Posix {
             };
             match sent {
                 Ok(sent) => done += sent,
-                Err(Errno::AGAIN | Errno::INTR) => self.kernel.pause(ringway_shm::Duration::from_micros(50)),
+                Err(Errno::AGAIN | Errno::INTR) => self.kernel.pause(Duration::from_micros(50)),
                 Err(error) => return if done > 0 { Ok(done) } else { Err(error) },
             }
         }
         Ok(done)
+    }
+
+    /// Returns true for a pipe from which a read would wait.
+    fn is_empty(&self, pipe: Fd) -> bool {
+        let mut set = [libc::pollfd { fd: pipe, events: libc::POLLIN, revents: 0 }];
+        self.kernel.poll(&mut set, Some(Duration::ZERO), None) == Ok(0)
     }
 
     /// splice(2) from a socket of ours to a pipe.

@@ -79,6 +79,23 @@ pub(crate) fn path_mtu(info: &[u8; LEN]) -> u32 {
     info[60..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
 }
 
+/// Bytes of a socket's send queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SendQueue {
+    /// Not acknowledged, sent or not.
+    pub(crate) unacknowledged: usize,
+    /// Not sent even once.
+    pub(crate) not_sent: usize,
+}
+
+/// The send queue, by `tcpi_bytes_acked`, `tcpi_notsent_bytes`, `tcpi_bytes_sent` and `tcpi_bytes_retrans`.
+pub(crate) fn send_queue(info: &[u8; LEN]) -> SendQueue {
+    let long = |at: usize| info[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes) as usize);
+    let not_sent = info[144..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes) as usize);
+    let under_way = long(200).saturating_sub(long(208)).saturating_sub(long(120));
+    SendQueue { unacknowledged: under_way.saturating_add(not_sent), not_sent }
+}
+
 struct Writer {
     bytes: [u8; LEN],
     at: usize,

@@ -21,4 +21,3 @@ pub mod random;
 pub mod scenario;
 pub mod script;
 pub mod soak;
-pub mod sockets;

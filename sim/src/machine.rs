@@ -1,20 +1,27 @@
 //! A machine in virtual time on which a program runs as in reality: libc's socket calls of `posix`, attached through a real
-//! region to a worker of the engine. The system under test of a `.pkt` script.
+//! region to a worker of the engine. The system under test of a `.pkt` script, here (`script`) and by the stock packetdrill
+//! tool.
 //!
 //! ```text
 //!   program (a thread) -> posix -> region -> worker -> wire (raw IP packets)
 //!                           '----> kernel (simulated: sockets that the stack does not have, waits)
 //! ```
 //! Promises: one thread runs at a time, so the same calls with the same arguments give the same packets. Time stands
-//! still while anything has work to do. A call that waits returns `None` and goes on after any later event. Does not do:
-//! UDP, signals, more than one worker.
+//! still while anything has work to do. A call that waits says so, and goes on after any later event; other calls are made
+//! meanwhile, and several may wait. Does not do: UDP, signals, more than one worker.
+//!
+//! `call` has the calls that may wait, `calls` carries all of them out, `program` has their threads, `kernel` what is below
+//! `posix`, `wire` the interface.
 
+mod addresses;
 mod broker;
+mod call;
 mod calls;
 mod kernel;
 mod names;
 mod options;
 mod program;
+mod sysctl;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -27,9 +34,11 @@ use ringway_shm::channel::Shape;
 use ringway_shm::{ArenaConfig, Duration, Instant};
 use ringway_stack::{StackConfig, TcpConfig};
 
-use crate::sockets::{Answer, Sent, Sysctl};
+pub use call::{Answer, Call, Progress, Waiting};
 use kernel::{Clock, SimKernel};
-use program::{Job, Program};
+use program::Program;
+pub use sysctl::Sysctl;
+pub use wire::Sent;
 use wire::{Line, Wire};
 
 /// A machine; see the module documentation.
@@ -43,6 +52,10 @@ pub struct Machine {
     addresses: Vec<IpAddr>,
     /// Descriptors by the numbers that the caller uses for them.
     numbers: BTreeMap<i32, i32>,
+    /// Source of those numbers; `None`: the descriptors' own.
+    next_number: Option<fn() -> Option<i32>>,
+    /// TCP_NOTSENT_LOWAT of new sockets; 0: no limit.
+    not_sent_low_water: i32,
 }
 
 impl Machine {
@@ -82,8 +95,18 @@ impl Machine {
         assert!(posix.attach_early(), "the broker is in this process");
         drop(broker);
         let program = Program::new(posix);
-        let numbers = BTreeMap::new();
-        let mut machine = Machine { now, clock, kernel, program, worker, line, addresses: Vec::new(), numbers };
+        let mut machine = Machine {
+            now,
+            clock,
+            kernel,
+            program,
+            worker,
+            line,
+            addresses: Vec::new(),
+            numbers: BTreeMap::new(),
+            next_number: None,
+            not_sent_low_water: sysctl.not_sent_low_water(),
+        };
         machine.add_address(local);
         machine.add_address(if local.is_ipv4() { DEFAULT_IPV6.into() } else { DEFAULT_IPV4.into() });
         machine.settle();
@@ -103,7 +126,7 @@ impl Machine {
     fn add_address(&mut self, ip: IpAddr) {
         self.addresses.push(ip);
         self.kernel.add_address(ip);
-        let (cidrs, routes) = crate::sockets::addressing(&self.addresses);
+        let (cidrs, routes) = addresses::addressing(&self.addresses);
         self.worker.set_addresses(0, cidrs);
         self.worker.stack().set_routes(routes);
     }
@@ -111,6 +134,7 @@ impl Machine {
     /// Applies changed system settings and a changed MTU.
     pub fn reconfigure(&mut self, mtu: u16, sysctl: &Sysctl) {
         let tcp = stack_config(sysctl).tcp;
+        self.not_sent_low_water = sysctl.not_sent_low_water();
         self.kernel.reconfigure(&tcp);
         self.worker.set_tcp_config(tcp);
         if let Some(keys) = sysctl.fast_open_keys() {
@@ -122,7 +146,7 @@ impl Machine {
 
     /// Delivers a packet. Its destination becomes an address of the machine: a script's packets are always for it.
     pub fn deliver(&mut self, packet: &[u8]) {
-        if let Some(destination) = crate::sockets::unicast_destination(packet)
+        if let Some(destination) = addresses::unicast_destination(packet)
             && !self.addresses.contains(&destination)
         {
             self.add_address(destination);
@@ -161,7 +185,7 @@ impl Machine {
 
     /// Returns the time of the next timer, of the worker or of a waiting call.
     pub fn next_timer(&mut self) -> Option<Instant> {
-        let waits = self.program.wait_ends().filter(|at| *at > self.now);
+        let waits = self.program.wait_ends().filter(|at| *at > self.now).min();
         [self.worker.poll_timeout(), waits].into_iter().flatten().min()
     }
 
@@ -177,16 +201,10 @@ impl Machine {
         worked
     }
 
-    /// Begins a call of the program. `None`: it waits.
-    fn begin(&mut self, job: Job) -> Option<Answer> {
-        self.program.begin(job);
-        self.go_on()
-    }
-
     /// Lets the program's call go on until it returns or cannot go on now.
-    fn go_on(&mut self) -> Option<Answer> {
+    fn run(&mut self, thread: usize) -> Option<Answer> {
         loop {
-            if let Some(answer) = self.program.go_on() {
+            if let Some(answer) = self.program.go_on(thread) {
                 self.settle();
                 return Some(answer);
             }

@@ -1,4 +1,4 @@
-//! The `.pkt` language: packets, system calls and assertions at points of time, run against one stack in virtual time.
+//! The `.pkt` language: packets, system calls and assertions at points of time, run on a machine in virtual time (`machine`).
 //!
 //! Promises: a script's outcome depends on its text alone; no shell runs any of it (`sysctl` settings are understood, other
 //! commands ignored). Does not do: UDP, fuzzing lines.
@@ -14,10 +14,8 @@ mod info;
 mod packet;
 mod parse;
 mod run;
-mod system;
 
 pub use parse::Family;
-pub use system::System;
 
 /// Runs one script over IPv4, unless it names another family. `Ok`: everything happened as written.
 ///
@@ -32,25 +30,7 @@ pub fn run(text: &str) -> Result<(), String> {
 /// # Errors
 /// Returns the first mismatch, with its line.
 pub fn run_as(text: &str, family: Family) -> Result<(), String> {
-    run_on(text, family, Sockets::Direct)
-}
-
-/// Implementation of the socket calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sockets {
-    /// Of the simulator, directly over a stack.
-    Direct,
-    /// The one that programs run on: `posix`, a region, and a worker of the engine.
-    Posix,
-}
-
-/// Runs one script over `family`, unless it names another, on these socket calls.
-///
-/// # Errors
-/// Returns the first mismatch, with its line.
-pub fn run_on(text: &str, family: Family, sockets: Sockets) -> Result<(), String> {
-    let script = parse::parse(text, family)?;
-    run::run(&script, sockets)
+    run::run(&parse::parse(text, family)?)
 }
 
 /// Reads a script without running it.

@@ -293,7 +293,9 @@ impl Region {
             }
             return;
         }
-        let info = id.and_then(|id| record::info_record(id, core)).unwrap_or_default();
+        let mut info = id.and_then(|id| record::info_record(id, core)).unwrap_or_default();
+        // The program has sent what waits in the channel.
+        info.unsent_bytes += self.channel.tx_available(request.slot.index) as u64;
         if !self.channel.answer_with_bytes(request, &info.to_bytes()) {
             core.metrics.add(Work::RefusedSockets, 1);
         }

@@ -2,20 +2,6 @@ use super::*;
 
 use std::os::fd::AsRawFd;
 
-#[test]
-fn the_tools_options_are_read() {
-    let local = |options: &[&str]| told(options, "").0.to_string();
-    assert_eq!(local(&["packetdrill", "script.pkt"]), "192.168.0.1");
-    assert_eq!(local(&["packetdrill", "--local_ip=10.1.2.3", "script.pkt"]), "10.1.2.3");
-    assert_eq!(local(&["packetdrill", "--local_ip", "10.1.2.3", "script.pkt"]), "10.1.2.3");
-    let mtu = |options: &[&str], flags: &str| told(options, flags).1;
-    assert_eq!(mtu(&["packetdrill", "--mtu=1400"], ""), Some(1_400));
-    assert_eq!(mtu(&["packetdrill", "--mtu=1400"], "local_ip=10.0.0.1,mtu=9000"), Some(9_000));
-    assert_eq!(mtu(&[], "mtu=7"), None);
-    // The name of a script is not an option.
-    assert_eq!(mtu(&["packetdrill", "path mtu=1400.pkt", "pmtu=1300", "tests/--mtu=900/x.pkt"], ""), None);
-}
-
 /// Descriptor numbers are the process's own: closing one through the C library closes a real descriptor.
 #[test]
 fn descriptors_are_real() {
@@ -40,8 +26,8 @@ fn a_call_that_waits_ends_when_the_main_thread_brings_its_packet() {
     let before = session.time();
     let to = "192.0.2.1:80".parse().expect("an address");
     let (answer, at) = thread::scope(|scope| {
-        let second = scope.spawn(|| (session.call(Call::Connect { fd, to, begun: false }, None), session.time()));
-        while session.lock().waiting.is_empty() {
+        let second = scope.spawn(|| (session.call(Call::Connect { fd, to }), session.time()));
+        while session.lock().blocked.is_empty() {
             thread::yield_now();
         }
         session.advance(Duration::from_millis(5));

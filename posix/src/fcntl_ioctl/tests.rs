@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::mock::Bench;
-use ringway_shm::channel::State as SlotState;
+use ringway_shm::channel::{Attachment, State as SlotState};
+use ringway_shm::stats::InfoRecord;
 
 #[test]
 fn non_blocking_is_the_sockets_whichever_call_set_it() {
@@ -40,11 +41,32 @@ fn queue_lengths_are_counted_and_a_listener_has_none() {
     let (_, socket) = bench.socket(SlotState::Connected);
     bench.arrive(socket, b"12345");
     assert_eq!(bench.posix.ioctl(socket, libc::FIONREAD, 0), Some(Ok(Control::Number(5))));
-    let piece = [std::io::IoSlice::new(b"abc")];
-    assert_eq!(bench.posix.send(socket, &piece, crate::Send::default()), Ok(3));
-    assert_eq!(bench.posix.ioctl(socket, libc::TIOCOUTQ, 0), Some(Ok(Control::Number(3))));
     let (_, listener) = bench.socket(SlotState::Listening);
-    assert_eq!(bench.posix.ioctl(listener, libc::FIONREAD, 0), Some(Err(Errno::INVAL)));
+    for request in [libc::FIONREAD, libc::TIOCOUTQ, SIOCOUTQNSD] {
+        assert_eq!(bench.posix.ioctl(listener, request, 0), Some(Err(Errno::INVAL)));
+    }
+}
+
+/// The stack knows what is under way: bytes that it has copied are not in the channel any more.
+#[test]
+fn the_send_queue_is_the_stacks() {
+    let bench = Bench::new();
+    let (_, socket) = bench.socket(SlotState::Connected);
+    let info =
+        InfoRecord { sent_bytes: 900, retransmitted_bytes: 100, acked_bytes: 500, unsent_bytes: 40, ..InfoRecord::default() };
+    for (request, queued) in [(libc::TIOCOUTQ, 340), (SIOCOUTQNSD, 40)] {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let answer = |worker: &mut Attachment| {
+                    worker.next_request().map(|request| worker.answer_with_bytes(&request, &info.to_bytes()))
+                };
+                while bench.turn(answer).is_none() {
+                    std::thread::yield_now();
+                }
+            });
+            assert_eq!(bench.posix.ioctl(socket, request, 0), Some(Ok(Control::Number(queued))));
+        });
+    }
 }
 
 #[test]

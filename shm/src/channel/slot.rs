@@ -259,7 +259,7 @@ impl SlotShared {
         ahead(&self.rx_pushed, &self.rx_consumed)
     }
 
-    /// Bytes written and not yet acknowledged by the peer (SIOCOUTQ).
+    /// Bytes written that the worker has not released: it releases what it has copied, and lent chunks once they are acknowledged.
     #[inline]
     pub fn unsent(&self) -> u32 {
         self.tx_queued.load(Ordering::Acquire).wrapping_sub(self.tx_released.load(Ordering::Acquire))

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use ringway_sim::script::{Family, Sockets, run_on};
+use ringway_sim::script::{Family, run_as};
 
 /// Runs packetdrill scripts on the stack and prints a table by mechanism.
 #[derive(Parser)]
@@ -22,30 +22,14 @@ struct Arguments {
     /// Runs scripts over IPv6.
     #[arg(long)]
     ipv6: bool,
-    /// Socket calls to run on: the simulator's own, or those that programs run on.
-    #[arg(long, value_enum, default_value = "posix")]
-    sockets: Which,
     /// Scripts, or folders of scripts.
     #[arg(default_value = "conformance")]
     roots: Vec<PathBuf>,
 }
 
-/// Implementation of the socket calls.
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Which {
-    /// The simulator's, directly over a stack.
-    Direct,
-    /// posix, a region and a worker.
-    Posix,
-}
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let families = families(&arguments);
-    let sockets = match arguments.sockets {
-        Which::Direct => Sockets::Direct,
-        Which::Posix => Sockets::Posix,
-    };
     let mut scripts = Vec::new();
     for root in &arguments.roots {
         if let Err(error) = collect(root, &mut scripts) {
@@ -68,7 +52,7 @@ fn main() -> ExitCode {
         let families = if text.contains("--ip_version") { &families[..1] } else { &families[..] };
         let row = table.entry(mechanism).or_default();
         for family in families {
-            match run_on(&text, *family, sockets) {
+            match run_as(&text, *family) {
                 Ok(()) => row.0 += 1,
                 Err(what) => {
                     row.1 += 1;

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use ringway_posix::fallback::{Fd, Kernel};
 use ringway_posix::fd_table::{Descriptor, SocketRef};
 use ringway_posix::{Control, Errno, Posix, Receive, Send};
-use ringway_shm::{Duration, Instant};
+use ringway_shm::Duration;
 
+use super::call::{Answer, Call, Progress, Waiting};
 use super::kernel::SimKernel;
+use super::program::Job;
 use super::{Machine, names};
-use crate::script::System;
-use crate::sockets::{Answer, Call, Sent, Sysctl};
 
 type Reply<T> = ringway_posix::Answer<T>;
 
@@ -28,108 +28,99 @@ fn number(answer: Reply<i32>) -> Answer {
 }
 
 impl Machine {
+    /// Sets the source of new descriptors' numbers. `None` of the source: EMFILE.
+    pub fn number_by(&mut self, next_number: fn() -> Option<i32>) {
+        self.next_number = Some(next_number);
+    }
+
+    /// Begins a call.
+    pub fn begin(&mut self, call: Call) -> Progress {
+        let makes_descriptor = matches!(call, Call::Accept { .. });
+        let job = self.job(call);
+        let thread = self.program.begin(job);
+        self.go_on(Waiting { thread, makes_descriptor })
+    }
+
+    /// Lets a call that waits go on.
+    pub fn go_on(&mut self, waiting: Waiting) -> Progress {
+        match self.run(waiting.thread) {
+            Some(answer) if waiting.makes_descriptor => Progress::Done(self.name(answer)),
+            Some(answer) => Progress::Done(answer),
+            None => Progress::Waits(waiting),
+        }
+    }
+
     /// Returns the descriptor that the caller names by `fd`; one that is not open if there is none.
     fn fd(&self, fd: i32) -> Fd {
         self.numbers.get(&fd).copied().unwrap_or(CLOSED)
     }
 
-    /// Gives the caller a new descriptor under its own number.
-    fn name(&mut self, answer: Option<Answer>) -> Option<Answer> {
-        if let Some(fd) = answer.as_ref().filter(|answer| answer.errno == 0).map(|answer| answer.value as i32) {
-            self.numbers.insert(fd, fd);
+    /// Gives the caller's number to a new descriptor.
+    fn name(&mut self, answer: Answer) -> Answer {
+        if answer.errno != 0 {
+            return answer;
         }
-        answer
+        let fd = answer.value as i32;
+        match self.next_number.map_or(Some(fd), |next_number| next_number()) {
+            Some(number) => {
+                self.numbers.insert(number, fd);
+                Answer { value: number.into(), ..answer }
+            }
+            None => {
+                self.call(move |posix, kernel| close(posix, kernel, fd));
+                Answer::error(libc::EMFILE)
+            }
+        }
     }
 
-    /// Makes a call that is expected to return at once.
+    /// Makes a call that returns at once.
     fn call(&mut self, job: impl FnOnce(&Posix, &SimKernel) -> Answer + std::marker::Send + 'static) -> Answer {
         let kernel = self.kernel.clone();
-        let answer = self.begin(Box::new(move |posix| job(posix, &kernel)));
-        answer.unwrap_or_else(|| Answer::error(libc::EDEADLK))
+        let thread = self.program.begin(Box::new(move |posix| job(posix, &kernel)));
+        self.run(thread).unwrap_or_else(|| Answer::error(libc::EDEADLK))
     }
 
-    /// Begins a call that may wait.
-    fn start(&mut self, call: &Call) -> Option<Answer> {
+    /// Returns what a thread of the program does for a call that may wait.
+    fn job(&self, call: Call) -> Job {
         let kernel = self.kernel.clone();
-        let left = |deadline: Option<Instant>| deadline.map(|deadline| deadline.since(self.now));
-        match call.clone() {
+        match call {
             Call::Accept { fd, flags } => {
                 let fd = self.fd(fd);
-                let answer = self.begin(Box::new(move |posix| accept(posix, &kernel, fd, flags)));
-                self.name(answer)
+                Box::new(move |posix| accept(posix, &kernel, fd, flags))
             }
-            Call::Connect { fd, to, .. } => {
+            Call::Connect { fd, to } => {
                 let fd = self.fd(fd);
-                self.begin(Box::new(move |posix| connect(posix, &kernel, fd, Some(to))))
+                Box::new(move |posix| connect(posix, &kernel, fd, Some(to)))
             }
             Call::Receive { fd, count, flags } => {
                 let fd = self.fd(fd);
-                self.begin(Box::new(move |posix| receive(posix, &kernel, fd, count, flags)))
+                Box::new(move |posix| receive(posix, &kernel, fd, count, flags))
             }
-            Call::Send { fd, bytes, flags, .. } => {
+            Call::Send { fd, bytes, flags } => {
                 let fd = self.fd(fd);
-                self.begin(Box::new(move |posix| send(posix, &kernel, fd, &bytes, flags)))
+                Box::new(move |posix| send(posix, &kernel, fd, &bytes, flags))
             }
-            Call::SendFast { fd, to, bytes, flags, .. } => {
+            Call::SendFast { fd, to, bytes, flags } => {
                 let fd = self.fd(fd);
-                self.begin(Box::new(move |posix| send_fast(posix, fd, &name_of(&kernel, fd, to), &bytes, flags)))
+                Box::new(move |posix| send_fast(posix, fd, &name_of(&kernel, fd, to), &bytes, flags))
             }
-            Call::Poll { set, deadline } => {
+            Call::Poll { set, timeout } => {
                 let set = set.iter().map(|(fd, events)| (if *fd < 0 { -1 } else { self.fd(*fd) }, *events)).collect();
-                let left = left(deadline);
-                self.begin(Box::new(move |posix| poll(posix, &kernel, set, left)))
+                Box::new(move |posix| poll(posix, &kernel, set, timeout))
             }
             Call::Splice { from, to, count, flags } => {
-                let (from, to) = (self.fd(from), self.fd(to));
-                self.begin(Box::new(move |posix| splice(posix, &kernel, (from, to), count, flags)))
+                let ends = (self.fd(from), self.fd(to));
+                Box::new(move |posix| splice(posix, &kernel, ends, count, flags))
             }
-            Call::EpollWait { fd, count, deadline } => {
-                let (fd, left) = (self.fd(fd), left(deadline));
-                self.begin(Box::new(move |posix| epoll_wait(posix, &kernel, fd, count, left)))
+            Call::EpollWait { fd, count, timeout } => {
+                let fd = self.fd(fd);
+                Box::new(move |posix| epoll_wait(posix, &kernel, fd, count, timeout))
             }
         }
     }
-}
 
-impl System for Machine {
-    fn now(&self) -> Instant {
-        self.now
-    }
-
-    fn reconfigure(&mut self, mtu: u16, sysctl: &Sysctl) {
-        Machine::reconfigure(self, mtu, sysctl);
-    }
-
-    fn deliver(&mut self, packet: &[u8]) {
-        Machine::deliver(self, packet);
-    }
-
-    fn next_sent(&mut self) -> Option<Sent> {
-        Machine::next_sent(self)
-    }
-
-    fn advance(&mut self, until: Instant) {
-        Machine::advance(self, until);
-    }
-
-    fn advance_to_timer(&mut self, limit: Instant) -> bool {
-        Machine::advance_to_timer(self, limit)
-    }
-
-    fn next_timer(&mut self) -> Option<Instant> {
-        Machine::next_timer(self)
-    }
-
-    fn begin(&mut self, call: &mut Call) -> Option<Answer> {
-        self.start(call)
-    }
-
-    fn retry(&mut self, call: &mut Call) -> Option<Answer> {
-        let answer = self.go_on();
-        if matches!(call, Call::Accept { .. }) { self.name(answer) } else { answer }
-    }
-
-    fn renumber(&mut self, from: i32, to: i32) -> bool {
+    /// Renumbers the descriptor `from` to `to`. `false`: `from` does not exist, or `to` does.
+    pub fn renumber(&mut self, from: i32, to: i32) -> bool {
         if self.numbers.contains_key(&to) {
             return from == to;
         }
@@ -138,12 +129,19 @@ impl System for Machine {
         true
     }
 
-    fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Answer {
+    /// socket(2)
+    pub fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Answer {
         let answer = self.call(move |_, kernel| number(kernel.socket(domain, kind, protocol)));
-        self.name(Some(answer)).unwrap_or_default()
+        let answer = self.name(answer);
+        if answer.errno == 0 && self.not_sent_low_water > 0 {
+            let low_water = self.not_sent_low_water.to_ne_bytes();
+            self.set_option(answer.value as i32, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &low_water);
+        }
+        answer
     }
 
-    fn bind(&mut self, fd: i32, address: SocketAddr) -> Answer {
+    /// bind(2)
+    pub fn bind(&mut self, fd: i32, address: SocketAddr) -> Answer {
         if !address.ip().is_unspecified() && !self.addresses.contains(&address.ip()) {
             // A script names the address by option; the first bound address becomes the machine's.
             self.add_address(address.ip());
@@ -162,17 +160,25 @@ impl System for Machine {
         })
     }
 
-    fn listen(&mut self, fd: i32, backlog: i32) -> Answer {
+    /// Returns true for a socket of AF_INET6.
+    pub fn is_inet6(&self, fd: i32) -> bool {
+        is_inet6(&self.kernel, self.fd(fd))
+    }
+
+    /// listen(2)
+    pub fn listen(&mut self, fd: i32, backlog: i32) -> Answer {
         let fd = self.fd(fd);
         self.call(move |posix, kernel| status(posix.listen(fd, backlog).unwrap_or_else(|| kernel.listen(fd, backlog))))
     }
 
-    fn disconnect(&mut self, fd: i32) -> Answer {
+    /// connect(2) to AF_UNSPEC.
+    pub fn disconnect(&mut self, fd: i32) -> Answer {
         let fd = self.fd(fd);
         self.call(move |posix, kernel| connect(posix, kernel, fd, None))
     }
 
-    fn shutdown(&mut self, fd: i32, how: i32) -> Answer {
+    /// shutdown(2)
+    pub fn shutdown(&mut self, fd: i32, how: i32) -> Answer {
         let fd = self.fd(fd);
         self.call(move |posix, kernel| {
             status(match posix.table().socket(fd) {
@@ -182,12 +188,14 @@ impl System for Machine {
         })
     }
 
-    fn close(&mut self, fd: i32) -> Answer {
+    /// close(2)
+    pub fn close(&mut self, fd: i32) -> Answer {
         let Some(fd) = self.numbers.remove(&fd) else { return Answer::error(libc::EBADF) };
-        self.call(move |posix, kernel| status(posix.close(fd).unwrap_or_else(|| kernel.close(fd))))
+        self.call(move |posix, kernel| close(posix, kernel, fd))
     }
 
-    fn set_option(&mut self, fd: i32, level: i32, name: i32, value: &[u8]) -> Answer {
+    /// setsockopt(2)
+    pub fn set_option(&mut self, fd: i32, level: i32, name: i32, value: &[u8]) -> Answer {
         let (fd, value) = (self.fd(fd), value.to_vec());
         self.call(move |posix, kernel| {
             if let Some(socket) = posix.table().socket(fd) {
@@ -201,7 +209,11 @@ impl System for Machine {
         })
     }
 
-    fn option(&mut self, fd: i32, level: i32, name: i32) -> Result<Vec<u8>, i32> {
+    /// getsockopt(2): returns the value's bytes.
+    ///
+    /// # Errors
+    /// errno.
+    pub fn option(&mut self, fd: i32, level: i32, name: i32) -> Result<Vec<u8>, i32> {
         let fd = self.fd(fd);
         let answer = self.call(move |posix, kernel| {
             let mut bytes = vec![0; OPTION_MAX];
@@ -215,7 +227,11 @@ impl System for Machine {
         if answer.errno == 0 { Ok(answer.bytes) } else { Err(answer.errno) }
     }
 
-    fn nonblocking(&mut self, fd: i32) -> Result<bool, i32> {
+    /// Returns O_NONBLOCK of the descriptor.
+    ///
+    /// # Errors
+    /// errno.
+    pub fn nonblocking(&mut self, fd: i32) -> Result<bool, i32> {
         let fd = self.fd(fd);
         let answer = self.call(move |posix, kernel| {
             let known = posix.table().socket(fd).and_then(|socket| posix.fcntl(fd, socket, libc::F_GETFL, 0));
@@ -224,7 +240,8 @@ impl System for Machine {
         if answer.errno == 0 { Ok(answer.value as i32 & libc::O_NONBLOCK != 0) } else { Err(answer.errno) }
     }
 
-    fn set_nonblocking(&mut self, fd: i32, on: bool) -> Answer {
+    /// Sets O_NONBLOCK.
+    pub fn set_nonblocking(&mut self, fd: i32, on: bool) -> Answer {
         let (fd, flags) = (self.fd(fd), if on { libc::O_NONBLOCK } else { 0 });
         self.call(move |posix, kernel| {
             let known = posix.table().socket(fd).and_then(|socket| posix.fcntl(fd, socket, libc::F_SETFL, flags.into()));
@@ -232,7 +249,8 @@ impl System for Machine {
         })
     }
 
-    fn control(&mut self, fd: i32, request: u64) -> Answer {
+    /// ioctl(2) of a request that returns a number.
+    pub fn control(&mut self, fd: i32, request: u64) -> Answer {
         let fd = self.fd(fd);
         self.call(move |posix, kernel| match posix.table().socket(fd) {
             None if kernel.is_open(fd) => Answer::value(0),
@@ -246,22 +264,32 @@ impl System for Machine {
         })
     }
 
-    fn pipe(&mut self) -> (i32, i32) {
-        let ends = self.kernel.pipe().unwrap_or((CLOSED, CLOSED));
-        self.numbers.extend([(ends.0, ends.0), (ends.1, ends.1)]);
-        ends
+    /// pipe(2): returns the reading and the writing end.
+    ///
+    /// # Errors
+    /// errno.
+    pub fn pipe(&mut self) -> Result<(i32, i32), i32> {
+        let (reader, writer) = self.kernel.pipe().map_err(|error| error.0)?;
+        let ends = [reader, writer].map(|fd| self.name(Answer::value(fd.into())));
+        if let Some(failed) = ends.iter().find(|end| end.errno != 0) {
+            ends.iter().filter(|end| end.errno == 0).for_each(|end| drop(self.close(end.value as i32)));
+            return Err(failed.errno);
+        }
+        Ok((ends[0].value as i32, ends[1].value as i32))
     }
 
-    fn epoll_create(&mut self) -> Answer {
+    /// epoll_create(2)
+    pub fn epoll_create(&mut self) -> Answer {
         let answer = self.call(move |posix, kernel| {
             let answer = kernel.epoll_create(libc::EPOLL_CLOEXEC);
             answer.iter().for_each(|fd| posix.epoll_created(*fd));
             number(answer)
         });
-        self.name(Some(answer)).unwrap_or_default()
+        self.name(answer)
     }
 
-    fn epoll_control(&mut self, epoll: i32, operation: i32, fd: i32, event: libc::epoll_event) -> Answer {
+    /// epoll_ctl(2)
+    pub fn epoll_control(&mut self, epoll: i32, operation: i32, fd: i32, event: libc::epoll_event) -> Answer {
         let (epoll, fd) = (self.fd(epoll), self.fd(fd));
         self.call(move |posix, kernel| {
             let answer = posix.epoll_control(epoll, operation, fd, Some(event));
@@ -269,19 +297,14 @@ impl System for Machine {
         })
     }
 
-    fn inq(&mut self, fd: i32) -> Option<i32> {
-        let fd = self.fd(fd);
-        let answer = self.call(move |posix, _| match posix.table().socket(fd) {
-            Some(socket) => Answer { bytes: posix.describe_stream(socket, CONTROL_BYTES).0, ..Answer::default() },
-            None => Answer::default(),
-        });
-        // One item: header, number, padding.
-        answer.bytes.get(16..)?.first_chunk().map(|left| i32::from_ne_bytes(*left))
+    /// Returns the bytes of TCP_INFO; none for a descriptor that is not a socket.
+    pub fn info(&mut self, fd: i32) -> Vec<u8> {
+        self.option(fd, libc::IPPROTO_TCP, libc::TCP_INFO).unwrap_or_default()
     }
+}
 
-    fn info(&mut self, fd: i32) -> Vec<u8> {
-        System::option(self, fd, libc::IPPROTO_TCP, libc::TCP_INFO).unwrap_or_default()
-    }
+fn close(posix: &Posix, kernel: &SimKernel, fd: Fd) -> Answer {
+    status(posix.close(fd).unwrap_or_else(|| kernel.close(fd)))
 }
 
 fn is_inet6(kernel: &SimKernel, fd: Fd) -> bool {
@@ -327,7 +350,14 @@ fn receive(posix: &Posix, kernel: &SimKernel, fd: Fd, count: usize, flags: i32) 
         None => kernel.read(fd, &mut [IoSliceMut::new(&mut bytes)]),
     };
     bytes.truncate(*answer.as_ref().unwrap_or(&0));
-    Answer { bytes, ..size(answer) }
+    let inq = posix.table().socket(fd).filter(|_| answer.is_ok()).and_then(|socket| inq(posix, socket));
+    Answer { bytes, inq, ..size(answer) }
+}
+
+/// Returns TCP_CM_INQ of a socket with TCP_INQ.
+fn inq(posix: &Posix, socket: SocketRef) -> Option<i32> {
+    // One item: header, number, padding.
+    posix.describe_stream(socket, CONTROL_BYTES).0.get(16..)?.first_chunk().map(|left| i32::from_ne_bytes(*left))
 }
 
 fn send(posix: &Posix, kernel: &SimKernel, fd: Fd, bytes: &[u8], flags: i32) -> Answer {
@@ -374,8 +404,8 @@ fn epoll_wait(posix: &Posix, kernel: &SimKernel, fd: Fd, count: usize, timeout: 
     Answer { events: events.iter().map(|event| (event.events, event.u64)).collect(), ..size(answer) }
 }
 
-/// No descriptor has this number.
-const CLOSED: Fd = -1;
+/// No descriptor has this number; it is not negative, because poll(2) leaves negative ones out.
+const CLOSED: Fd = Fd::MAX;
 /// Bytes that a program has for control data.
 const CONTROL_BYTES: usize = 64;
 /// Bytes of the longest option.

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!   machine                          thread of the program
-//!   begin(call)         ->           the call runs; it comes to a wait of the kernel
+//!   begin(call)         ->           takes the call
+//!   go_on(thread)       ->           the call runs; it comes to a wait of the kernel
 //!   None                <- Waits     the thread sleeps
-//!   (events, time)
-//!   go_on()             ->           the wait looks again: it sleeps again, or the call returns
+//!   (events, time, calls of other threads)
+//!   go_on(thread)       ->           the wait looks again: it sleeps again, or the call returns
 //!   Some(answer)        <- Done
 //! ```
-//! Promises: a thread of the program runs only between `begin` or `go_on` and their return. Does not do: deciding what
-//! ends a wait; the simulated kernel does.
+//! Promises: a thread of the program runs only between a `go_on` that names it and its return; calls that wait go on in any
+//! order. Does not do: deciding what ends a wait; the simulated kernel does.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use std::thread::{self, JoinHandle};
 use ringway_posix::Posix;
 use ringway_shm::Instant;
 
-use crate::sockets::Answer;
+use super::call::Answer;
 
 /// A call of the program.
 pub(super) type Job = Box<dyn FnOnce(&Posix) -> Answer + Send>;
@@ -59,12 +60,21 @@ struct Thread {
     jobs: Sender<Job>,
     reports: Receiver<Report>,
     resume: Sender<()>,
-    /// The end of its wait, while its call waits.
-    waits: Option<Option<Instant>>,
+    state: State,
     thread: JoinHandle<()>,
 }
 
-/// All threads; the last one makes the next call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No call.
+    Idle,
+    /// A call that was begun and has not come to a wait.
+    Runs,
+    /// A call that waits for an event, or for this time.
+    Waits(Option<Instant>),
+}
+
+/// All threads. There are as many as calls have waited at the same time, and one more.
 pub(super) struct Program {
     posix: Arc<Posix>,
     threads: Vec<Thread>,
@@ -75,40 +85,44 @@ impl Program {
         Program { posix, threads: Vec::new() }
     }
 
-    /// Begins a call in a thread that has none; `go_on` runs it.
-    pub(super) fn begin(&mut self, job: Job) {
-        if self.threads.last().is_none_or(|thread| thread.waits.is_some()) {
+    /// Begins a call in the first thread that has none, and returns its number; `go_on` runs it.
+    pub(super) fn begin(&mut self, job: Job) -> usize {
+        let idle = self.threads.iter().position(|thread| thread.state == State::Idle);
+        let number = idle.unwrap_or_else(|| {
             self.threads.push(start(self.posix.clone()));
-        }
-        let thread = self.threads.last_mut().expect("just made");
+            self.threads.len() - 1
+        });
+        let thread = &mut self.threads[number];
         thread.jobs.send(job).expect("the thread waits for calls");
-        thread.waits = None;
+        thread.state = State::Runs;
+        number
     }
 
-    /// Runs the last thread until its call returns or waits. `None`: it waits.
-    pub(super) fn go_on(&mut self) -> Option<Answer> {
-        let thread = self.threads.last_mut()?;
-        if thread.waits.take().is_some() {
+    /// Runs a thread that has a call until the call returns or waits. `None`: it waits.
+    pub(super) fn go_on(&mut self, number: usize) -> Option<Answer> {
+        let thread = &mut self.threads[number];
+        assert!(thread.state != State::Idle, "the thread has a call");
+        if matches!(thread.state, State::Waits(_)) {
             thread.resume.send(()).expect("the thread waits for this");
         }
         match thread.reports.recv().expect("a call of the program does not panic") {
             Report::Done(answer) => {
-                if self.threads.len() > 1 {
-                    // It was needed because an earlier call waits; that one goes on now.
-                    self.threads.pop().into_iter().for_each(end);
-                }
+                thread.state = State::Idle;
                 Some(answer)
             }
             Report::Waits(until) => {
-                thread.waits = Some(until);
+                thread.state = State::Waits(until);
                 None
             }
         }
     }
 
-    /// Time at which the wait of a call ends.
-    pub(super) fn wait_ends(&self) -> Option<Instant> {
-        self.threads.iter().filter_map(|thread| thread.waits.flatten()).min()
+    /// Times at which waits of calls end.
+    pub(super) fn wait_ends(&self) -> impl Iterator<Item = Instant> {
+        self.threads.iter().filter_map(|thread| match thread.state {
+            State::Waits(until) => until,
+            State::Idle | State::Runs => None,
+        })
     }
 }
 
@@ -124,13 +138,13 @@ fn start(posix: Arc<Posix>) -> Thread {
             }
         }
     });
-    Thread { jobs, reports: reported, resume, waits: None, thread }
+    Thread { jobs, reports: reported, resume, state: State::Idle, thread }
 }
 
 /// Ends a thread; a call that waits fails.
 fn end(Thread { jobs, reports, resume, thread, .. }: Thread) {
     drop((jobs, reports, resume));
-    // A panic in a call has been reported by `go_on`.
+    // A panic in a call has been reported by `Program::go_on`.
     thread.join().ok();
 }
 

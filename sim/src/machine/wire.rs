@@ -11,7 +11,14 @@ use std::rc::Rc;
 use ringway_device::{Capabilities, Counters, Device, Medium};
 use ringway_shm::{Arena, Burst, Instant};
 
-use crate::sockets::Sent;
+/// A packet that the machine has sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Time of sending.
+    pub at: Instant,
+    /// From the first byte of the IP header.
+    pub bytes: Vec<u8>,
+}
 
 /// Bytes of a delivered packet in one frame.
 const PIECE: usize = 1_800;

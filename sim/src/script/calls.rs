@@ -4,61 +4,47 @@ use ringway_shm::Duration;
 
 use super::arguments::{Parsed, field, number, split};
 use super::parse::Family;
-use super::system::System;
-use crate::sockets::{Answer, Call};
-
-/// State of a call that was begun.
-pub(super) enum Outcome {
-    Done(Answer),
-    Waits(Call),
-}
+use crate::machine::{Answer, Call, Machine, Progress};
 
 /// Begins a call.
-pub(super) fn begin(machine: &mut dyn System, family: Family, parsed: &Parsed<'_>) -> Result<Outcome, String> {
+pub(super) fn begin(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) -> Result<Progress, String> {
     let arguments = &parsed.arguments;
     let text = |index: usize| arguments.get(index).copied().ok_or_else(|| format!("argument {index} is missing"));
     let value = |index: usize| text(index).and_then(|text| number(text).ok_or(format!("{text} is not a number")));
     let fd = || value(0).map(|fd| fd as i32);
     let flags = |index: usize| arguments.get(index).and_then(|text| number(text)).unwrap_or(0) as i32;
     if parsed.name != "splice" && text(1).is_ok_and(|buffer| buffer == "NULL") && value(2).is_ok_and(|count| count > 0) {
-        return Ok(Outcome::Done(Answer::error(libc::EFAULT)));
+        return Ok(Progress::Done(Answer::error(libc::EFAULT)));
     }
     let call = match parsed.name {
         "accept" => Call::Accept { fd: fd()?, flags: 0 },
-        "connect" if text(1)? == "AF_UNSPEC" => return Ok(Outcome::Done(machine.disconnect(fd()?))),
-        "connect" => Call::Connect { fd: fd()?, to: family.remote(), begun: false },
+        "connect" if text(1)? == "AF_UNSPEC" => return Ok(Progress::Done(machine.disconnect(fd()?))),
+        "connect" => Call::Connect { fd: fd()?, to: family.remote() },
         "read" | "recv" | "recvfrom" => Call::Receive { fd: fd()?, count: value(2)? as usize, flags: flags(3) },
         "readv" | "recvmsg" => Call::Receive { fd: fd()?, count: pieces(text(1)?), flags: message_flags(parsed) },
         "sendto" if flags(3) & libc::MSG_FASTOPEN != 0 => {
             let bytes = vec![0; value(2)? as usize];
             let to = (text(4)? != "AF_UNSPEC").then(|| family.remote());
-            Call::SendFast { fd: fd()?, to, bytes, done: 0, begun: false, flags: flags(3) }
+            Call::SendFast { fd: fd()?, to, bytes, flags: flags(3) }
         }
         "sendmsg" if message_flags(parsed) & libc::MSG_FASTOPEN != 0 => {
             let bytes = vec![0; pieces(text(1)?)];
-            Call::SendFast { fd: fd()?, to: Some(family.remote()), bytes, done: 0, begun: false, flags: message_flags(parsed) }
+            Call::SendFast { fd: fd()?, to: Some(family.remote()), bytes, flags: message_flags(parsed) }
         }
-        "write" | "send" | "sendto" => Call::Send { fd: fd()?, bytes: vec![0; value(2)? as usize], done: 0, flags: flags(3) },
-        "writev" | "sendmsg" => Call::Send { fd: fd()?, bytes: vec![0; pieces(text(1)?)], done: 0, flags: message_flags(parsed) },
-        "poll" => poll(machine, text(0)?, value(2)?)?,
+        "write" | "send" | "sendto" => Call::Send { fd: fd()?, bytes: vec![0; value(2)? as usize], flags: flags(3) },
+        "writev" | "sendmsg" => Call::Send { fd: fd()?, bytes: vec![0; pieces(text(1)?)], flags: message_flags(parsed) },
+        "poll" => poll(text(0)?, value(2)?)?,
         "splice" => {
             Call::Splice { from: fd()?, to: value(2)? as i32, count: value(4)? as usize, flags: flags(5).cast_unsigned() }
         }
-        "epoll_wait" => {
-            let deadline = deadline(machine, value(3)?);
-            Call::EpollWait { fd: fd()?, count: value(2)? as usize, deadline }
-        }
-        _ => return at_once(machine, family, parsed).map(Outcome::Done),
+        "epoll_wait" => Call::EpollWait { fd: fd()?, count: value(2)? as usize, timeout: timeout(value(3)?) },
+        _ => return at_once(machine, family, parsed).map(Progress::Done),
     };
-    let mut call = call;
-    Ok(match machine.begin(&mut call) {
-        Some(answer) => Outcome::Done(answer),
-        None => Outcome::Waits(call),
-    })
+    Ok(machine.begin(call))
 }
 
 /// Makes a call that never waits.
-fn at_once(machine: &mut dyn System, family: Family, parsed: &Parsed<'_>) -> Result<Answer, String> {
+fn at_once(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) -> Result<Answer, String> {
     let arguments = &parsed.arguments;
     let text = |index: usize| arguments.get(index).copied().ok_or_else(|| format!("argument {index} is missing"));
     let value = |index: usize| text(index).and_then(|text| number(text).ok_or(format!("{text} is not a number")));
@@ -97,7 +83,7 @@ fn at_once(machine: &mut dyn System, family: Family, parsed: &Parsed<'_>) -> Res
     })
 }
 
-fn ioctl(machine: &mut dyn System, fd: i32, request: i64, expected: &str) -> Result<Answer, String> {
+fn ioctl(machine: &mut Machine, fd: i32, request: i64, expected: &str) -> Result<Answer, String> {
     let answer = match request {
         request if request == libc::FIONREAD as i64 => machine.control(fd, libc::FIONREAD),
         request if request == libc::TIOCOUTQ as i64 => machine.control(fd, libc::TIOCOUTQ),
@@ -112,11 +98,14 @@ fn ioctl(machine: &mut dyn System, fd: i32, request: i64, expected: &str) -> Res
 }
 
 /// pipe(2): gives its ends the two numbers that the script uses.
-fn pipe(machine: &mut dyn System, numbers: &str) -> Result<Answer, String> {
+fn pipe(machine: &mut Machine, numbers: &str) -> Result<Answer, String> {
     let inside = numbers.trim_matches(['[', ']']);
     let wanted: Vec<i32> = split(inside).into_iter().filter_map(number).map(|fd| fd as i32).collect();
     let [reader, writer] = wanted[..] else { return Err(format!("{numbers} is not two descriptors")) };
-    let ends = machine.pipe();
+    let ends = match machine.pipe() {
+        Ok(ends) => ends,
+        Err(errno) => return Ok(Answer::error(errno)),
+    };
     // The first number may be the second end's until that end is renumbered.
     let renumbered = machine.renumber(ends.1, writer) && machine.renumber(ends.0, reader);
     if renumbered { Ok(Answer::value(0)) } else { Err(format!("{numbers} are taken")) }
@@ -125,15 +114,16 @@ fn pipe(machine: &mut dyn System, numbers: &str) -> Result<Answer, String> {
 /// linux/sockios.h
 const SIOCATMARK: i64 = 0x8905;
 
-fn deadline(machine: &dyn System, timeout_ms: i64) -> Option<ringway_shm::Instant> {
-    Some(machine.now() + Duration::from_millis(u64::try_from(timeout_ms).ok()?))
+/// Returns the longest wait; a negative number is none.
+fn timeout(timeout_ms: i64) -> Option<Duration> {
+    u64::try_from(timeout_ms).ok().map(Duration::from_millis)
 }
 
-fn poll(machine: &dyn System, set: &str, timeout_ms: i64) -> Result<Call, String> {
+fn poll(set: &str, timeout_ms: i64) -> Result<Call, String> {
     let inside = set.trim().strip_prefix('[').and_then(|set| set.strip_suffix(']')).ok_or("poll wants a list")?;
     let entry = |text: &str| Some((field(text, "fd").and_then(number)? as i32, field(text, "events").and_then(number)? as i16));
     let set = split(inside).into_iter().map(entry).collect::<Option<_>>().ok_or("an entry of poll has fd and events")?;
-    Ok(Call::Poll { set, deadline: deadline(machine, timeout_ms) })
+    Ok(Call::Poll { set, timeout: timeout(timeout_ms) })
 }
 
 /// Returns the sum of all lengths `{..., n}` in a list of pieces.
@@ -189,12 +179,11 @@ fn compare_option(expected: &str, bytes: &[u8]) -> Result<Answer, String> {
 }
 
 /// Compares the control message of recvmsg(2) with the line: number of bytes still to be read (TCP_CM_INQ).
-pub(super) fn compare_control(machine: &mut dyn System, parsed: &Parsed<'_>, answer: &Answer) -> Result<(), String> {
+fn compare_control(parsed: &Parsed<'_>, answer: &Answer) -> Result<(), String> {
     let control = parsed.arguments.get(1).filter(|_| parsed.name == "recvmsg" && answer.value >= 0);
     let Some((_, control)) = control.and_then(|message| message.split_once("TCP_CM_INQ")) else { return Ok(()) };
     let wanted = control.split_once("cmsg_data=").and_then(|(_, data)| data.split('}').next()).and_then(number);
-    let fd = parsed.arguments.first().and_then(|fd| number(fd)).ok_or("no descriptor")? as i32;
-    let got = machine.inq(fd).map(i64::from);
+    let got = answer.inq.map(i64::from);
     if wanted == got { Ok(()) } else { Err(format!("expected TCP_CM_INQ {wanted:?}, got {got:?}")) }
 }
 
@@ -206,6 +195,7 @@ pub(super) fn compare(parsed: &Parsed<'_>, answer: &Answer) -> Result<(), String
         let got = std::io::Error::from_raw_os_error(answer.errno);
         return Err(format!("expected {}{expected}, got {} ({got})", parsed.value, answer.value));
     }
+    compare_control(parsed, answer)?;
     if parsed.name == "poll" {
         let inside = parsed.arguments[0].trim().trim_start_matches('[').trim_end_matches(']');
         for (entry, reported) in split(inside).iter().zip(&answer.reported) {

@@ -4,14 +4,12 @@ use ringway_shm::{Duration, Instant};
 
 use super::arguments;
 use super::bytes::{self, Ends};
-use super::calls::{self, Outcome};
+use super::calls;
 use super::evaluate;
+use super::info;
 use super::packet::{self, ACK, Choice, FIN, Line, PSH, SYN};
 use super::parse::{Action, Event, Family, Script, When};
-use super::system::System;
-use super::{Sockets, info};
-use crate::machine;
-use crate::sockets::{self, Answer, Call, Sent, Sysctl};
+use crate::machine::{Answer, Machine, Progress, Sent, Sysctl, Waiting};
 
 /// The connection of a script's packets: the one that was opened last.
 #[derive(Clone, Copy)]
@@ -38,7 +36,7 @@ struct Flow {
 struct Blocked<'a> {
     event: &'a Event,
     text: &'a str,
-    call: Call,
+    call: Waiting,
     until: u64,
 }
 
@@ -49,7 +47,7 @@ impl Flow {
 }
 
 struct Runner<'a> {
-    machine: Box<dyn System>,
+    machine: Machine,
     sysctl: Sysctl,
     mtu: u16,
     family: Family,
@@ -64,7 +62,7 @@ struct Runner<'a> {
     subject: i32,
 }
 
-pub(super) fn run(script: &Script, sockets: Sockets) -> Result<(), String> {
+pub(super) fn run(script: &Script) -> Result<(), String> {
     let mut sysctl = Sysctl::default();
     // Defaults that public scripts assume (their common set-up), unless a script overrides them.
     for (name, value) in [("tcp_timestamps", "0"), ("tcp_rmem", "4096 540000 15728640"), ("tcp_congestion_control", "cubic")] {
@@ -76,11 +74,7 @@ pub(super) fn run(script: &Script, sockets: Sockets) -> Result<(), String> {
         read_command(&mut sysctl, command);
     }
     let family = script.family;
-    let (local, mtu) = (family.local().ip(), script.mtu);
-    let machine: Box<dyn System> = match sockets {
-        Sockets::Direct => Box::new(sockets::Machine::new(local, mtu, &sysctl)),
-        Sockets::Posix => Box::new(machine::Machine::new(local, mtu, &sysctl)),
-    };
+    let machine = Machine::new(family.local().ip(), script.mtu, &sysctl);
     let start = machine.now();
     let mut runner = Runner {
         machine,
@@ -182,11 +176,14 @@ impl<'a> Runner<'a> {
 
     /// Retries the blocked call.
     fn retry(&mut self) -> Result<(), String> {
-        let Some(mut blocked) = self.blocked.take() else { return Ok(()) };
-        let Some(mut answer) = self.machine.retry(&mut blocked.call) else {
-            let late = self.now_us() > blocked.until + self.tolerance_us;
-            self.blocked = (!late).then_some(blocked);
-            return if late { Err("the blocking call before it should have returned".into()) } else { Ok(()) };
+        let Some(blocked) = self.blocked.take() else { return Ok(()) };
+        let mut answer = match self.machine.go_on(blocked.call) {
+            Progress::Done(answer) => answer,
+            Progress::Waits(call) => {
+                let late = self.now_us() > blocked.until + self.tolerance_us;
+                self.blocked = (!late).then_some(Blocked { call, ..blocked });
+                return if late { Err("the blocking call before it should have returned".into()) } else { Ok(()) };
+            }
         };
         let now = self.now_us();
         if now + self.tolerance_us < blocked.until {
@@ -204,14 +201,13 @@ impl<'a> Runner<'a> {
             return Err("another call still blocks".into());
         }
         let until = until.map(|until| if matches!(event.when, When::After(_)) { base + until } else { until });
-        match calls::begin(&mut *self.machine, self.family, &parsed).map_err(|what| format!("{text}: {what}"))? {
-            Outcome::Done(mut answer) => {
+        match calls::begin(&mut self.machine, self.family, &parsed).map_err(|what| format!("{text}: {what}"))? {
+            Progress::Done(mut answer) => {
                 self.renumber(&parsed, &mut answer);
                 self.note_new(&parsed, answer.value);
-                calls::compare_control(&mut *self.machine, &parsed, &answer).map_err(|what| format!("{text}: {what}"))?;
                 calls::compare(&parsed, &answer).map_err(|what| format!("{text}: {what}"))
             }
-            Outcome::Waits(call) => {
+            Progress::Waits(call) => {
                 let until = until.ok_or_else(|| format!("{text}: it blocks"))?;
                 self.blocked = Some(Blocked { event, text, call, until });
                 Ok(())

@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use super::{Family, Sockets, run, run_on};
+use super::{Family, run, run_as};
 
 const OPENING: &str = "
    0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
@@ -66,9 +66,9 @@ fn collect(folder: &Path, scripts: &mut Vec<PathBuf>) {
     }
 }
 
-/// Our own scripts hold on what programs run on, and directly over a stack, over each family.
+/// Our own scripts hold over each family.
 #[test]
-fn our_scripts_hold_on_both_implementations_of_the_socket_calls() {
+fn our_scripts_hold() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance");
     let mut scripts = Vec::new();
     collect(&root, &mut scripts);
@@ -77,10 +77,8 @@ fn our_scripts_hold_on_both_implementations_of_the_socket_calls() {
     for script in scripts {
         let text = std::fs::read_to_string(&script).expect("a text");
         for family in [Family::Ipv4, Family::Mapped, Family::Ipv6] {
-            for sockets in [Sockets::Posix, Sockets::Direct] {
-                if let Err(what) = run_on(&text, family, sockets) {
-                    failed.push(format!("{sockets:?} {family:?} {}:{what}", script.display()));
-                }
+            if let Err(what) = run_as(&text, family) {
+                failed.push(format!("{family:?} {}:{what}", script.display()));
             }
         }
     }

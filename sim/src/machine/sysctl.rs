@@ -1,7 +1,7 @@
 //! Linux's `net.ipv4.tcp_*` settings, as far as the stack supports them.
 
 use ringway_shm::Duration;
-use ringway_stack::{CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, SynCookies, TcpConfig, TcpOptions};
+use ringway_stack::{CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, SynCookies, TcpConfig};
 use std::collections::BTreeMap;
 
 /// Settings by name without `net.ipv4.`.
@@ -112,17 +112,18 @@ impl Sysctl {
     pub fn fast_open_keys(&self) -> Option<FastOpenKeys> {
         let digits: Vec<u8> = self.values.get("tcp_fastopen_key")?.bytes().filter(u8::is_ascii_hexdigit).collect();
         let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let bytes: Option<Vec<u8>> = digits.chunks(2).map(pair).collect();
-        super::fast_open::keys(&bytes?)
+        let bytes: Vec<u8> = digits.chunks(2).map(pair).collect::<Option<_>>()?;
+        let (primary, backup) = bytes.split_first_chunk()?;
+        match backup.len() {
+            0 => Some(FastOpenKeys { primary: *primary, backup: None }),
+            16 => Some(FastOpenKeys { primary: *primary, backup: backup.first_chunk().copied() }),
+            _ => None,
+        }
     }
 
-    /// Returns the options of new sockets.
-    pub fn options(&self) -> TcpOptions {
-        let congestion_control = self.congestion_control().unwrap_or_default();
-        // Linux: 2^32 - 1 is no limit.
-        let low_water =
-            self.number("tcp_notsent_lowat").and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| *bytes < u32::MAX);
-        TcpOptions { congestion_control, not_sent_low_water: low_water.unwrap_or(0), ..TcpOptions::default() }
+    /// Returns TCP_NOTSENT_LOWAT of new sockets; 0: no limit, for which Linux has 2^32 - 1.
+    pub(super) fn not_sent_low_water(&self) -> i32 {
+        self.number("tcp_notsent_lowat").and_then(|bytes| i32::try_from(bytes).ok()).unwrap_or(0)
     }
 }
 
@@ -169,3 +170,6 @@ const NAMES: &[&str] = &[
     "tcp_rmem",
     "tcp_congestion_control",
 ];
+
+#[cfg(test)]
+mod tests;
