@@ -334,6 +334,9 @@ impl Attachments {
             self.sweep();
             served = true;
         }
+        if self.departures.forgets_at().is_some() {
+            self.departures.forget(core);
+        }
         if !self.pinned.is_empty() {
             self.unpin();
         }
@@ -404,7 +407,7 @@ impl Attachments {
     /// Time of the next retry.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let waiting = self.live.iter().filter_map(|&number| self.regions[number as usize].as_ref()?.served_again());
-        waiting.chain(self.retry_at).min()
+        waiting.chain(self.retry_at).chain(self.departures.forgets_at()).min()
     }
 
     /// Writes the statistics of changed sockets.

@@ -24,7 +24,7 @@ impl Config {
     /// # Errors
     /// The values of both together contradict each other; nothing has changed.
     pub fn reload(&mut self, new: &Config) -> Result<Reloaded, ConfigError> {
-        let (applied, restart) = self.differences(new).into_iter().partition(|key| is_live(key));
+        let (applied, restart): (Vec<_>, Vec<_>) = self.differences(new).into_iter().partition(|key| is_live(key));
         let merged = self.with(new, &applied)?;
         *self = merged;
         Ok(Reloaded { applied, restart })
@@ -44,8 +44,7 @@ fn is_live(key: &str) -> bool {
 }
 
 /// Settings of TCP that tables are made for at the start, or that other hosts have been told of.
-const TCP_AT_START: [&str; 4] =
-    ["tcp.time_wait_ms", "tcp.ephemeral_port_first", "tcp.ephemeral_port_last", "tcp.fast_open_keys"];
+const TCP_AT_START: [&str; 4] = ["tcp.time_wait_ms", "tcp.ephemeral_port_first", "tcp.ephemeral_port_last", "tcp.fast_open_keys"];
 
 #[cfg(test)]
 mod tests;

@@ -53,10 +53,10 @@ impl Streams {
 fn connections_go_home_while_both_directions_are_busy() {
     let streams = Streams::start(8, 3_000_000, &[]);
     assert_eq!(streams.at_kernel(), 0);
-    let said = streams.net.output_ringway(Server, &["handover", "all", "--name", &streams.name]);
+    let said = streams.net.output(Server, &[RINGWAY, "handover", "all", "--name", &streams.name]);
     assert_eq!(said, "8 connections, 8 at the kernel, 0 stay\n");
     assert_eq!(streams.at_kernel(), 8, "{}", streams.net.output(Server, &["ss", "-tn"]));
-    let listed = streams.net.output_ringway(Server, &["ss", "--name", &streams.name, "-Htn", "state", "established"]);
+    let listed = streams.net.output(Server, &[RINGWAY, "ss", "--name", &streams.name, "-Htn", "state", "established"]);
     assert!(!listed.contains(":4000"), "{listed}");
     streams.finish(8);
 }
@@ -87,7 +87,7 @@ fn one_connection_is_named_by_its_ends() {
     let own = streams.net.address(Server);
     let at_client = streams.net.output(Client, &["ss", "-Htn", "state", "established", "dport", "=", ":4000"]);
     let end = at_client.lines().next().and_then(|line| line.split_whitespace().nth(2)).expect("it is connected").to_owned();
-    let said = streams.net.output_ringway(Server, &["handover", &format!("{own}:4000"), &end, "--name", &streams.name]);
+    let said = streams.net.output(Server, &[RINGWAY, "handover", &format!("{own}:4000"), &end, "--name", &streams.name]);
     assert_eq!(said, "1 connections, 1 at the kernel, 0 stay\n");
     assert_eq!(streams.at_kernel(), 1);
     streams.finish(3);

@@ -3,18 +3,19 @@
 //! ```text
 //!   depart:  freeze the slot, export the connection, copy what lies in the slot    -> Departure
 //!            requests of the program wait; the stack is silent for the flow
-//!   arrived: the kernel goes on: the hold ends, the slot says MOVED                -> Late
+//!   arrived: the kernel goes on: the slot says MOVED; the hold ends a little later  -> Late
 //!   returned: the kernel could not: the same connection goes on in the stack, and what waited is executed
 //! ```
 //! Promises: the bytes of the connection are in exactly one place at each moment: the slot and the stack keep what they have until
 //! `arrived`, but for the connection itself, which `returned` brings back. Does not do: the kernel socket and steering; the
 //! caller does both between the two calls, in a thread of its own, because the program can make it wait.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
 use ringway_shm::channel::{ControlAnswer, Failure, Flags, NotWhole, Operation, Request, SlotIndex, SlotRef, State};
 use ringway_shm::{Duration, Instant};
+use ringway_stack::SocketAddress;
 use ringway_stack::handover::{ConnectionImage, ExportError};
 
 use super::Attachments;
@@ -113,10 +114,9 @@ impl Region {
     }
 
     /// The kernel goes on with the connection. Returns what the program has asked for meanwhile.
-    pub(super) fn arrived(&mut self, slot: SlotRef, image: &ConnectionImage, core: &mut Core) -> Late {
+    fn arrived(&mut self, slot: SlotRef, core: &mut Core) -> Late {
         let mut late = Late::default();
         let Some(moving) = self.movings.0.remove(&slot.index) else { return late };
-        core.stack.release_hold(image.local, image.remote);
         core.metrics.add(Work::SocketsHandedOver, 1);
         let index = slot.index;
         let socket = self.sockets.get(index).expect("it is kept until here");
@@ -268,10 +268,24 @@ struct Awaited {
 #[derive(Default)]
 pub(super) struct Departures {
     awaited: Vec<Awaited>,
+    /// Flows that have arrived, until their last packets have come out of the devices' rings: those must find silence.
+    held: VecDeque<(Instant, [SocketAddress; 2])>,
     leaving: Option<(Instant, Reply<Left>)>,
 }
 
 impl Departures {
+    /// When the next flow is forgotten.
+    pub(super) fn forgets_at(&self) -> Option<Instant> {
+        self.held.front().map(|&(at, _)| at)
+    }
+
+    /// Forgets the flows whose time is over.
+    pub(super) fn forget(&mut self, core: &mut Core) {
+        while let Some((_, [local, remote])) = self.held.pop_front_if(|(at, _)| *at <= core.now) {
+            core.stack.release_hold(local, remote);
+        }
+    }
+
     pub(super) fn is_busy(&self) -> bool {
         !self.awaited.is_empty() || self.leaving.is_some()
     }
@@ -287,7 +301,8 @@ impl Attachments {
                 self.follow_departures(core);
             }
             HandoverCommand::Arrived(region, slot, image, reply) => {
-                let late = self.region(region.0).map(|region| region.arrived(slot, &image, core));
+                let late = self.region(region.0).map(|region| region.arrived(slot, core));
+                self.departures.held.push_back((core.now + RING_MAX, [image.local, image.remote]));
                 reply.answer(late.unwrap_or_default());
                 self.follow_departures(core);
             }
@@ -363,5 +378,7 @@ impl Attachments {
     }
 }
 
+/// A packet that a device has taken for the stack comes out of its ring within this time.
+const RING_MAX: Duration = Duration::from_secs(1);
 /// A call on a socket takes so long at most, unless its thread is stopped in it.
 const BUSY_MAX: Duration = Duration::from_millis(200);

@@ -128,7 +128,7 @@ impl Work {
                     let theirs = self.clone();
                     let thread = Builder::new().name(format!("ringway-h{uid}"));
                     // Without a thread the queue is gone, and its user is told so.
-                    if let Err(error) = thread.spawn(move || theirs.serve(&queue)) {
+                    if let Err(error) = thread.spawn(move || theirs.serve(uid, &queue)) {
                         ringway_engine::notice::notice(&format!("sockets of user {uid} cannot be handed over: {error}"));
                     }
                 }
@@ -141,13 +141,16 @@ impl Work {
         }
     }
 
-    fn serve(&self, queue: &Receiver<Job>) {
+    fn serve(&self, uid: u32, queue: &Receiver<Job>) {
         while let Ok(Job { handed, pending }) = queue.recv() {
             pending.fetch_sub(1, Ordering::Relaxed);
             let control = handed.control.clone();
             let answer = match self.carry(handed) {
                 Ok(()) => control.done(),
-                Err(text) => control.refuse(&text),
+                Err(text) => {
+                    ringway_engine::notice::notice(&format!("a socket of user {uid} stays with the stack: {text}"));
+                    control.refuse(&text)
+                }
             };
             // A program that has gone wants no answer.
             answer.ok();

@@ -276,3 +276,17 @@ fn the_change_of_its_kernel_socket_is_no_loss_of_the_right_to_the_port() {
     assert!(net.apps[0].client.slot(server.index).flags().has(Flags::MOVED));
     assert_eq!(net.apps[0].client.slot(server.index).generation(), server.generation, "the slot is still the program's");
 }
+
+/// Packets that a device's ring has taken before the flow was steered to the kernel come out after the connection has arrived there.
+#[test]
+fn packets_that_come_late_find_silence() {
+    let (mut net, _, server, client) = connected();
+    let departure = depart(&mut net, server).expect("it is open");
+    assert_eq!(net.send(1, client, b"taken before the change"), 23);
+    arrive(&mut net, server, &departure);
+    net.run_for_ms(500);
+    assert!(!net.apps[1].client.slot(client.index).flags().has(Flags::FAILED), "the peer was reset");
+    net.run_for_ms(2_000);
+    let later = net.connect(1, 80);
+    net.run_until(|net| net.apps[1].client.slot(later.index).state() == ringway_shm::channel::State::Connected);
+}

@@ -1,0 +1,15 @@
+use super::*;
+
+#[test]
+fn sockets_are_named_in_four_ways() {
+    let flow = Wanted::Flow("10.0.0.1:80".parse().expect("one"), "[fd00::2]:9".parse().expect("one"));
+    assert_eq!(wanted("all"), Some(Wanted::All));
+    assert_eq!(wanted("pid 4711"), Some(Wanted::Process(4711)));
+    assert_eq!(wanted("port 80"), Some(Wanted::Port(80)));
+    assert_eq!(wanted("flow 10.0.0.1:80 [fd00::2]:9"), Some(flow));
+    for nonsense in
+        ["", "everything", "all of it", "pid", "pid -1", "pid 99999999999", "port 70000", "flow 10.0.0.1:80", "flow a b"]
+    {
+        assert_eq!(wanted(nonsense), None, "{nonsense}");
+    }
+}
