@@ -23,6 +23,7 @@ pub mod offload;
 pub mod packet;
 pub mod pcap;
 pub mod probe;
+pub mod repair;
 pub mod share;
 pub mod steering;
 pub mod tap;

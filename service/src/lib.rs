@@ -12,6 +12,7 @@ pub mod config;
 mod devices;
 pub mod firewall;
 mod follow;
+pub mod handover;
 mod host;
 mod interfaces;
 mod kept;

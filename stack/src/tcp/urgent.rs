@@ -41,6 +41,11 @@ impl Marks {
     pub(crate) fn awaits_byte(&self) -> bool {
         self.received.is_some_and(|received| received.byte.is_none())
     }
+
+    /// Returns true when an urgent byte is not before `read`, up to which the application has read, or not before `una`.
+    pub(crate) fn are_pending(&self, read: SeqNum, una: SeqNum) -> bool {
+        self.received.is_some_and(|received| !received.sequence.before(read)) || self.send.is_some_and(|up| up.after(una))
+    }
 }
 
 impl Connection<'_, '_> {

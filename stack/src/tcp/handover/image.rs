@@ -29,6 +29,7 @@ use crate::tcp::tcb::Recovery;
 use crate::tcp::tlp::Probe;
 use crate::tcp::undo::Undo;
 use crate::tcp::urgent::Marks;
+use crate::wire::sequence::SeqNum;
 use crate::wire::tcp::SackBlock;
 
 /// See the module's text. [`Stack::export`](crate::Stack::export) makes it and [`Stack::import`](crate::Stack::import)
@@ -371,5 +372,13 @@ impl ConnectionImage {
     /// Returns the congestion control.
     pub fn congestion_control(&self) -> CongestionControl {
         self.recovering.model.control()
+    }
+
+    /// Returns true when urgent data of either direction is unread or unacknowledged, which only a stack can go on with.
+    pub fn has_urgent_data(&self) -> bool {
+        let receiving = &self.receiving;
+        let fin = u32::from(matches!(self.state, State::CloseWait | State::Closing | State::LastAck));
+        let read = SeqNum(receiving.nxt) - fin - receiving.unconsumed;
+        self.sending.urgent.are_pending(read, SeqNum(self.sending.una))
     }
 }
