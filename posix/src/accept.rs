@@ -10,7 +10,7 @@ use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, OnExec, RawAddress};
-use crate::fd_table::{Entry, SocketRef};
+use crate::fd_table::SocketRef;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
@@ -89,7 +89,7 @@ impl Posix {
         description.mark(Flag::CONNECT_REPORTED);
         self.note_unseen(description, own);
         channel.set_nonblocking(socket, flags & libc::SOCK_NONBLOCK != 0);
-        self.table.set(new, Entry::Socket(socket));
+        self.set_socket(new, socket);
         let unknown = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         let remote = channel.addresses(socket).map_or(unknown, |(_, remote)| remote);
         Some(Ok((new, SocketName::new(remote, inet6).into())))

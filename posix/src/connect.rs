@@ -36,6 +36,9 @@ impl Posix {
             }
         }
         let Parsed::Inet { address: remote, inet6 } = parse(address) else { return None };
+        if self.was_handed_over(fd) {
+            return None;
+        }
         if remote.port() != 0 && self.is_udp(fd) {
             return self.connect_datagram(fd, remote);
         }

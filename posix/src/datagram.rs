@@ -87,7 +87,7 @@ impl Posix {
         }
         // A destination known to be the kernel's costs no system call.
         let is_known = self.routes.look_up(remote.ip().into(), self.kernel.now()) == Some(false);
-        if is_known && self.may_be_kernels(Fallback::NotOurs).is_ok() || !self.is_udp(fd) {
+        if is_known && self.may_be_kernels(Fallback::NotOurs).is_ok() || !self.is_udp(fd) || self.was_handed_over(fd) {
             return None;
         }
         let channel = match self.channel() {

@@ -15,6 +15,8 @@ pub(crate) struct Description {
     generation: AtomicU32,
     references: AtomicU32,
     flags: AtomicU32,
+    /// The number that it got last; a hint.
+    pub(crate) number: AtomicI32,
     /// SO_RCVTIMEO in nanoseconds; 0 = wait for ever.
     pub(crate) receive_timeout: AtomicU64,
     /// SO_SNDTIMEO in nanoseconds; 0 = wait for ever.
@@ -56,6 +58,8 @@ impl Flag {
     pub(crate) const MORE_COMES: Flag = Flag(1 << 10);
     /// A UDP socket; its kernel socket serves too.
     pub(crate) const DATAGRAM: Flag = Flag(1 << 9);
+    /// The kernel goes on with the socket.
+    pub(crate) const LEFT: Flag = Flag(1 << 15);
     /// This process has answered the service's wish for a handover.
     pub(crate) const ASKED: Flag = Flag(1 << 14);
     /// UDP_CORK is set.
@@ -72,6 +76,7 @@ impl Description {
             generation: AtomicU32::new(0),
             references: AtomicU32::new(0),
             flags: AtomicU32::new(0),
+            number: AtomicI32::new(-1),
             receive_timeout: AtomicU64::new(0),
             send_timeout: AtomicU64::new(0),
             linger: AtomicI32::new(-1),
@@ -80,6 +85,11 @@ impl Description {
             stamp: AtomicU64::new(0),
             pieces: Waiting::default(),
         }
+    }
+
+    /// Number of descriptors.
+    pub(crate) fn references(&self) -> u32 {
+        self.references.load(Ordering::Acquire)
     }
 
     /// Returns true if the flag is set.
@@ -100,6 +110,12 @@ impl Description {
     /// Counts one more descriptor.
     pub(crate) fn refer(&self) {
         self.references.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Counts one more descriptor of a socket that still has one. Returns false if it has none: the socket has left this process.
+    pub(crate) fn refer_again(&self) -> bool {
+        let more = |count: u32| (count > 0).then_some(count + 1);
+        self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
     /// Sets the number of descriptors to zero, before a recount.

@@ -21,8 +21,10 @@ impl Posix {
             self.kernel.close(new)?;
             return Err(Errno::MFILE);
         }
-        self.descriptions.of(socket).refer();
-        self.table.set(new, Entry::Socket(socket));
+        // Otherwise another thread has made it the kernel's meanwhile.
+        if self.descriptions.of(socket).refer_again() {
+            self.set_socket(new, socket);
+        }
         Ok(new)
     }
 
@@ -61,11 +63,15 @@ impl Posix {
 
     fn replace(&self, from: Entry, old: Fd, new: Fd, on_exec: OnExec) -> Answer<Fd> {
         let inside = self.fork_gate.enter();
-        match from {
-            Entry::Socket(socket) => self.descriptions.of(socket).refer(),
-            Entry::Epoll(number) => self.epoll_duplicated(number),
-            Entry::Internal | Entry::None => {}
-        }
+        let from = match from {
+            // Another thread has made it the kernel's meanwhile.
+            Entry::Socket(socket) if !self.descriptions.of(socket).refer_again() => Entry::None,
+            Entry::Epoll(number) => {
+                self.epoll_duplicated(number);
+                from
+            }
+            Entry::Socket(_) | Entry::Internal | Entry::None => from,
+        };
         let answer = self.kernel.duplicate_to(old, new, on_exec);
         let left = match answer {
             Ok(_) => self.drop_entry(self.table.set(new, from)),

@@ -196,7 +196,7 @@ impl Posix {
                     (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, None) => Err(Errno::FAULT),
                     _ => Err(Errno::INVAL),
                 };
-                Some(answer)
+                Some(self.control_moved(at, key, (operation, event), answer))
             }
             Entry::Internal => Some(Err(Errno::BADF)),
             Entry::Epoll(inner) => {

@@ -237,7 +237,7 @@ impl Posix {
                 self.note_ancillary(fd, socket);
             }
         }
-        self.table.set(fd, Entry::Socket(socket));
+        self.set_socket(fd, socket);
         true
     }
 
@@ -245,8 +245,8 @@ impl Posix {
     fn sort_for_exec(&self) -> (Vec<SocketRef>, Vec<(SocketRef, Fd)>) {
         let mut stay: Vec<SocketRef> = Vec::new();
         let mut travel: Vec<(SocketRef, Fd)> = Vec::new();
-        self.table.for_each_in(0, Fd::MAX, |fd, entry| {
-            let Entry::Socket(socket) = entry else { return };
+        self.table.for_each_in(0, Fd::MAX, |fd, _| {
+            let Some(socket) = self.socket_of(fd) else { return };
             match self.kernel.descriptor_flags(fd) {
                 Ok(flags) if flags & libc::FD_CLOEXEC == 0 => {
                     if travel.iter().all(|(known, _)| *known != socket) {

@@ -72,7 +72,7 @@ use epoll::Epolls;
 use fallback::Kernel;
 use fd_table::FdTable;
 use fork_gate::ForkGate;
-use moved::Copies;
+use moved::Leaving;
 use options::marks::Marks;
 use passing::Flights;
 use spares::Spares;
@@ -108,8 +108,8 @@ pub struct Posix {
     flights: Flights,
     /// Kernel sockets for future connections.
     spares: Spares,
-    /// Kernel sockets on their way to the service.
-    copies: Copies,
+    /// Sockets that leave the stack.
+    leaving: Leaving,
     /// A parked fresh kernel TCP socket, for its defaults; -1 until it is needed.
     sample: AtomicI32,
 }
@@ -138,7 +138,7 @@ impl Posix {
             named_for: AtomicU32::new(0),
             flights: Flights::new(),
             spares: Spares::new(),
-            copies: Copies::new(),
+            leaving: Leaving::new(),
             sample: AtomicI32::new(-1),
         }
     }

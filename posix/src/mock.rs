@@ -5,7 +5,7 @@ use crate::channel::{Attach, Channel, Place};
 use crate::client::Attached;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, Identity, Kernel, OnExec, RawAddress, SignalMask};
-use crate::fd_table::{Entry, SocketRef};
+use crate::fd_table::SocketRef;
 use crate::{Posix, Settings};
 use ringway_shm::channel::attach::{
     ClientMessage, ControlConnection, ControlListener, WakeFdKey, WakeFdKind, make_wake_fd, path_of_worker,
@@ -406,7 +406,7 @@ impl Bench {
             worker.set_send_limit(socket.index, 1000);
             worker.set_state(socket.index, state);
         });
-        self.posix.table.set(fd, Entry::Socket(socket));
+        self.posix.set_socket(fd, socket);
         (fd, socket)
     }
 

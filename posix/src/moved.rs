@@ -17,18 +17,41 @@ use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, OnExec};
 use crate::fd_table::{Descriptor, Entry, SocketRef};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
-/// Duplicates of kernel sockets that are on their way to the service.
-pub(crate) struct Copies([AtomicI32; COPIES_MAX]);
+/// What a process remembers of the sockets that leave the stack.
+pub(crate) struct Leaving {
+    /// Duplicates of kernel sockets that are on their way to the service; -1: none.
+    copies: [AtomicI32; COPIES_MAX],
+    /// Sockets that have left last. Their slots may end, and have another socket, while a thread still wakes up for them.
+    left: [AtomicU64; LEFT_MAX],
+    /// Number of sockets that have left.
+    count: AtomicUsize,
+}
 
-impl Copies {
-    pub(crate) fn new() -> Copies {
-        Copies(std::array::from_fn(|_| AtomicI32::new(-1)))
+impl Leaving {
+    pub(crate) fn new() -> Leaving {
+        Leaving {
+            copies: std::array::from_fn(|_| AtomicI32::new(-1)),
+            left: std::array::from_fn(|_| AtomicU64::new(0)),
+            count: AtomicUsize::new(0),
+        }
     }
 
-    fn note(&self, fd: Fd) -> Option<&AtomicI32> {
-        self.0.iter().find(|place| place.compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+    fn keep_copy(&self, fd: Fd) -> Option<&AtomicI32> {
+        self.copies.iter().find(|place| place.compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+    }
+
+    fn note(&self, socket: SocketRef) {
+        if !self.has(socket) {
+            let place = self.count.fetch_add(1, Ordering::AcqRel) % LEFT_MAX;
+            self.left[place].store(word(socket), Ordering::Release);
+        }
+    }
+
+    fn has(&self, socket: SocketRef) -> bool {
+        let used = self.count.load(Ordering::Acquire).min(LEFT_MAX);
+        self.left[..used].iter().any(|left| left.load(Ordering::Acquire) == word(socket))
     }
 }
 
@@ -55,14 +78,14 @@ impl Posix {
         match answer {
             Err(Errno::MOVED) => None,
             // Another thread may have ended the slot between the two looks of this one.
-            Err(_) if self.has_left(at) => None,
+            Err(_) if self.has_left(at.socket) => None,
             answer => Some(answer),
         }
     }
 
-    /// Returns true if the number does not name this socket of ours any more.
-    pub fn has_left(&self, at: Descriptor) -> bool {
-        self.table.socket(at.fd) != Some(at.socket)
+    /// Returns true if this process has seen the socket leave.
+    pub fn has_left(&self, socket: SocketRef) -> bool {
+        self.descriptions.about(socket).is(Flag::LEFT) || self.leaving.has(socket)
     }
 
     /// Returns true if the kernel goes on with the socket, which then is the kernel's in this process too. Gives the service the kernel
@@ -92,7 +115,7 @@ impl Posix {
         let description = self.descriptions.of(socket);
         match channel.handover(socket) {
             // Another thread was faster, and the slot has ended since.
-            None if !description.knows(socket) => Handover::Moved,
+            None if self.has_left(socket) => Handover::Moved,
             // Connections that the stack has accepted come first.
             Some(Handover::Moved) if has_waiting(channel, socket) => Handover::Stays,
             Some(Handover::Wanted) if !description.knows(socket) || description.is(Flag::ASKED) => Handover::Stays,
@@ -128,7 +151,7 @@ impl Posix {
         let copy = self.kernel.duplicate(fd, self.internal_floor(), OnExec::Close).ok()?;
         self.table.set(copy, Entry::Internal);
         // The entry goes before the number is closed.
-        let place = if self.table.lookup(fd) == Entry::Socket(socket) { self.copies.note(copy) } else { None };
+        let place = if self.table.lookup(fd) == Entry::Socket(socket) { self.leaving.keep_copy(copy) } else { None };
         if place.is_none() {
             self.discard_internal(copy);
         }
@@ -137,7 +160,7 @@ impl Posix {
 
     /// In a forked child: closes the duplicates that other threads of the parent were giving to the service.
     pub(crate) fn forget_copies(&self) {
-        for place in &self.copies.0 {
+        for place in &self.leaving.copies {
             let copy = place.swap(-1, Ordering::Relaxed);
             if copy >= 0 {
                 self.discard_internal(copy);
@@ -153,6 +176,8 @@ impl Posix {
         let inside = self.fork_gate.enter();
         let numbers = self.numbers_of(socket);
         let Some(&fd) = numbers.first() else { return };
+        self.descriptions.of(socket).mark(Flag::LEFT);
+        self.leaving.note(socket);
         self.give_to_kernel(channel, fd, socket);
         if !self.epoll_leave(socket, &numbers) {
             return;
@@ -197,8 +222,15 @@ impl Posix {
         }
     }
 
-    /// All numbers of the socket in this process.
-    fn numbers_of(&self, socket: SocketRef) -> Vec<Fd> {
+    /// All numbers of the socket in this process. The table is long, and most sockets have one number.
+    pub(crate) fn numbers_of(&self, socket: SocketRef) -> Vec<Fd> {
+        let description = self.descriptions.about(socket);
+        let number = description.number.load(Ordering::Relaxed);
+        match description.references() {
+            0 => return Vec::new(),
+            1 if self.table.lookup(number) == Entry::Socket(socket) => return vec![number],
+            _ => {}
+        }
         let mut numbers = Vec::new();
         self.table.for_each_in(0, Fd::MAX, |number, entry| {
             if entry == Entry::Socket(socket) {
@@ -214,8 +246,16 @@ fn has_waiting(channel: &dyn Channel, socket: SocketRef) -> bool {
     channel.view(socket).is_some_and(|view| view.state == State::Listening && view.readable > 0)
 }
 
+/// A socket as a word that is not zero.
+fn word(socket: SocketRef) -> u64 {
+    u64::from(socket.index) << 32 | u64::from(socket.generation) | PRESENT
+}
+
+const PRESENT: u64 = 1 << 63;
 /// Threads of a process that hand over at the same time; others are refused.
 const COPIES_MAX: usize = 16;
+/// More than slots can end between the ring that wakes a thread and its look.
+const LEFT_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests;

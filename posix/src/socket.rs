@@ -16,6 +16,7 @@ use crate::fd_table::{Entry, SocketRef};
 use crate::options::table::Known;
 use ringway_shm::Duration;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::Ordering;
 
 /// Linux 5.14.
 const SO_NETNS_COOKIE: i32 = 71;
@@ -45,7 +46,7 @@ impl Posix {
             }
             return Some(self.listen_again(fd, socket, backlog));
         }
-        if !self.is_tcp(fd) {
+        if !self.is_tcp(fd) || self.was_handed_over(fd) {
             return None;
         }
         let channel = match self.channel() {
@@ -141,6 +142,12 @@ impl Posix {
     /// Makes the program's kernel socket `fd` this socket of the stack.
     pub(crate) fn name_number(&self, fd: Fd, socket: SocketRef) {
         let _inside = self.fork_gate.enter();
+        self.set_socket(fd, socket);
+    }
+
+    /// Inside the gate: makes the number one of this socket.
+    pub(crate) fn set_socket(&self, fd: Fd, socket: SocketRef) {
+        self.descriptions.of(socket).number.store(fd, Ordering::Relaxed);
         self.table.set(fd, Entry::Socket(socket));
     }
 

@@ -21,7 +21,7 @@ pub(crate) fn take_pieces(
     let answer = posix.receive(at.socket, pieces, Receive::from_flags(flags));
     let Ok(done) = posix.settled(at, answer)? else { return Some(answer) };
     let waits_for_all = flags & (libc::MSG_WAITALL | libc::MSG_PEEK | libc::MSG_DONTWAIT) == libc::MSG_WAITALL;
-    if done < wanted && waits_for_all && posix.has_left(at) {
+    if done < wanted && waits_for_all && posix.has_left(at.socket) {
         IoSliceMut::advance_slices(&mut pieces, done);
         let mut message = message_of_vector(pieces.as_ptr().cast(), pieces.len());
         // SAFETY: IoSliceMut has the layout of iovec; the pieces outlive the call.
@@ -36,7 +36,7 @@ pub(crate) fn give_pieces(posix: &Posix, at: Descriptor, mut pieces: &mut [IoSli
     let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
     let answer = posix.send(at.socket, pieces, Send::from_flags(flags));
     let Ok(done) = posix.settled(at, answer)? else { return Some(answer) };
-    if done < wanted && posix.has_left(at) {
+    if done < wanted && posix.has_left(at.socket) {
         IoSlice::advance_slices(&mut pieces, done);
         let message = message_of_vector(pieces.as_ptr().cast(), pieces.len());
         // SAFETY: IoSlice has the layout of iovec; the pieces outlive the call.
@@ -437,7 +437,7 @@ pub unsafe extern "C" fn sendfile(out: c_int, input: c_int, offset: *mut off_t, 
     // SAFETY: null, or the program promises that it is valid.
     let answer = posix.sendfile(socket, input, unsafe { offset.as_mut() }, count);
     let done = match posix.settled(at, answer) {
-        Some(Ok(done)) if done == count || !posix.has_left(at) => return done as ssize_t,
+        Some(Ok(done)) if done == count || !posix.has_left(at.socket) => return done as ssize_t,
         Some(Ok(done)) => done,
         Some(Err(error)) => return size(Err(error)),
         None => 0,

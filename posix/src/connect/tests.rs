@@ -59,3 +59,14 @@ fn a_socket_that_is_shut_down_knows_that_it_is_connected() {
     assert_eq!(bench.posix.shutdown(fd, socket, libc::SHUT_WR), Ok(()));
     assert_eq!(bench.posix.connect_again(socket), Some(Err(Errno::ISCONN)));
 }
+
+/// The service hands a connection over the moment that it stands, and ends.
+#[test]
+fn a_connection_that_has_moved_has_been_made() {
+    let mut bench = Bench::new();
+    let (_, socket) = bench.socket(SlotState::Connecting);
+    bench.say(socket, Flags::MOVED);
+    bench.kill_service();
+    bench.posix.look_at_service();
+    assert_eq!(bench.posix.finish_connect(socket, Errno::INPROGRESS), Ok(()));
+}

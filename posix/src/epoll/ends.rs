@@ -172,7 +172,7 @@ impl Posix {
             let mut cell = self.epolls.lock(number);
             let Some(instance) = cell.as_mut().filter(|instance| !instance.is_shared) else { continue };
             instance.is_shared = true;
-            let (Some(channel), Some(fd)) = (self.attached(), self.number_of_instance(number)) else { continue };
+            let (Some(channel), Some(fd)) = (self.attached(), self.number_of_instance(number, instance.fd)) else { continue };
             if instance.wake_fd.is_none() && instance.sleepers > 0 {
                 // They must hear of what a child adds.
                 if self.epoll_context(instance, fd, channel).is_err() {

@@ -76,7 +76,7 @@ impl Posix {
         if keys.is_empty() {
             return;
         }
-        let epoll = self.number_of_instance(number).unwrap_or(instance.fd);
+        let epoll = self.number_of_instance(number, instance.fd).unwrap_or(instance.fd);
         for key in keys {
             let fd = match numbers.contains(&key.fd) {
                 true => key.fd,
@@ -125,6 +125,29 @@ impl Posix {
         }
     }
 
+    /// After epoll_ctl(2) of a socket of ours, which another thread may have made the kernel's meanwhile.
+    pub(super) fn control_moved(
+        &self,
+        at: EpollRef,
+        key: Descriptor,
+        (operation, event): (i32, Option<epoll_event>),
+        answer: Answer<()>,
+    ) -> Answer<()> {
+        if !self.attached().is_some_and(|channel| self.has_moved(channel, key.socket)) {
+            return answer;
+        }
+        match (operation, answer) {
+            (libc::EPOLL_CTL_ADD, Ok(())) => {
+                if let Some(instance) = self.epolls.lock(at.number).as_mut() {
+                    self.watches_leave(at.number, instance, key.socket, &[key.fd]);
+                }
+                Ok(())
+            }
+            (_, Err(Errno::NOENT)) => self.epoll_control_kernel(at, operation, key.fd, event),
+            (_, answer) => answer,
+        }
+    }
+
     /// After the kernel's epoll_ctl(2): a watch that sleeps as a spent one-shot is not in the kernel's instance.
     pub(super) fn control_dormant(
         &self,
@@ -165,7 +188,7 @@ impl Posix {
     pub(super) fn move_later(&self, number: u32, later: Vec<SocketRef>) {
         let Some(channel) = self.attached() else { return };
         for socket in later {
-            let is_undone = self.has_moved(channel, socket) && self.is_ours_still(socket);
+            let is_undone = self.has_moved(channel, socket) && !self.numbers_of(socket).is_empty();
             if let (true, Some(instance)) = (is_undone, self.epolls.lock(number).as_mut()) {
                 instance.list.mark(socket.index);
                 self.nudge(instance);
@@ -173,15 +196,11 @@ impl Posix {
         }
     }
 
-    /// Returns true if this process has a number of the socket.
-    fn is_ours_still(&self, socket: SocketRef) -> bool {
-        let mut is_ours = false;
-        self.table.for_each_in(0, Fd::MAX, |_, entry| is_ours |= entry == Entry::Socket(socket));
-        is_ours
-    }
-
-    /// A number of the instance. The one that it was created under may be another file's by now.
-    pub(super) fn number_of_instance(&self, number: u32) -> Option<Fd> {
+    /// A number of the instance. `first`, under which it was created, may be another file's by now.
+    pub(super) fn number_of_instance(&self, number: u32, first: Fd) -> Option<Fd> {
+        if self.table.lookup(first) == Entry::Epoll(number) {
+            return Some(first);
+        }
         let mut fd = None;
         self.table.for_each_in(0, Fd::MAX, |known, entry| fd = if entry == Entry::Epoll(number) { Some(known) } else { fd });
         fd

@@ -83,11 +83,16 @@ impl Posix {
         }
     }
 
-    /// Marks a socket that the stack has handed over: it does not take it again.
+    /// Marks a socket that the stack has handed over, and which it does not take again.
     pub(crate) fn keep_with_kernel(&self, fd: Fd) {
         if let Some(cookie) = self.cookie(fd) {
             self.marks.set(cookie, HANDED_OVER);
         }
+    }
+
+    /// Returns true for a socket that is the kernel's because the stack has handed it over.
+    pub(crate) fn was_handed_over(&self, fd: Fd) -> bool {
+        !self.marks.is_empty() && self.cookie(fd).is_some_and(|cookie| self.marks.of(cookie).any(|code| code == HANDED_OVER))
     }
 
     /// Marks a socket from another program, which may have set options unknown to this one.
@@ -109,11 +114,8 @@ impl Posix {
             return None;
         }
         let cookie = self.cookie(fd)?;
-        if self.marks.of(cookie).any(|code| code == HANDED_OVER) {
-            return Some("handover");
-        }
         let is_kernels = |option: &Known| matches!(rule(*option), Rule::Kernels { .. }) || *option == congestion();
-        let mut marked = self.marks.of(cookie).filter(|code| *code != FOREIGN).map(Known::of_code);
+        let mut marked = self.marks.of(cookie).filter(|code| !matches!(*code, FOREIGN | HANDED_OVER)).map(Known::of_code);
         if let Some(option) = marked.find(is_kernels) {
             return Some(option.name());
         }

@@ -340,3 +340,16 @@ fn more_is_told_for_each_send() {
     assert_eq!(bench.sent(socket, 5, Send::default()), Ok(5));
     assert_eq!(options(), []);
 }
+
+/// The service hands a connection over before the thread hears of the end of its handshake, and ends.
+#[test]
+fn the_first_bytes_of_a_connection_that_has_moved_are_sent() {
+    let mut bench = Bench::new();
+    let (_, socket) = bench.socket(SlotState::Connected);
+    [Flags::OPENING, Flags::MOVED].into_iter().for_each(|flags| bench.say(socket, flags));
+    bench.kill_service();
+    bench.posix.look_at_service();
+    let channel = bench.posix.attached().expect("it is attached");
+    let wait = Wait { socket, shadow: None, deadline: None };
+    assert_eq!(bench.posix.await_handshake(channel, socket, wait), Ok(()));
+}

@@ -2,7 +2,7 @@
 
 use super::{piece, told};
 use crate::c::errno;
-use crate::fake::{Bench, SEND_LIMIT};
+use crate::fake::{Bench, SEND_LIMIT, sockaddr};
 use crate::{datagram, epoll, files, io, message, poll, process, set_errno, sockets};
 use libc::{c_char, c_int, epoll_event, mmsghdr, pollfd};
 use std::ffi::CString;
@@ -217,4 +217,35 @@ fn a_descriptor_for_a_process_outside_is_the_kernels_and_others_travel_as_ours()
     drop(bench);
     drop(outside.stdin.take());
     assert!(outside.wait().expect("it ends with its input").success());
+}
+
+#[test]
+fn a_datagram_socket_that_has_moved_stays_with_the_kernel() {
+    let bench = Bench::new();
+    let fd = bench.datagrams();
+    bench.libc.does("getsockopt", |arguments| {
+        let place = arguments[3];
+        match arguments[2] as c_int {
+            // SAFETY: the library's own room for eight bytes, or four.
+            libc::SO_COOKIE => unsafe { *(place as *mut u64) = 4711 },
+            // SAFETY: as above.
+            libc::SO_PROTOCOL => unsafe { *(place as *mut c_int) = libc::IPPROTO_UDP },
+            _ => {
+                set_errno(libc::ENOPROTOOPT);
+                return -1;
+            }
+        }
+        0
+    });
+    bench.moves(fd);
+    let name = sockaddr([192, 0, 2, 9], 99);
+    let send = || {
+        // SAFETY: bytes and a name of this function's own.
+        unsafe { told(io::sendto(fd, b"x".as_ptr().cast(), 1, 0, name.as_ptr().cast(), name.len() as u32)) }
+    };
+    bench.libc.answers("sendmsg", 1);
+    assert_eq!((send(), bench.is_ours(fd)), (Ok(1), false), "this one begins as ours");
+    bench.libc.answers("sendto", 1);
+    assert_eq!((send(), bench.is_ours(fd)), (Ok(1), false));
+    assert_eq!(bench.libc.calls("sendto").len(), 1);
 }

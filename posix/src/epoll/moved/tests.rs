@@ -33,7 +33,7 @@ fn a_watch_goes_on_in_the_kernel_with_its_events_and_the_programs_word() {
     bench.add(epoll, at.fd, IN);
     bench.say(at.socket, Flags::MOVED);
     assert_eq!(bench.now_ready(epoll), [], "the kernel's socket has nothing");
-    assert!(bench.posix.has_left(at), "a wait sees it");
+    assert!(bench.has_gone(at), "a wait sees it");
     bench.send_to(peer);
     assert_eq!(bench.now_ready(epoll), [(at.fd, IN)]);
     assert_eq!(bench.now_ready(epoll), [(at.fd, IN)], "a level holds");
@@ -54,7 +54,7 @@ fn a_sleeping_wait_is_told_what_the_kernel_brings() {
         thread::scope(|scope| {
             let waiter = scope.spawn(|| bench.wait(epoll, 4, LONG));
             bench.say_to_sleeper(at.socket, if wanted { Flags::WANTED } else { Flags::MOVED });
-            while !bench.posix.has_left(at) {
+            while !bench.has_gone(at) {
                 thread::yield_now();
             }
             bench.send_to(peer);
@@ -181,11 +181,11 @@ fn an_instance_that_stays_locked_is_left_to_the_next_call() {
     let Entry::Epoll(number) = bench.posix.table().lookup(epoll) else { panic!("it is known") };
     let locked = bench.posix.epolls.lock(number);
     assert_eq!(bench.posix.socket_of(at.fd), None, "the kernel's call is right at once");
-    assert!(!bench.posix.has_left(at));
+    assert!(!bench.has_gone(at));
     drop(locked);
     bench.send_to(peer);
     assert_eq!(bench.now_ready(epoll), [(at.fd, IN)]);
-    assert!(bench.posix.has_left(at));
+    assert!(bench.has_gone(at));
 }
 
 #[test]
@@ -225,9 +225,57 @@ fn a_listener_is_watched_by_the_kernel_alone() {
     bench.add(epoll, connected.fd, IN);
     bench.say(connected.socket, Flags::MOVED);
     assert_eq!(bench.now_ready(epoll), []);
-    assert!(bench.posix.has_left(connected));
+    assert!(bench.has_gone(connected));
     bench.send_to(peer);
     assert_eq!(bench.now_ready(epoll), [(connected.fd, IN)]);
     bench.take_from(connected.fd);
     assert_eq!(bench.now_ready(epoll), []);
+}
+
+/// Another thread makes the socket the kernel's between a thread's look at the number and its epoll_ctl(2).
+#[test]
+fn a_watch_that_comes_too_late_for_the_stack_is_made_in_the_kernel() {
+    let bench = Bench::new();
+    let epoll = bench.epoll();
+    let (added, peer) = bench.paired();
+    let (modified, _) = bench.paired();
+    bench.add(epoll, modified.fd, IN);
+    for at in [added, modified] {
+        bench.say(at.socket, Flags::MOVED);
+        assert_eq!(bench.posix.socket_of(at.fd), None);
+    }
+    let Entry::Epoll(number) = bench.posix.table().lookup(epoll) else { panic!("it is known") };
+    let instance = EpollRef { number, fd: epoll };
+    let event = |at: Descriptor| epoll_event { events: IN | OUT, u64: at.fd as u64 };
+    let late = bench.posix.epoll_add(number, epoll, added, event(added));
+    let late = bench.posix.control_moved(instance, added, (libc::EPOLL_CTL_ADD, Some(event(added))), late);
+    assert_eq!(late, Ok(()));
+    let late = bench.posix.epoll_modify(number, epoll, modified, event(modified));
+    assert_eq!(late, Err(Errno::NOENT));
+    let late = bench.posix.control_moved(instance, modified, (libc::EPOLL_CTL_MOD, Some(event(modified))), late);
+    assert_eq!(late, Ok(()));
+    bench.send_to(peer);
+    let mut told = bench.now_ready(epoll);
+    told.sort_unstable();
+    let mut all = [(added.fd, IN | OUT), (modified.fd, OUT)];
+    all.sort_unstable();
+    assert_eq!(told, all);
+}
+
+#[test]
+fn a_wait_goes_on_while_another_instance_keeps_the_socket() {
+    let bench = Bench::new();
+    let (first, second) = (bench.epoll(), bench.epoll());
+    let (at, peer) = bench.paired();
+    bench.add(first, at.fd, IN);
+    bench.add(second, at.fd, IN);
+    bench.say(at.socket, Flags::MOVED);
+    let Entry::Epoll(number) = bench.posix.table().lookup(second) else { panic!("it is known") };
+    let locked = bench.posix.epolls.lock(number);
+    bench.send_to(peer);
+    assert_eq!(bench.now_ready(first), [(at.fd, IN)]);
+    assert!(!bench.has_gone(at));
+    drop(locked);
+    assert_eq!(bench.now_ready(second), [(at.fd, IN)]);
+    assert!(bench.has_gone(at));
 }
