@@ -309,7 +309,7 @@ impl Posix {
             if self.kernel.epoll_control(epoll, libc::EPOLL_CTL_DEL, fd, None).is_ok()
                 && self.epoll_add(number, epoll, Descriptor { fd, socket }, event).is_err()
             {
-                self.counters.count(crate::Fallback::WatchLost);
+                self.fall_back("epoll_ctl", &fd, crate::Fallback::WatchLost);
             }
         }
     }
@@ -547,7 +547,7 @@ impl Posix {
                 Shadow::Beside => self.shadow_event(socket, event),
             };
             if self.kernel.epoll_control(instance.fd, libc::EPOLL_CTL_MOD, fd, Some(event)).is_err() {
-                self.counters.count(crate::Fallback::WatchLost);
+                self.fall_back("epoll_ctl", &fd, crate::Fallback::WatchLost);
             }
         }
     }

@@ -41,6 +41,8 @@ pub(crate) struct TestKernel {
     pub(crate) yield_policy_takes: Arc<AtomicU64>,
     /// That clock.
     told: Arc<AtomicU64>,
+    /// Log lines.
+    pub(crate) said: Arc<Mutex<Vec<String>>>,
 }
 
 fn errno(error: rustix::io::Errno) -> Errno {
@@ -308,7 +310,9 @@ impl Kernel for TestKernel {
         true
     }
 
-    fn say(&self, _line: &str) {}
+    fn say(&self, line: &str) {
+        self.said.lock().expect("no test panics with it").push(line.into());
+    }
 }
 
 /// Returns one attachment that was made before.

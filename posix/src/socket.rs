@@ -8,12 +8,12 @@ use crate::Posix;
 use crate::address::{Parsed, SocketName, is_kernels, parse};
 use crate::blocking::Wait;
 use crate::channel::{Channel, ControlAnswer, Place, Purpose, Request, SocketOption, State};
-use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, RawAddress};
 use crate::fd_table::{Entry, SocketRef};
 use crate::options::table::Known;
+use crate::reasons::Fallback;
 use ringway_shm::Duration;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
