@@ -246,6 +246,12 @@ impl Posix {
                 }
             }
         }
+        self.leave_numbers(socket);
+        Ok(())
+    }
+
+    /// Leaves all numbers of the socket in this process to the kernel sockets under them.
+    pub(crate) fn leave_numbers(&self, socket: SocketRef) {
         let mut numbers = Vec::new();
         self.table.for_each_in(0, Fd::MAX, |number, entry| {
             if entry == Entry::Socket(socket) {
@@ -258,7 +264,6 @@ impl Posix {
         }
         // Another process may still have the stack's socket.
         self.epoll_forget(socket);
-        Ok(())
     }
 
     /// Events for which the kernel socket beside `socket` is watched if the program asks for `events`.

@@ -210,7 +210,10 @@ impl Posix {
         match view.state {
             State::Listening if read => {
                 self.kernel.shutdown(fd, how)?;
+                self.give_back_status(channel, fd, socket);
                 channel.close(socket, Some(0));
+                // What is left is a bound socket, which may listen anew (net/ipv4/af_inet.c, inet_shutdown).
+                self.leave_numbers(socket);
                 return Ok(());
             }
             State::Listening => return Ok(()),
