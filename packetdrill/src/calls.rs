@@ -309,7 +309,7 @@ extern "C" fn ioctl(user: User, fd: c_int, request: c_ulong, argument: *mut c_vo
 }
 
 extern "C" fn close(user: User, fd: c_int) -> c_int {
-    let closed = session(user).with(|machine| machine.close(fd));
+    let closed = session(user).call(Call::Close { fd });
     if closed.errno == 0 {
         close_real(fd);
     }

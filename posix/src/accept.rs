@@ -6,11 +6,11 @@ use crate::Posix;
 use crate::address::SocketName;
 use crate::blocking::Wait;
 use crate::channel::{Channel, State};
-use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, OnExec, RawAddress};
 use crate::fd_table::SocketRef;
+use crate::reasons::Fallback;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 

@@ -142,9 +142,8 @@ impl Posix {
     pub(crate) fn park(&self, fd: Fd) -> Fd {
         let parked = match self.kernel.duplicate(fd, self.internal_floor(), OnExec::Close) {
             Ok(high) => {
-                if self.kernel.close(fd).is_err() {
-                    self.counters.count(crate::Fallback::CloseFailed);
-                }
+                // A number that cannot be closed stays open; nothing else depends on it.
+                self.kernel.close(fd).ok();
                 high
             }
             Err(_) => fd,

@@ -14,13 +14,13 @@ use crate::address::{Parsed, SocketName, is_kernels, parse};
 use crate::blocking::Wait;
 use crate::channel::{Channel, ControlAnswer, Envelope, Failure, Place, Purpose, Received, Request, Taking, TransferError};
 use crate::connect::is_unspecified_family;
-use crate::counters::Fallback;
 use crate::descriptions::{Description, Flag};
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, RawAddress};
 use crate::fd_table::{Descriptor, SocketRef};
 use crate::options::table::Known;
 use crate::options::timeout_nanos;
+use crate::reasons::Fallback;
 use crate::socket::{fallback_reason, kernels_reason};
 use crate::stream::{Receive, Send};
 use control::Sends;
@@ -249,7 +249,7 @@ impl Posix {
         if let Some((_, remote)) = channel.addresses(socket).filter(|(_, remote)| remote.port() != 0) {
             let name = SocketName::new(remote, self.descriptions.of(socket).is(Flag::INET6));
             if self.kernel.connect(fd, name.bytes()).is_err() {
-                self.counters.count(Fallback::NotOurs);
+                self.fall_back("connect", &remote, Fallback::NotOurs);
             }
         }
     }

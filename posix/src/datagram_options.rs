@@ -3,13 +3,13 @@
 
 use crate::Posix;
 use crate::channel::{Channel, SocketOption};
-use crate::counters::Fallback;
 use crate::datagram::control;
 use crate::descriptions::{Flag, UNSET};
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::{Descriptor, SocketRef};
 use crate::options::{put_number, table, without_force};
+use crate::reasons::Fallback;
 use crate::tcp_info;
 use ringway_shm::channel::options::LINUX_OPTIONS;
 use std::sync::atomic::Ordering;

@@ -530,7 +530,7 @@ impl Posix {
             let Some(&event) = instance.kernel_members.get(&fd) else { continue };
             let event = self.shadow_event(socket, event);
             if self.kernel.epoll_control(instance.fd, libc::EPOLL_CTL_MOD, fd, Some(event)).is_err() {
-                self.counters.count(crate::Fallback::WatchLost);
+                self.fall_back("epoll_ctl", &fd, crate::Fallback::WatchLost);
             }
         }
     }

@@ -3,11 +3,11 @@
 
 use crate::Posix;
 use crate::channel::{Channel, State, View};
-use crate::counters::Fallback;
 use crate::datagram::control;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, OnExec};
 use crate::fd_table::SocketRef;
+use crate::reasons::Fallback;
 use ringway_shm::Instant;
 use std::sync::atomic::Ordering;
 
@@ -65,7 +65,7 @@ impl Posix {
     /// Copies the status flags back to the program's kernel socket, which goes on without the stack's.
     pub(crate) fn give_back_status(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef) {
         if self.kernel.set_status_flags(fd, channel.status_flags(socket)).is_err() {
-            self.counters.count(Fallback::NoResources);
+            self.fall_back("fcntl", &fd, Fallback::NoResources);
         }
     }
 

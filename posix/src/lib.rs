@@ -18,7 +18,6 @@ mod blocking;
 pub mod channel;
 pub mod client;
 mod connect;
-mod counters;
 mod datagram;
 mod datagram_options;
 mod descriptions;
@@ -38,6 +37,7 @@ mod options;
 mod passing;
 mod poll_select;
 mod readiness;
+mod reasons;
 mod sendfile;
 mod socket;
 mod spares;
@@ -51,7 +51,6 @@ mod mock;
 
 pub use attachment::Settings;
 pub use blocking::Waiter;
-pub use counters::Fallback;
 pub use datagram::{Arrival, Outgoing};
 pub use errno::{Answer, Errno};
 pub use fcntl_ioctl::Control;
@@ -60,12 +59,12 @@ pub use fork_gate::Inside;
 pub use message::ancillary_descriptors;
 pub use passing::Passage;
 pub use poll_select::SelectSets;
+pub use reasons::Fallback;
 pub use stream::{Receive, Send};
 
 use attachment::Attachment;
 use blocking::WaitPool;
 use channel::Attach;
-use counters::Counters;
 use datagram::routes::Routes;
 use descriptions::Descriptions;
 use epoll::Epolls;
@@ -92,7 +91,6 @@ pub struct Posix {
     /// The wait context of the epoll instance that was checked last, + 1; 0: none.
     waited_for: AtomicU32,
     epolls: Epolls,
-    counters: Counters,
     settings: Settings,
     /// Options of `options::KNOWN` that this process (or its parents by fork) has ever set on a kernel socket.
     options_set: AtomicU64,
@@ -129,7 +127,6 @@ impl Posix {
             writers_yield_policy: YieldPolicy::default(),
             waited_for: AtomicU32::new(0),
             epolls: Epolls::new(),
-            counters: Counters::default(),
             settings,
             options_set: AtomicU64::new(0),
             marks: Marks::default(),

@@ -47,6 +47,8 @@ pub(crate) struct TestKernel {
     pub(crate) stays_open: Arc<AtomicBool>,
     /// What was set on kernel sockets.
     pub(crate) given: Arc<Mutex<Vec<Given>>>,
+    /// Log lines.
+    pub(crate) said: Arc<Mutex<Vec<String>>>,
 }
 
 /// What was set on a kernel socket.
@@ -337,7 +339,9 @@ impl Kernel for TestKernel {
         true
     }
 
-    fn say(&self, _line: &str) {}
+    fn say(&self, line: &str) {
+        self.said.lock().expect("no test panics with it").push(line.into());
+    }
 }
 
 /// Returns one attachment that was made before.

@@ -12,11 +12,11 @@
 
 use crate::Posix;
 use crate::channel::{Channel, Handover, State};
-use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, OnExec};
 use crate::fd_table::{Descriptor, Entry, SocketRef};
+use crate::reasons::Fallback;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 /// What a process remembers of the sockets that leave the stack.
@@ -208,7 +208,7 @@ impl Posix {
         }
         let owner = channel.owner(socket);
         if owner != 0 && self.kernel.set_owner(fd, owner).is_err() {
-            self.counters.count(Fallback::OptionRefused);
+            self.fall_back("setsockopt", &fd, Fallback::OptionRefused);
         }
         self.give_back_status(channel, fd, socket);
         if is_datagram {

@@ -12,11 +12,11 @@ pub(crate) mod table;
 
 use crate::Posix;
 use crate::channel::{Channel, ControlAnswer, Request, SocketOption, State};
-use crate::counters::Fallback;
 use crate::descriptions::{Description, Flag, UNSET};
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::{Descriptor, SocketRef};
+use crate::reasons::Fallback;
 use crate::tcp_info::{self, SendQueue};
 use ringway_shm::channel::options::{Form, LINUX_OPTIONS, LinuxOption, Use};
 use std::net::IpAddr;
@@ -115,7 +115,7 @@ impl Posix {
             if let Ok(len) = self.kernel.option(fd, level, name, &mut bytes)
                 && self.set_special(channel, socket, (level, name), &bytes[..len]).is_none()
             {
-                self.counters.count(crate::Fallback::NotOurs);
+                self.fall_back("setsockopt", &fd, Fallback::OptionNotServed);
             }
         }
     }

@@ -76,7 +76,9 @@ fn events(view: &View, description: &Description) -> u32 {
         if view.urgent.is_some_and(|urgent| urgent.fetchable) {
             events |= libc::POLLPRI as u32;
         }
-        if view.writable > 0 || write_over || view.hung_up {
+        // Until the SYN that took the first data is answered, no more is taken (TCP_SYN_SENT without DEFER_CONNECT).
+        let awaits_answer = view.is_opening && !description.is(Flag::OPENS_WITH_DATA);
+        if view.writable > 0 && !awaits_answer || write_over || view.hung_up {
             events |= OUT;
         }
     }

@@ -8,12 +8,12 @@ use crate::Posix;
 use crate::address::{Parsed, SocketName, is_kernels, parse};
 use crate::blocking::Wait;
 use crate::channel::{Channel, ControlAnswer, Place, Purpose, Request, SocketOption, State};
-use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, RawAddress};
 use crate::fd_table::{Entry, SocketRef};
 use crate::options::table::Known;
+use crate::reasons::Fallback;
 use ringway_shm::Duration;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -217,6 +217,8 @@ impl Posix {
         match view.state {
             State::Listening if read => {
                 self.kernel.shutdown(fd, how)?;
+                // What is left is a bound socket, which may listen anew (net/ipv4/af_inet.c, inet_shutdown).
+                self.leave_stack(channel, socket);
                 channel.close(socket, Some(0));
                 return Ok(());
             }

@@ -2,7 +2,7 @@
 
 use crate::Posix;
 use crate::blocking::Wait;
-use crate::channel::{Channel, Failure, SocketOption, Taking, TransferError, UrgentError};
+use crate::channel::{Channel, Failure, SocketOption, State, Taking, TransferError, UrgentError};
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fd_table::SocketRef;
@@ -113,6 +113,9 @@ impl Posix {
     /// # Blocking
     /// Like `receive`.
     pub fn discard(&self, socket: SocketRef, wanted: usize, how: Receive) -> Answer<usize> {
+        if wanted == 0 {
+            return self.receive(socket, &mut [], how);
+        }
         self.receive_up_to(socket, &mut [], wanted, Receive { discard: true, ..how })
     }
 
@@ -182,6 +185,9 @@ impl Posix {
     /// net/ipv4/tcp.c, tcp_recv_urg: never waits.
     fn receive_urgent(&self, socket: SocketRef, pieces: &mut [IoSliceMut<'_>], how: Receive) -> Answer<usize> {
         let channel = self.attached().ok_or(Errno::NOTCONN)?;
+        if channel.view(socket).is_some_and(|view| view.state == State::Listening) {
+            return Err(Errno::NOTCONN);
+        }
         let taking = if how.peek { Taking::Peek } else { Taking::Take };
         let byte = match channel.receive_urgent(socket, taking) {
             Ok(Some(byte)) => byte,

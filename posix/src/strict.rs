@@ -7,8 +7,8 @@
 
 use crate::Posix;
 use crate::address::{Parsed, SocketName, is_kernels, parse};
-use crate::counters::Fallback;
 use crate::errno::{Answer, Errno};
+use crate::reasons::Fallback;
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 

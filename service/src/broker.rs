@@ -295,8 +295,8 @@ impl Broker {
                 self.give_wake_fd(number, process, WantedWakeFd { context, key, kind })
             }
             (ClientMessage::Gone, _) => return self.hang_up(number),
-            (ClientMessage::Nonsense(text, strangers), _) => {
-                self.config.desk.discard(uid, strangers);
+            (ClientMessage::Nonsense(text, descriptors), _) => {
+                self.config.desk.discard(uid, descriptors);
                 self.violation(text)
             }
             (ClientMessage::Claim { socket, .. } | ClientMessage::Handover { socket, .. }, None) => {
@@ -422,8 +422,8 @@ impl Broker {
                 self.members.met(region, index, None);
                 Ok(())
             }
-            Err((error, stranger)) => {
-                self.config.desk.discard(uid, stranger);
+            Err((error, descriptor)) => {
+                self.config.desk.discard(uid, descriptor);
                 self.violation(&format!("a child that cannot be watched: {error}"))
             }
         }

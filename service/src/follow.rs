@@ -217,11 +217,11 @@ impl Follower {
         let work = self.served.work();
         let mut fds: Vec<_> = [&kernel, &stop, &asked, &work].map(|fd| PollFd::new(fd, PollFlags::IN)).into();
         fds.extend(rules.iter().map(|rules| PollFd::new(rules, PollFlags::IN)));
-        let (holds, strangers) = {
+        let (holds, foreign_programs) = {
             let interfaces = self.interfaces.lock().expect("nobody panics while holding it");
-            (interfaces.holds_ports(), interfaces.knows_strangers())
+            (interfaces.holds_ports(), interfaces.knows_foreign_programs())
         };
-        if let Err(error) = poll(&mut fds, (holds || strangers).then_some(&AGAIN)) {
+        if let Err(error) = poll(&mut fds, (holds || foreign_programs).then_some(&AGAIN)) {
             return (error == rustix::io::Errno::INTR).then_some(Woken::default());
         }
         let is_ready = |number: usize| fds.get(number).is_some_and(|fd| !fd.revents().is_empty());
@@ -233,6 +233,6 @@ impl Follower {
         if let Some(watch) = self.watch.as_ref().filter(|_| rules_changed) {
             watch.drain();
         }
-        (!is_over).then_some(Woken { rules_changed, devices_wanted, has_worked: has_worked || strangers })
+        (!is_over).then_some(Woken { rules_changed, devices_wanted, has_worked: has_worked || foreign_programs })
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Interfaces {
     gate: Gate,
     ports: WorkerPorts,
     /// At links, as they were when last looked at.
-    strangers: Classifiers,
+    foreign_programs: Classifiers,
     /// Nothing is open before a program wants it: the links that will be served then.
     asleep: Option<BTreeSet<u32>>,
 }
@@ -65,9 +65,9 @@ impl Interfaces {
     /// `guarded`: links that stay with the kernel because of its rules.
     pub(crate) fn new(config: Config, machine: Machine, guarded: BTreeSet<u32>, serving: Serving) -> Interfaces {
         let Serving { devices, workers, links, gate, ports } = serving;
-        let strangers = machine.classifiers.clone();
+        let foreign_programs = machine.classifiers.clone();
         Interfaces {
-            strangers,
+            foreign_programs,
             config,
             machine,
             devices,
@@ -190,7 +190,7 @@ impl Interfaces {
     /// While the kernel lists its rules.
     pub(crate) fn follow_rules(&mut self, kernel: &Snapshot) -> BTreeSet<u32> {
         self.machine = Machine { lacks_packet: self.machine.lacks_packet, ..Machine::now(&self.config, kernel) };
-        self.strangers.clone_from(&self.machine.classifiers);
+        self.foreign_programs.clone_from(&self.machine.classifiers);
         let plan = plan(&self.config, kernel, &self.machine);
         self.devices.tell_kept(&plan);
         if self.gate.install(self.machine.rules.clone(), named_links(&plan)) {
@@ -220,13 +220,13 @@ impl Interfaces {
     /// While the kernel lists them.
     pub(crate) fn classifiers_changed(&mut self, kernel: &Snapshot) -> bool {
         let now = Classifiers::read(&self.config, kernel);
-        let last = std::mem::replace(&mut self.strangers, now);
-        self.strangers == last && self.strangers != self.machine.classifiers
+        let last = std::mem::replace(&mut self.foreign_programs, now);
+        self.foreign_programs == last && self.foreign_programs != self.machine.classifiers
     }
 
     /// Returns true while programs or filters of others keep interfaces from being served; no worker works then, so time tells when to look.
-    pub(crate) fn knows_strangers(&self) -> bool {
-        self.machine.classifiers.object() || self.strangers.object()
+    pub(crate) fn knows_foreign_programs(&self) -> bool {
+        self.machine.classifiers.object() || self.foreign_programs.object()
     }
 
     /// While these links were the kernel's, it has accepted connections there: nothing steers their packets to the stack before they end,

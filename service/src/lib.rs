@@ -39,7 +39,7 @@ pub use config::{Config, ConfigError};
 pub use kept::Kept;
 pub use printable::printable;
 pub use readiness::Opening;
+pub use reload::Reloaded;
 pub use rights::{missing_rights, raise_descriptor_limit};
 pub use rundir::{ClaimError, DEFAULT_NAME, RunDirectory};
-pub use reload::Reloaded;
 pub use supervise::{HandingOver, Service, StartError};

@@ -181,8 +181,8 @@ for host in ('127.0.0.1', sys.argv[1]):
 fn a_service_that_refuses_is_125_before_the_program_runs() {
     let net = Net::new();
     let (_service, name) = net.serve(Server, &[]);
-    let stranger = ["setpriv", "--reuid", "65534", "--clear-groups", RINGWAY, "run", "-e", "strict", "--name", &name];
-    let refused = net.run(Server, &[&stranger[..], &["--", "echo", "ran"]].concat());
+    let other_user = ["setpriv", "--reuid", "65534", "--clear-groups", RINGWAY, "run", "-e", "strict", "--name", &name];
+    let refused = net.run(Server, &[&other_user[..], &["--", "echo", "ran"]].concat());
     assert_eq!((refused.code(), refused.stdout.as_str()), (125, ""), "{}", refused.stderr);
     let loose = ["setpriv", "--reuid", "65534", "--clear-groups", RINGWAY, "run", "--name", &name, "--", "echo", "ran"];
     let told = net.run(Server, &loose).success();

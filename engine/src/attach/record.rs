@@ -12,7 +12,7 @@ use crate::core::Core;
 /// Number of sockets with a retransmission timer that get fresh statistics without an event.
 const WAITING_MAX: usize = 256;
 /// Linux's number of a closed socket.
-const UNCONNECTED: u8 = 7;
+pub(super) const UNCONNECTED: u8 = State::Closed.linux();
 /// Bytes of the IP and TCP headers without options.
 const IPV4_HEADERS: u64 = 40;
 const IPV6_HEADERS: u64 = 60;
@@ -53,10 +53,10 @@ impl Region {
         let listening = socket.listening.as_ref();
         let (state, receive_queue, send_queue) = match (socket.kind, listening) {
             (Kind::Datagram, _) => {
-                let state = if remote.port() == 0 { UNCONNECTED } else { linux_state(State::Established) };
+                let state = if remote.port() == 0 { UNCONNECTED } else { State::Established.linux() };
                 (state, unread, waiting)
             }
-            (Kind::Listener, Some(listening)) => (linux_state(State::Listen), unaccepted, listening.backlog),
+            (Kind::Listener, Some(listening)) => (State::Listen.linux(), unaccepted, listening.backlog),
             _ => {
                 let state = if info.state == 0 { UNCONNECTED } else { info.state as u8 };
                 (state, unread + held, waiting + info.unacked_bytes as u32 + info.unsent_bytes as u32)
@@ -89,7 +89,7 @@ impl Region {
 pub(super) fn orphan(summary: &SocketSummary, now: Instant) -> SocketRecord {
     let endpoint = |address: SocketAddress| Endpoint { ip: address.ip, port: address.port };
     SocketRecord {
-        state: linux_state(summary.state),
+        state: summary.state.linux(),
         datagrams: summary.protocol == Protocol::Udp,
         local: endpoint(summary.local),
         remote: endpoint(summary.remote),
@@ -133,7 +133,7 @@ fn record_of(info: &TcpInfo, header_bytes: u64) -> InfoRecord {
     let has_threshold = info.ssthresh_bytes < NO_THRESHOLD;
     let scaled = info.send_scale != 0 || info.receive_scale != 0;
     InfoRecord {
-        state: u64::from(linux_state(info.state)),
+        state: u64::from(info.state.linux()),
         rto_us: info.rto_us.into(),
         rtt_us: info.rtt_us.into(),
         rtt_variance_us: info.rtt_variance_us.into(),
@@ -212,22 +212,5 @@ fn tallied(info: &TcpInfo, segments: &dyn Fn(u32) -> u64) -> InfoRecord {
         accurate_options: marks.options_seen.into(),
         fast_open_failure: info.fast_open_failure.into(),
         ..InfoRecord::default()
-    }
-}
-
-/// Linux's number of a state.
-fn linux_state(state: State) -> u8 {
-    match state {
-        State::Established => 1,
-        State::SynSent => 2,
-        State::SynReceived => 3,
-        State::FinWait1 => 4,
-        State::FinWait2 => 5,
-        State::TimeWait => 6,
-        State::Closed => UNCONNECTED,
-        State::CloseWait => 8,
-        State::LastAck => 9,
-        State::Listen => 10,
-        State::Closing => 11,
     }
 }

@@ -7,15 +7,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::channel::{ControlAnswer, Failure, KernelPath, KernelReason, Operation};
 use ringway_shm::stats::{Endpoint, InfoRecord, SocketRecord};
+use ringway_stack::State;
 
+use super::record::UNCONNECTED;
 use super::region::Region;
 use crate::core::Core;
 
 /// Records of one group.
 pub(super) const LATEST_MAX: usize = 8;
-/// Linux's numbers of states.
-const UNCONNECTED: u8 = 7;
-const LISTEN: u8 = 10;
+/// Linux's number of a listener.
+const LISTEN: u8 = State::Listen.linux();
 
 /// The socket that was asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]

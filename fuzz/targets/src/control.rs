@@ -66,7 +66,7 @@ fn judge(understood: ClientMessage, len: usize, count: usize) {
         }
         ClientMessage::Settle | ClientMessage::Want(_) => assert!(whole && count == 0),
         ClientMessage::Context { context, .. } => assert!(whole && count == 0 && context < CONTEXTS),
-        ClientMessage::Nonsense(text, strangers) => assert!(!text.is_empty() && strangers.len() <= count),
+        ClientMessage::Nonsense(text, descriptors) => assert!(!text.is_empty() && descriptors.len() <= count),
         ClientMessage::Gone => assert_eq!(len, 0),
     }
 }

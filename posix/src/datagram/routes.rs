@@ -5,8 +5,8 @@
 
 use crate::Posix;
 use crate::channel::{Channel, ControlAnswer, Request};
-use crate::counters::Fallback;
 use crate::fd_table::SocketRef;
+use crate::reasons::Fallback;
 use ringway_shm::{Duration, Instant};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;

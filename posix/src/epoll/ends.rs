@@ -122,7 +122,7 @@ impl Posix {
                     // The child goes on with a copy.
                     refused => {
                         refused.into_iter().for_each(|news| self.discard_internal(news));
-                        self.counters.count(crate::Fallback::WatchLost);
+                        self.fall_back("fork", &"epoll", crate::Fallback::WatchLost);
                     }
                 }
             }
@@ -176,14 +176,14 @@ impl Posix {
             if instance.wake_fd.is_none() && instance.sleepers > 0 {
                 // They must hear of what a child adds.
                 if self.epoll_context(instance, fd, channel).is_err() {
-                    self.counters.count(crate::Fallback::WatchLost);
+                    self.fall_back("epoll_wait", &fd, crate::Fallback::WatchLost);
                 }
             }
             let Some((_, ends)) = instance.wake_fd.as_mut().filter(|(_, ends)| ends.own_set.is_none()) else { continue };
             if self.make_own_set(ends, fd, instance.news, channel).is_err() {
                 // The process goes on waiting in the program's instance.
                 ends.own_set.take().into_iter().for_each(|set| self.discard_internal(set));
-                self.counters.count(crate::Fallback::WatchLost);
+                self.fall_back("epoll_wait", &fd, crate::Fallback::WatchLost);
             }
             self.wake_sleepers(instance);
         }
@@ -196,7 +196,7 @@ impl Posix {
                 && ends.own_set.is_some()
                 && !matches!(self.add_ends(instance.fd, ends), Ok(()) | Err(Errno::EXIST))
             {
-                self.counters.count(crate::Fallback::WatchLost);
+                self.fall_back("epoll_ctl", &instance.fd, crate::Fallback::WatchLost);
             }
             instance.nested = true;
             // The woken thread looks, finds nothing, and arms the wake descriptor for later events.
@@ -264,7 +264,7 @@ impl Posix {
         if let (false, Some(channel)) = (self.service_is_dead(), self.attached())
             && self.watch_control(set, channel).is_err()
         {
-            self.counters.count(crate::Fallback::WatchLost);
+            self.fall_back("epoll_wait", &set, crate::Fallback::WatchLost);
         }
     }
 }

@@ -11,11 +11,11 @@ use std::sync::{MutexGuard, TryLockError};
 use super::{EpollRef, Epolls, Instance};
 use crate::Posix;
 use crate::channel::Handover;
-use crate::counters::Fallback;
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::{Descriptor, Entry, SocketRef};
 use crate::interest::{ONESHOT, Watch};
+use crate::reasons::Fallback;
 use ringway_shm::Duration;
 
 impl Epolls {
@@ -48,7 +48,7 @@ impl Posix {
             if self.kernel.epoll_control(epoll, libc::EPOLL_CTL_DEL, fd, None).is_ok()
                 && self.epoll_add(number, epoll, Descriptor { fd, socket }, event).is_err()
             {
-                self.counters.count(Fallback::WatchLost);
+                self.fall_back("epoll_ctl", &fd, Fallback::WatchLost);
             }
         }
     }
@@ -121,7 +121,7 @@ impl Posix {
                 instance.kernel_members.insert(fd, event);
                 instance.list.note_kernel_files();
             }
-            Err(_) => self.counters.count(Fallback::WatchLost),
+            Err(_) => self.fall_back("epoll_ctl", &fd, Fallback::WatchLost),
         }
     }
 

@@ -3,10 +3,10 @@
 
 use super::{KNOWN, timeval_of};
 use crate::Posix;
-use crate::counters::Fallback;
 use crate::descriptions::UNSET;
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
+use crate::reasons::Fallback;
 use ringway_shm::channel::options::{Form, LinuxOption, Use};
 use std::sync::atomic::Ordering;
 
@@ -16,7 +16,7 @@ impl Posix {
         let description = self.descriptions.of(socket);
         let give = |level: i32, name: i32, value: &[u8]| {
             if self.kernel.set_option(fd, level, name, value).is_err() {
-                self.counters.count(Fallback::OptionRefused);
+                self.fall_back("setsockopt", &fd, Fallback::OptionRefused);
             }
         };
         let timeouts = [(libc::SO_RCVTIMEO, &description.receive_timeout), (libc::SO_SNDTIMEO, &description.send_timeout)];

@@ -1,6 +1,7 @@
 //! Options of sockets of the stack.
 
 use super::*;
+use crate::Settings;
 use crate::mock::Bench;
 use ringway_shm::channel::{Failure, Flags, Operation, SocketOption as Wire, State as SlotState};
 
@@ -153,14 +154,16 @@ fn a_guarding_option_keeps_its_socket_with_the_kernel() {
     assert_eq!([5, 6, 9].map(kept), [None, Some("SO_ATTACH_BPF"), None], "descriptor 0 is a program like others");
 }
 
-/// Options that the stack lacks are refused on its sockets and counted, with an error that programs may know.
+/// Options that the stack lacks are refused on its sockets and logged, with an error that programs may know.
 #[test]
 fn a_guarding_option_that_comes_too_late_is_refused() {
-    let (bench, fd, socket) = connected();
+    let bench = Bench::with(Settings { log_fallback: true, ..Settings::default() });
+    let (fd, socket) = bench.socket(SlotState::Connected);
     assert_eq!(bench.set(Descriptor { fd, socket }, libc::IPPROTO_IP, libc::IP_MINTTL, 255), Err(Errno::NOPROTOOPT));
     assert_eq!(bench.set(Descriptor { fd, socket }, libc::SOL_SOCKET, libc::SO_MARK, 7), Err(Errno::PERM));
     assert_eq!(bench.set(Descriptor { fd, socket }, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1), Err(Errno::OPNOTSUPP));
-    assert_eq!(bench.posix.fallbacks(Fallback::OptionRefused), 3);
+    let said = bench.kernel.said.lock().expect("no panic with it").clone();
+    assert_eq!(said.iter().filter(|line| line.contains("fallback=option-refused")).count(), 3, "{said:?}");
     assert_eq!(bench.set(Descriptor { fd, socket }, libc::IPPROTO_IP, libc::IP_MINTTL, 0), Ok(()), "that is off");
     assert_eq!(
         bench.set(Descriptor { fd, socket }, libc::IPPROTO_IP, libc::IP_PKTINFO, 1),

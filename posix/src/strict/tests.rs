@@ -28,10 +28,11 @@ fn strict_leaves_to_the_kernel_what_is_the_kernels_by_nature_and_nothing_else() 
 
 #[test]
 fn without_strict_everything_may_be_the_kernels() {
-    let bench = Bench::new();
+    let bench = Bench::with(Settings { log_fallback: true, ..Settings::default() });
     for reason in REASONS {
         assert_eq!(bench.posix.leave::<()>("connect", &"it", reason), None, "{reason:?}");
-        assert_eq!(bench.posix.fallbacks(reason), 1, "{reason:?}");
+        let said = std::mem::take(&mut *bench.kernel.said.lock().expect("no panic with it"));
+        assert_eq!(said, [format!("ringway: fallback={} connect it", reason.reason())]);
     }
 }
 

@@ -95,15 +95,15 @@ impl Listener {
         if let Some(failure) = client.slot(self.slot.index).take_error() {
             return Err(error_of(failure));
         }
-        self.refuse_strangers();
+        self.refuse_kernel_connections();
         Err(Errno::AGAIN.into())
     }
 
     /// Resets connections that reach the kernel socket over the kernel's interfaces.
-    fn refuse_strangers(&self) {
-        while let Ok(stranger) = accept_with(&self.shadow, SocketFlags::CLOEXEC) {
+    fn refuse_kernel_connections(&self) {
+        while let Ok(connection) = accept_with(&self.shadow, SocketFlags::CLOEXEC) {
             // If the option cannot be set, the peer gets a FIN instead.
-            sockopt::set_socket_linger(&stranger, Some(std::time::Duration::ZERO)).unwrap_or_default();
+            sockopt::set_socket_linger(&connection, Some(std::time::Duration::ZERO)).unwrap_or_default();
         }
     }
 }

@@ -18,9 +18,10 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::account::Account;
 use super::admission::{Admission, Standing};
-use super::{AttachLimits, BrokerConfig, BrokerStatus, Desk, KeptLimits, WakeFdLimits, WakeFds, start};
+use super::{AttachLimits, BrokerConfig, BrokerStatus, Desk, Handovers, KeptLimits, WakeFdLimits, WakeFds, start};
 use crate::cgroups::Cgroups;
 use crate::host::{Fork, Forks};
+use crate::ports::NoSteering;
 use crate::readiness::Readiness;
 
 const TOKEN: [u8; 16] = [7; 16];
@@ -112,6 +113,7 @@ impl House {
             forks,
             wake_fds,
             desk,
+            handovers: Handovers::start(Box::new(NoSteering)).expect("threads are left").0,
             cgroups: Cgroups::off(),
             readiness: Readiness::new(true).expect("descriptors are left"),
             stop: stop.clone(),
@@ -243,14 +245,14 @@ fn nonsense_is_refused_and_counted() {
     let house = House::new("nonsense", Admission::Private(TOKEN));
     let address = SocketAddrUnix::new(&house.path).expect("short enough");
     for message in [&b"GET / HTTP/1.0"[..], &[0; 256], &[0xff; 300]] {
-        let stranger = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
-        let stranger = stranger.expect("descriptors are left");
-        connect(&stranger, &address).expect("somebody listens");
-        send(&stranger, message, SendFlags::empty()).expect("taken");
+        let unknown = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let unknown = unknown.expect("descriptors are left");
+        connect(&unknown, &address).expect("somebody listens");
+        send(&unknown, message, SendFlags::empty()).expect("taken");
         let mut answer = [0; 512];
-        let (_, len) = recv(&stranger, &mut answer, RecvFlags::empty()).expect("answered");
+        let (_, len) = recv(&unknown, &mut answer, RecvFlags::empty()).expect("answered");
         assert!(len > 0, "refused with text");
-        let (_, len) = recv(&stranger, &mut answer, RecvFlags::empty()).expect("closed");
+        let (_, len) = recv(&unknown, &mut answer, RecvFlags::empty()).expect("closed");
         assert_eq!(len, 0, "and closed");
     }
     assert_eq!(house.status.violations(), 3);
@@ -271,7 +273,7 @@ fn admission_follows_user_group_and_token() {
     ask("3 system, root", &users, 8, None, peer(0));
     ask("4 system, its user", &users, 8, None, peer(1000));
     ask("5 system, a member", &users, 8, None, Credentials { gid: 77, ..peer(5) });
-    ask("6 system, a stranger", &users, 8, None, peer(5));
+    ask("6 system, an unknown user", &users, 8, None, peer(5));
     let kin = |owner| Some(Standing { owner, is_kin: true });
     let none = |owner| Some(Standing { owner, is_kin: false });
     ask("7 same user", &users, 8, none(5), peer(5));

@@ -99,14 +99,14 @@ fn names_that_leave_the_directory_are_refused() {
 /// Every user that may read the lock file may lock it, and so could keep every service from starting.
 #[test]
 fn a_lock_of_an_unprivileged_user_keeps_no_service_from_starting() {
-    let path = std::env::temp_dir().join(format!("ringway-rundir-stranger-{}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("ringway-rundir-lock-{}", std::process::id()));
     let directory = RunDirectory::at(path.clone());
     drop(directory.claim("name").expect("nobody has it"));
     std::fs::write(path.join("name.lock"), "").expect("our directory");
-    let stranger = std::fs::File::open(path.join("name.lock")).expect("everybody may read it");
-    rustix::fs::flock(&stranger, rustix::fs::FlockOperation::LockExclusive).expect("and lock it");
-    let claim = directory.claim("name").expect("the stranger is no service");
+    let locked = std::fs::File::open(path.join("name.lock")).expect("everybody may read it");
+    rustix::fs::flock(&locked, rustix::fs::FlockOperation::LockExclusive).expect("and lock it");
+    let claim = directory.claim("name").expect("the lock is no service");
     assert!(matches!(directory.claim("name"), Err(ClaimError::Taken(Some(_)))), "one service has the name");
-    drop((claim, stranger));
+    drop((claim, locked));
     std::fs::remove_dir_all(path).expect("our directory");
 }

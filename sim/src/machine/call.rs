@@ -68,6 +68,11 @@ pub enum Call {
         /// SPLICE_F_NONBLOCK and the like.
         flags: u32,
     },
+    /// close(2), which waits with SO_LINGER.
+    Close {
+        /// The descriptor.
+        fd: i32,
+    },
     /// epoll_wait(2)
     EpollWait {
         /// The instance.

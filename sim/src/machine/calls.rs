@@ -81,7 +81,7 @@ impl Machine {
     }
 
     /// Returns what a thread of the program does for a call that may wait.
-    fn job(&self, call: Call) -> Job {
+    fn job(&mut self, call: Call) -> Job {
         let kernel = self.kernel.clone();
         match call {
             Call::Accept { fd, flags } => {
@@ -111,6 +111,10 @@ impl Machine {
             Call::Splice { from, to, count, flags } => {
                 let ends = (self.fd(from), self.fd(to));
                 Box::new(move |posix| splice(posix, &kernel, ends, count, flags))
+            }
+            Call::Close { fd } => {
+                let fd = self.numbers.remove(&fd).unwrap_or(CLOSED);
+                Box::new(move |posix| close(posix, &kernel, fd))
             }
             Call::EpollWait { fd, count, timeout } => {
                 let fd = self.fd(fd);
@@ -186,12 +190,6 @@ impl Machine {
                 None => kernel.shutdown(fd, how),
             })
         })
-    }
-
-    /// close(2)
-    pub fn close(&mut self, fd: i32) -> Answer {
-        let Some(fd) = self.numbers.remove(&fd) else { return Answer::error(libc::EBADF) };
-        self.call(move |posix, kernel| close(posix, kernel, fd))
     }
 
     /// setsockopt(2)
@@ -272,7 +270,9 @@ impl Machine {
         let (reader, writer) = self.kernel.pipe().map_err(|error| error.0)?;
         let ends = [reader, writer].map(|fd| self.name(Answer::value(fd.into())));
         if let Some(failed) = ends.iter().find(|end| end.errno != 0) {
-            ends.iter().filter(|end| end.errno == 0).for_each(|end| drop(self.close(end.value as i32)));
+            // The other end has its own number.
+            let left = ends.iter().filter(|end| end.errno == 0).map(|end| end.value as i32);
+            left.for_each(|fd| drop(self.begin(Call::Close { fd })));
             return Err(failed.errno);
         }
         Ok((ends[0].value as i32, ends[1].value as i32))

@@ -79,7 +79,7 @@ fn packets_repeat() {
         assert_eq!(machine.begin(connect(fd)), Progress::Done(Answer::error(libc::EINPROGRESS)));
         let until = machine.now() + Duration::from_secs(20);
         machine.advance(until);
-        assert_eq!(machine.close(fd), Answer::value(0));
+        assert_eq!(done(machine.begin(Call::Close { fd })), Answer::value(0));
         std::iter::from_fn(|| machine.next_sent()).collect::<Vec<_>>()
     };
     let packets = run();
@@ -103,7 +103,7 @@ fn bad_arguments_are_refused() {
     let fd = socket(&mut machine);
     assert_eq!(machine.set_option(fd, libc::IPPROTO_TCP, 200, &1_i32.to_ne_bytes()), Answer::error(libc::ENOPROTOOPT));
     assert_eq!(machine.set_option(99, libc::IPPROTO_TCP, libc::TCP_NODELAY, &[1]), Answer::error(libc::EBADF));
-    assert_eq!(machine.close(99), Answer::error(libc::EBADF));
+    assert_eq!(done(machine.begin(Call::Close { fd: 99 })), Answer::error(libc::EBADF));
     assert_eq!(machine.socket(libc::AF_INET, libc::SOCK_DGRAM, 0), Answer::error(libc::EPROTONOSUPPORT));
     assert_eq!(machine.begin(Call::Receive { fd, count: 1, flags: 0 }), Progress::Done(Answer::error(libc::ENOTCONN)));
 }
@@ -266,7 +266,7 @@ fn descriptors_have_numbers_of_the_callers() {
     let mut machine = machine();
     machine.number_by(|| Some(70));
     assert_eq!(machine.socket(libc::AF_INET, libc::SOCK_STREAM, 0), Answer::value(70));
-    assert_eq!(machine.close(70), Answer::value(0));
+    assert_eq!(done(machine.begin(Call::Close { fd: 70 })), Answer::value(0));
     machine.number_by(|| None);
     let before = machine.kernel.open_descriptors().expect("they are listed");
     assert_eq!(machine.socket(libc::AF_INET, libc::SOCK_STREAM, 0), Answer::error(libc::EMFILE));

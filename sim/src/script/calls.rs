@@ -34,6 +34,7 @@ pub(super) fn begin(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) 
         "write" | "send" | "sendto" => Call::Send { fd: fd()?, bytes: vec![0; value(2)? as usize], flags: flags(3) },
         "writev" | "sendmsg" => Call::Send { fd: fd()?, bytes: vec![0; pieces(text(1)?)], flags: message_flags(parsed) },
         "poll" => poll(text(0)?, value(2)?)?,
+        "close" => Call::Close { fd: fd()? },
         "splice" => {
             Call::Splice { from: fd()?, to: value(2)? as i32, count: value(4)? as usize, flags: flags(5).cast_unsigned() }
         }
@@ -53,7 +54,6 @@ fn at_once(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) -> Result
         "socket" => machine.socket(family.domain(), int(1)?, int(2)?),
         "bind" => machine.bind(int(0)?, family.local()),
         "listen" => machine.listen(int(0)?, int(1)?),
-        "close" => machine.close(int(0)?),
         "shutdown" => machine.shutdown(int(0)?, int(1)?),
         "setsockopt" => {
             let bytes = option_value(text(3)?)?;

@@ -63,7 +63,7 @@ fn connected_sockets_are_private() {
     let mut rig = Rig::new();
     let id = rig.bind(any(53), UdpOptions::default());
     rig.stack.udp_connect(id, Some(at(REMOTE, 7))).expect("a route");
-    rig.receive(&[datagram(at(REMOTE, 8), at(LOCAL, 53), b"stranger")]);
+    rig.receive(&[datagram(at(REMOTE, 8), at(LOCAL, 53), b"of another")]);
     assert!(rig.take(id).is_none());
     assert_eq!((rig.count(Counter::UdpNoPorts), rig.packets().len()), (1, 1));
 }

@@ -1,8 +1,8 @@
-//! Counters of sockets that stayed on the kernel, by reason; with RINGWAY_LOG=fallback each is also logged.
+//! Reasons for which sockets stay on the kernel; with RINGWAY_LOG=fallback each is logged. What the service has refused, `ringway ss`
+//! shows too.
 
 use crate::Posix;
 use ringway_shm::channel::KernelReason;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reason for leaving something to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +23,6 @@ pub enum Fallback {
     NumberTooHigh,
     /// The service did not answer a request.
     NoAnswer,
-    /// SO_LINGER ran out before the peer had acknowledged everything.
-    LingerExpired,
-    /// A descriptor of our own could not be closed.
-    CloseFailed,
     /// An epoll instance could not watch a socket that became the stack's.
     WatchLost,
     /// The socket has an option that the stack does not serve.
@@ -45,7 +41,7 @@ pub enum Fallback {
 }
 
 impl Fallback {
-    const ALL: [(Fallback, &'static str); 17] = [
+    const ALL: [(Fallback, &'static str); 15] = [
         (Fallback::Loopback, "loopback"),
         (Fallback::LinkLocal, "link-local"),
         (Fallback::Multicast, "multicast"),
@@ -54,8 +50,6 @@ impl Fallback {
         (Fallback::NoResources, KernelReason::NoResources.word()),
         (Fallback::NumberTooHigh, "number-too-high"),
         (Fallback::NoAnswer, "no-answer"),
-        (Fallback::LingerExpired, "linger-expired"),
-        (Fallback::CloseFailed, "close-failed"),
         (Fallback::WatchLost, "watch-lost"),
         (Fallback::OptionNotServed, "option-not-served"),
         (Fallback::IoUring, "io-uring"),
@@ -71,32 +65,14 @@ impl Fallback {
     }
 }
 
-/// One count for each reason.
-#[derive(Default)]
-pub(crate) struct Counters {
-    counts: [AtomicU64; Fallback::ALL.len()],
-}
-
-impl Counters {
-    pub(crate) fn count(&self, reason: Fallback) {
-        self.counts[reason as usize].fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 impl Posix {
-    /// Number of sockets or calls that were left to the kernel for this reason.
-    pub fn fallbacks(&self, reason: Fallback) -> u64 {
-        self.counters.counts[reason as usize].load(Ordering::Relaxed)
-    }
-
-    /// Counts a refusal of io_uring, which would bypass the sockets of the stack.
+    /// Logs a refusal of io_uring, which would bypass the sockets of the stack.
     pub fn refuse_io_uring(&self) {
         self.fall_back("io_uring_setup", &"is refused", Fallback::IoUring);
     }
 
-    /// Counts a socket that stays on the kernel, and logs it if configured.
+    /// Logs, if configured, what stays on the kernel.
     pub(crate) fn fall_back(&self, call: &str, what: &dyn std::fmt::Display, reason: Fallback) {
-        self.counters.count(reason);
         if self.settings.log_fallback {
             self.kernel.say(&format!("ringway: fallback={} {call} {what}", reason.reason()));
         }
