@@ -24,7 +24,7 @@ fn what_can_change_does_and_the_rest_is_named() {
 
 #[test]
 fn values_that_contradict_those_that_stay_change_nothing() {
-    let mut running = config("tcp.rto_min_ms = 200\n");
+    let mut running = config("tcp.rto_min_ms = 250\n");
     let before = running.effective();
     let new = Config::parse("ringway.toml", "tcp.rto_min_ms = 4000\n", Vec::new());
     assert!(new.is_err(), "the initial timeout is below the least one");
