@@ -41,6 +41,10 @@ pub(crate) struct TestKernel {
     pub(crate) yield_policy_takes: Arc<AtomicU64>,
     /// That clock.
     told: Arc<AtomicU64>,
+    /// Number of writes that were begun.
+    pub(crate) writes: Arc<AtomicU32>,
+    /// Number of pauses.
+    pub(crate) pauses: Arc<AtomicU32>,
     /// Number of sleeps that threads have begun.
     pub(crate) sleeps: Arc<AtomicU32>,
     /// Descriptors stay open in the next program.
@@ -207,6 +211,7 @@ impl Kernel for TestKernel {
     }
 
     fn write(&self, fd: Fd, pieces: &[IoSlice<'_>]) -> Answer<usize> {
+        self.writes.fetch_add(1, Ordering::Relaxed);
         rustix::io::writev(self.of(fd)?, pieces).map_err(errno)
     }
 
@@ -317,6 +322,7 @@ impl Kernel for TestKernel {
     }
 
     fn pause(&self, _span: Duration) {
+        self.pauses.fetch_add(1, Ordering::Relaxed);
         thread::yield_now();
     }
 

@@ -45,6 +45,10 @@ impl Bench {
         self.posix.table().lookup(at.fd) == Entry::None
     }
 
+    fn open_descriptors(&self) -> usize {
+        self.kernel.open_descriptors().expect("they are known").len()
+    }
+
     fn accepts_handover(&self) {
         self.desk.hands_over.store(true, Ordering::Relaxed);
     }
@@ -249,14 +253,14 @@ fn a_wanted_socket_is_given_once_and_by_any_call() {
 fn a_refused_handover_changes_nothing_and_is_not_asked_for_again() {
     let bench = Bench::new();
     let (at, _) = bench.paired();
-    let before = bench.kernel.open_descriptors().expect("they are known").len();
+    let before = bench.open_descriptors();
     bench.say(at.socket, Flags::WANTED);
     assert_eq!(bench.read_once(at.socket), Err(Errno::AGAIN));
     assert_eq!(bench.posix.socket_of(at.fd), Some(at.socket));
     bench.arrive(at.socket, b"abc");
     assert_eq!(bench.read_once(at.socket), Ok(3));
     assert_eq!(bench.handovers(), 1);
-    assert_eq!(bench.kernel.open_descriptors().expect("they are known").len(), before, "the duplicate is closed");
+    assert_eq!(bench.open_descriptors(), before, "the duplicate is closed");
 }
 
 #[test]
@@ -388,24 +392,39 @@ fn a_datagram_socket_goes_on_as_the_kernels() {
     assert!(bench.has_gone(at));
 }
 
-/// A parked duplicate of its kernel socket would keep the connection open when the program has closed it.
-#[test]
-fn the_last_close_is_the_programs() {
-    let bench = Bench::new();
+/// Accepts a connection of the stack; also returns the number of open descriptors before.
+fn accepted(bench: &Bench) -> (Descriptor, usize) {
     let (fd, listener) = bench.socket(SlotState::Listening);
     bench.turn(|worker| {
         let child = worker.allocate_slot().expect("a slot is free");
         worker.set_state(child.index, SlotState::Connected);
         assert!(worker.push_accepted(listener.index, child.index, Instant::ZERO));
     });
-    let before = bench.kernel.open_descriptors().expect("they are known").len();
-    let (new, _) = bench.posix.accept(fd, listener, 0).expect("one waits");
-    let socket = bench.posix.socket_of(new).expect("it is ours");
-    assert_eq!(bench.kernel.open_descriptors().expect("they are known").len(), before + 2, "with a duplicate for later");
-    bench.say(socket, Flags::MOVED);
-    assert_eq!(bench.posix.close(new), None);
-    bench.kernel.close(new).expect("it is open");
-    assert_eq!(bench.kernel.open_descriptors().expect("they are known").len(), before);
+    let before = bench.open_descriptors();
+    let (fd, _) = bench.posix.accept(fd, listener, 0).expect("one waits");
+    let socket = bench.posix.socket_of(fd).expect("it is ours");
+    assert_eq!(bench.open_descriptors(), before + 2, "with a duplicate for later");
+    (Descriptor { fd, socket }, before)
+}
+
+/// A parked duplicate of its kernel socket would keep the connection open when the program has closed it.
+#[test]
+fn the_last_close_is_the_programs() {
+    let bench = Bench::new();
+    let (at, before) = accepted(&bench);
+    bench.say(at.socket, Flags::MOVED);
+    assert_eq!(bench.posix.close(at.fd), None);
+    bench.kernel.close(at.fd).expect("it is open");
+    assert_eq!(bench.open_descriptors(), before);
+}
+
+#[test]
+fn a_kernel_socket_that_the_service_has_had_is_no_spare() {
+    let bench = Bench::new();
+    let (at, before) = accepted(&bench);
+    bench.say(at.socket, Flags::WANTED);
+    assert_eq!(bench.posix.close(at.fd), Some(Ok(())), "it was refused");
+    assert_eq!((bench.handovers(), bench.open_descriptors()), (1, before));
 }
 
 #[test]
@@ -487,4 +506,56 @@ fn exec_names_no_socket_that_has_moved() {
     bench.say(at.socket, Flags::MOVED);
     bench.posix.before_exec();
     assert!(bench.has_gone(at));
+}
+
+#[test]
+fn sendfile_says_what_it_has_sent_before_the_move() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    bench.kernel.set_file(50_000);
+    let mut offset = 10;
+    thread::scope(|scope| {
+        let sender = scope.spawn(|| bench.posix.sendfile(at.socket, 0, Some(&mut offset), 20_000));
+        bench.say_to_sleeper(at.socket, Flags::MOVED);
+        let sent = sender.join().expect("it does not panic").expect("some bytes had room");
+        assert!((1..20_000).contains(&sent));
+        assert!(bench.posix.has_left(at.socket), "the rest is the kernel's");
+    });
+    let (at, _) = bench.paired();
+    bench.say(at.socket, Flags::MOVED);
+    assert_eq!(bench.posix.sendfile(at.socket, 0, Some(&mut 0), 9), Err(Errno::MOVED));
+}
+
+/// Bytes that splice has seen and put into the pipe go out of the kernel's queue, where they are by then.
+#[test]
+fn splice_takes_what_it_has_seen_from_the_kernel() {
+    let bench = Bench::new();
+    let (at, peer) = bench.paired();
+    let (from, to) = rustix::pipe::pipe().expect("pipes work here");
+    let (from, to) = (bench.kernel.keep(from), bench.kernel.keep(to));
+    let full = vec![0; 1 << 16];
+    assert_eq!(bench.kernel.write(to, &[IoSlice::new(&full)]), Ok(full.len()));
+    bench.arrive(at.socket, b"abc");
+    thread::scope(|scope| {
+        // It has seen the bytes, and waits for the pipe.
+        let splicer = scope.spawn(|| bench.posix.splice_in(at, to, 9, false));
+        while bench.kernel.writes.load(Ordering::Relaxed) < 2 {
+            thread::yield_now();
+        }
+        assert_eq!(bench.read(at.socket, 9), 3, "the service takes them back");
+        assert_eq!(bench.kernel.write(peer, &[IoSlice::new(b"abcd")]), Ok(4));
+        bench.say(at.socket, Flags::MOVED);
+        assert_eq!(bench.kernel.read(from, &mut [IoSliceMut::new(&mut vec![0; 1 << 16])]), Ok(1 << 16));
+        assert_eq!(splicer.join().expect("it does not panic"), Ok(3));
+    });
+    assert_eq!(bench.kernel.read(at.fd, &mut [IoSliceMut::new(&mut [0; 9])]), Ok(1), "what came behind them");
+}
+
+#[test]
+fn a_strict_programs_descriptors_travel_as_they_are() {
+    let bench = Bench::with(Settings { strict: true, ..Settings::default() });
+    bench.accepts_handover();
+    let (at, _) = bench.paired();
+    bench.posix.before_leaving(at.fd);
+    assert_eq!(bench.handovers(), 0);
 }

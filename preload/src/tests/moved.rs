@@ -249,3 +249,20 @@ fn a_datagram_socket_that_has_moved_stays_with_the_kernel() {
     assert_eq!((send(), bench.is_ours(fd)), (Ok(1), false));
     assert_eq!(bench.libc.calls("sendto").len(), 1);
 }
+
+/// The program has closed the number by an instruction of its own, and the kernel gives it out again: the file is another.
+#[test]
+fn a_number_made_anew_gets_nothing_of_a_socket_that_has_moved() {
+    let bench = Bench::new();
+    let fd = bench.connection();
+    let time = [5_i64, 0];
+    // SAFETY: a timeval.
+    assert_eq!(unsafe { sockets::setsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, time.as_ptr().cast(), 16) }, 0);
+    bench.moves(fd);
+    bench.libc.answers("eventfd", fd as isize);
+    bench.libc.all_calls();
+    // SAFETY: the function of libc is not called.
+    assert_eq!(unsafe { crate::makers::eventfd(0, 0) }, fd);
+    assert!(!bench.is_ours(fd));
+    assert_eq!((bench.libc.calls("setsockopt").len(), bench.libc.calls("fcntl").len()), (0, 0));
+}

@@ -279,3 +279,58 @@ fn a_wait_goes_on_while_another_instance_keeps_the_socket() {
     assert_eq!(bench.now_ready(second), [(at.fd, IN)]);
     assert!(bench.has_gone(at));
 }
+
+/// Another thread has the instance for long, while a wait finds that the socket has moved.
+#[test]
+fn a_wait_that_cannot_move_a_watch_leaves_it_to_the_next() {
+    let bench = Bench::new();
+    let epoll = bench.epoll();
+    let (at, peer) = bench.paired();
+    bench.add(epoll, at.fd, IN);
+    assert_eq!(bench.now_ready(epoll), []);
+    bench.turn(|worker| worker.set_flags(at.socket.index, Flags::MOVED));
+    let Entry::Epoll(number) = bench.posix.table().lookup(epoll) else { panic!("it is known") };
+    let locked = bench.posix.epolls.lock(number);
+    thread::scope(|scope| {
+        let mover = scope.spawn(|| bench.posix.move_later(number, vec![at.socket]));
+        while bench.kernel.pauses.load(Ordering::Relaxed) < ATTEMPTS {
+            thread::yield_now();
+        }
+        drop(locked);
+        mover.join().expect("it does not panic");
+    });
+    assert!(!bench.has_gone(at));
+    bench.send_to(peer);
+    assert_eq!(bench.now_ready(epoll), [(at.fd, IN)]);
+    assert!(bench.has_gone(at));
+}
+
+/// A program whose connections of the stack are always ready still hears of those that have moved.
+#[test]
+fn both_worlds_are_told_in_one_result() {
+    let bench = Bench::new();
+    let epoll = bench.epoll();
+    let (ours, _) = bench.paired();
+    let (moved, peer) = bench.paired();
+    bench.add(epoll, ours.fd, IN);
+    bench.add(epoll, moved.fd, IN);
+    bench.say(moved.socket, Flags::MOVED);
+    assert_eq!(bench.posix.socket_of(moved.fd), None);
+    bench.arrive(ours.socket, b"x");
+    bench.send_to(peer);
+    assert_eq!(bench.now_ready(epoll), [(ours.fd, IN), (moved.fd, IN)]);
+}
+
+#[test]
+fn a_slot_that_another_process_still_holds_wakes_this_one_no_more() {
+    let bench = Bench::new();
+    let epoll = bench.epoll();
+    let (at, _) = bench.paired();
+    bench.add(epoll, at.fd, IN);
+    bench.say(at.socket, Flags::MOVED);
+    assert_eq!(bench.now_ready(epoll), []);
+    bench.turn(|worker| worker.signal(at.socket.index));
+    let Entry::Epoll(number) = bench.posix.table().lookup(epoll) else { panic!("it is known") };
+    let (context, _) = bench.posix.epolls.lock(number).as_ref().and_then(|instance| instance.wake_fd).expect("it has one");
+    assert!(!bench.posix.attached().expect("it is attached").has_event(context));
+}
