@@ -169,7 +169,8 @@ impl Posix {
         let channel = self.attached().ok_or(Errno::CONNABORTED)?;
         let description = self.descriptions.of(socket);
         let attempt = || {
-            let Some(view) = channel.view(socket) else { return Some(Err(Errno::CONNABORTED)) };
+            // net/ipv4/tcp.c, tcp_disconnect: another thread has given the attempt up.
+            let Some(view) = channel.view(socket) else { return Some(Err(Errno::CONNRESET)) };
             match view.state {
                 State::Free | State::Connecting => None,
                 State::Closed => {
@@ -192,7 +193,7 @@ impl Posix {
     }
 
     /// connect(2) with AF_UNSPEC: dissolves the association; the descriptor is a fresh kernel socket again.
-    fn disconnect(&self, fd: Fd, socket: SocketRef) -> Answer<()> {
+    pub(crate) fn disconnect(&self, fd: Fd, socket: SocketRef) -> Answer<()> {
         // net/ipv4/tcp.c, tcp_disconnect: the peer gets a RST, as with a linger time of zero.
         self.descriptions.of(socket).linger.store(0, Ordering::Release);
         self.dissolve(fd, socket);

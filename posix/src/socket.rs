@@ -225,7 +225,9 @@ impl Posix {
             State::Listening => return Ok(()),
             // net/ipv4/af_inet.c, inet_shutdown: both directions have ended.
             State::Connected if view.hung_up => return Err(Errno::NOTCONN),
-            State::Connected | State::Connecting => {}
+            // net/ipv4/af_inet.c, inet_shutdown: the attempt is over, and the socket is fresh again.
+            State::Connecting => return self.disconnect(fd, socket),
+            State::Connected => {}
             State::Closed if !view.hung_up => {}
             _ => return Err(Errno::NOTCONN),
         }

@@ -304,6 +304,8 @@ impl Posix {
             Err(TransferError::WouldBlock | TransferError::NotConnected) if self.has_moved(channel, socket) => {
                 return Some(if *done > 0 { Ok(*done) } else { Err(Errno::MOVED) });
             }
+            // net/ipv4/tcp.c, tcp_sendmsg_locked: a write of nothing waits for the handshake too.
+            Err(TransferError::WouldBlock) if wanted == 0 && is_connecting(channel, socket) => return None,
             Err(TransferError::WouldBlock) => {}
             Err(_) if *done > 0 => return Some(Ok(*done)),
             Err(error) => return Some(Err(self.send_error(socket, error))),
@@ -377,6 +379,10 @@ fn receive_once(
         rest.push(IoSliceMut::new(&mut piece[start..]));
     }
     channel.receive(socket, &mut rest, taking)
+}
+
+fn is_connecting(channel: &dyn Channel, socket: SocketRef) -> bool {
+    channel.view(socket).is_some_and(|view| view.state == State::Connecting)
 }
 
 /// Returns true at the urgent mark: earlier bytes that were read are returned first.

@@ -347,6 +347,7 @@ fn receive(posix: &Posix, kernel: &SimKernel, fd: Fd, count: usize, flags: i32) 
         Some(socket) if how.discard => posix.discard(socket, count, how),
         Some(socket) => posix.receive(socket, &mut [IoSliceMut::new(&mut bytes)], how),
         None if flags & libc::MSG_ERRQUEUE != 0 && kernel.is_socket(fd) => Err(Errno::AGAIN),
+        None if flags & libc::MSG_OOB != 0 && kernel.is_socket(fd) => Err(Errno::INVAL),
         None => kernel.read(fd, &mut [IoSliceMut::new(&mut bytes)]),
     };
     bytes.truncate(*answer.as_ref().unwrap_or(&0));

@@ -188,6 +188,21 @@ fn calls_that_wait_end_in_any_order() {
     waits(machine.go_on(three));
 }
 
+/// A shutdown ends another thread's attempt to connect.
+#[test]
+fn a_connect_is_given_up() {
+    let mut machine = machine();
+    let fd = socket(&mut machine);
+    let call = waits(machine.begin(connect(fd)));
+    assert_eq!(machine.shutdown(fd, libc::SHUT_RDWR), Answer::value(0));
+    assert_eq!(done(machine.go_on(call)), Answer::error(libc::ECONNRESET));
+    let sent: Vec<Sent> = std::iter::from_fn(|| machine.next_sent()).collect();
+    assert_eq!(sent.len(), 1, "the SYN");
+    let until = machine.now() + Duration::from_secs(5);
+    machine.advance(until);
+    assert_eq!(machine.next_sent(), None);
+}
+
 /// SO_MEMINFO counts what was not read, and what was not acknowledged; SIOCOUTQNSD what was not sent.
 #[test]
 fn queues_are_told() {

@@ -202,6 +202,9 @@ impl<'a> Runner<'a> {
         }
         let until = until.map(|until| if matches!(event.when, When::After(_)) { base + until } else { until });
         match calls::begin(&mut self.machine, self.family, &parsed).map_err(|what| format!("{text}: {what}"))? {
+            Progress::Done(_) if until.is_some_and(|until| self.now_us() + self.tolerance_us < until) => {
+                Err(format!("{text}: it does not block"))
+            }
             Progress::Done(mut answer) => {
                 self.renumber(&parsed, &mut answer);
                 self.note_new(&parsed, answer.value);
