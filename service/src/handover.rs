@@ -31,12 +31,15 @@ use ringway_device::repair::{self, Leave, Number, Queue};
 use ringway_stack::handover::ConnectionImage;
 use ringway_stack::{SocketAddress, State, TcpOptions};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, Shutdown, SocketType, connect_unspec, ipproto, shutdown, sockopt};
+use rustix::net::{AddressFamily, Shutdown, SocketType, connect_unspec, getpeername, getsockname, ipproto, shutdown, sockopt};
 
 use course::{Course, RoundTrip};
 pub use inject::Injector;
 use plan::{Fin, Plan};
 use queues::Buffers;
+
+/// How often a socket is taken out of repair mode against what its program does.
+const LEAVING_MAX: u32 = 1_000;
 
 /// A connection that leaves the stack, with what its owner knows of it.
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +116,8 @@ impl From<Errno> for Refusal {
 #[derive(Debug)]
 pub struct Prepared {
     repaired: Repaired,
+    /// Our address and the peer's, as the socket has them.
+    ends: (SocketAddr, SocketAddr),
     /// What is to be sent still.
     unsent: Vec<u8>,
     ends_writing: bool,
@@ -125,6 +130,12 @@ pub struct Prepared {
 struct Repaired {
     /// `None`: it goes on.
     socket: Option<OwnedFd>,
+    before: Before,
+}
+
+/// How a socket was.
+#[derive(Clone, Copy, Debug)]
+struct Before {
     reuses_address: bool,
     buffers: Buffers,
 }
@@ -149,7 +160,7 @@ pub fn prepare(leaving: &Leaving<'_>, socket: OwnedFd, injector: Option<&Injecto
         return Err(Refusal::Injection);
     }
     let repaired = Repaired::enter(socket)?;
-    let course = Course { leaving, plan: &plan, family, injector, socket: repaired.socket(), buffers: &repaired.buffers };
+    let course = Course { leaving, plan: &plan, family, injector, socket: repaired.socket(), before: &repaired.before };
     match course.run(RoundTrip::Shown) {
         Err(Refusal::Injection) if !plan.needs_injection() => {
             disconnect(course.socket)?;
@@ -157,8 +168,10 @@ pub fn prepare(leaving: &Leaving<'_>, socket: OwnedFd, injector: Option<&Injecto
         }
         ran => ran?,
     }
+    let ends = course.ends();
     Ok(Prepared {
         repaired,
+        ends,
         unsent: plan.unsent(leaving),
         ends_writing: plan.fin == Fin::Waits,
         ends_reading: leaving.image.settings.is_read_shut,
@@ -176,21 +189,32 @@ impl Prepared {
     /// be the kernel's by now.
     ///
     /// # Errors
-    /// The kernel has no memory for what is to be sent: the connection is reset, and the program sees that.
+    /// The kernel has no memory for what is to be sent, or the program has made another connection of the socket: it is reset, and the
+    /// program sees that.
     pub fn go(mut self) -> io::Result<OwnedFd> {
+        // Where the peer has reset the connection meanwhile, the error is the program's to see.
+        let is_over = self.is_over()?;
+        if !is_over && !has_ends(self.socket(), self.ends)? {
+            return Err(io::Error::other("the program has used the kernel socket for something else"));
+        }
         repair::select(self.socket(), Queue::None)?;
         repair::leave(self.socket(), Leave::WithProbe)?;
-        // Where the peer has reset the connection meanwhile, the error is the program's to see.
-        let is_over = repair::info(self.socket())?.state == State::Closed.linux();
-        if let Some(error) = if is_over { None } else { self.send_rest().err() } {
+        self.repaired.before.restore_reuse(self.socket())?;
+        if !is_over
+            && let Err(error) = self.send_rest()
+            && !self.is_over()?
+        {
             // Bytes are missing in the stream: the peer must not take what follows for its rest.
             disconnect(self.socket())?;
             return Err(error);
         }
         settings::limit_unsent(self.socket(), &self.options);
-        self.repaired.buffers.settle(self.socket(), &self.options);
-        sockopt::set_socket_reuseaddr(self.socket(), self.repaired.reuses_address)?;
+        self.repaired.before.buffers.settle(self.socket(), &self.options);
         Ok(self.repaired.socket.take().expect("nothing else takes it"))
+    }
+
+    fn is_over(&self) -> io::Result<bool> {
+        Ok(repair::info(self.socket())?.state == State::Closed.linux())
     }
 
     /// Closes the socket again, without a packet. It stays bound.
@@ -214,11 +238,19 @@ impl Repaired {
     fn enter(socket: OwnedFd) -> Result<Repaired, Refusal> {
         let (reuses_address, buffers) = (sockopt::socket_reuseaddr(&socket)?, Buffers::of(socket.as_fd())?);
         repair::enter(socket.as_fd())?;
-        Ok(Repaired { socket: Some(socket), reuses_address, buffers })
+        Ok(Repaired { socket: Some(socket), before: Before { reuses_address, buffers } })
     }
 
     fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_ref().expect("it is taken with the value only").as_fd()
+    }
+}
+
+impl Before {
+    /// A socket in repair mode may bind to any port, also one of another user's. The program has the socket too: as soon as
+    /// the right is not needed, it goes, and with it what repair mode makes of SO_REUSEADDR.
+    fn restore_reuse(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(sockopt::set_socket_reuseaddr(socket, self.reuses_address)?)
     }
 }
 
@@ -227,12 +259,29 @@ impl Drop for Repaired {
     fn drop(&mut self) {
         let Some(socket) = &self.socket else { return };
         let socket = socket.as_fd();
-        disconnect(socket).ok();
-        repair::select(socket, Queue::None).ok();
-        repair::leave(socket, Leave::Silent).ok();
-        sockopt::set_socket_reuseaddr(socket, self.reuses_address).ok();
-        self.buffers.restore(socket);
+        self.before.restore_reuse(socket).ok();
+        // A listener leaves no repair mode, and the program may make one of the socket at any moment.
+        let leaves = |_: &u32| {
+            disconnect(socket).ok();
+            repair::select(socket, Queue::None).ok();
+            repair::leave(socket, Leave::Silent).is_ok()
+        };
+        (0..LEAVING_MAX).find(leaves);
+        self.before.restore_reuse(socket).ok();
+        self.before.buffers.restore(socket);
     }
+}
+
+/// Returns true when the socket has these ends: its program may have made another connection of it.
+fn has_ends(socket: BorrowedFd<'_>, (ours, peers): (SocketAddr, SocketAddr)) -> io::Result<bool> {
+    // An IPv6 address has a scope and a flow label too, which are not the connection's.
+    let is = |found: SocketAddr, wanted: SocketAddr| (found.ip(), found.port()) == (wanted.ip(), wanted.port());
+    let found = match getpeername(socket) {
+        Err(Errno::NOTCONN) | Ok(None) => return Ok(false),
+        Ok(Some(found)) => SocketAddr::try_from(found)?,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(is(SocketAddr::try_from(getsockname(socket)?)?, ours) && is(found, peers))
 }
 
 /// Closes the connection of a socket: without a packet as long as it is in repair mode, else with RST.

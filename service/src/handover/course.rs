@@ -23,8 +23,8 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, bind, connect, getsockname, shutdown};
 
 use super::plan::{Fin, Plan};
-use super::queues::{Buffers, More, write};
-use super::{Family, Injector, Leaving, Refusal, settings};
+use super::queues::{More, write};
+use super::{Before, Family, Injector, Leaving, Refusal, has_ends, settings};
 
 /// How often, and how long each time, an injected segment is waited for. As a rule it is there when it was sent.
 const WAITS: u32 = 50;
@@ -44,7 +44,7 @@ pub(super) struct Course<'a> {
     pub(super) family: Family,
     pub(super) injector: Option<&'a Injector>,
     pub(super) socket: BorrowedFd<'a>,
-    pub(super) buffers: &'a Buffers,
+    pub(super) before: &'a Before,
 }
 
 impl Course<'_> {
@@ -74,9 +74,13 @@ impl Course<'_> {
         (image.terms.timestamps.is_some() && self.injector.is_some() && srtt_us > 0).then(|| srtt_us.div_ceil(1_000))
     }
 
+    /// Our address and the peer's, as the socket has them.
+    pub(super) fn ends(&self) -> (SocketAddr, SocketAddr) {
+        (self.family.address(self.leaving.image.local), self.family.address(self.leaving.image.remote))
+    }
+
     fn connect(&self, send_start: u32) -> Result<(), Refusal> {
-        let (local, remote) = (self.leaving.image.local, self.leaving.image.remote);
-        let ours = self.family.address(local);
+        let (ours, peers) = self.ends();
         let bound = SocketAddr::try_from(getsockname(self.socket)?)?;
         if bound.port() == 0 {
             bind(self.socket, &ours).map_err(|error| match error {
@@ -86,20 +90,20 @@ impl Course<'_> {
         } else if bound.port() != ours.port() || !(bound.ip().is_unspecified() || bound.ip() == ours.ip()) {
             return Err(Refusal::Address);
         }
+        self.before.restore_reuse(self.socket)?;
         for (queue, start) in [(Queue::Receive, self.plan.receive_start), (Queue::Send, send_start)] {
             repair::select(self.socket, queue)?;
             repair::set_sequence(self.socket, start)?;
         }
         repair::select(self.socket, Queue::None)?;
         settings::before(self.socket, self.family, self.agreed().mss, self.leaving.options);
-        connect(self.socket, &self.family.address(remote)).map_err(|error| match error {
+        connect(self.socket, &peers).map_err(|error| match error {
             Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => Refusal::InUse,
             Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NETDOWN | Errno::INVAL | Errno::ACCESS => Refusal::Route,
             error => error.into(),
         })?;
         // A socket that is bound to no address takes the one that the route prefers.
-        let ours_now = SocketAddr::try_from(getsockname(self.socket)?)?;
-        if ours_now.ip() == ours.ip() && ours_now.port() == ours.port() { Ok(()) } else { Err(Refusal::Route) }
+        if has_ends(self.socket, (ours, peers))? { Ok(()) } else { Err(Refusal::Route) }
     }
 
     /// What the SYNs have agreed on.
@@ -136,7 +140,7 @@ impl Course<'_> {
         let unread = leaving.delivered.len() + image.receiving.unread.len();
         let queued: usize = image.sending.extents.iter().map(|extent| extent.data.len()).sum();
         let own = leaving.options.receive_buffer_bytes as usize;
-        self.buffers.enlarge(self.socket, (unread + window).max(own), queued + leaving.unqueued.len())?;
+        self.before.buffers.enlarge(self.socket, (unread + window).max(own), queued + leaving.unqueued.len())?;
         repair::select(self.socket, Queue::Receive)?;
         for piece in [leaving.delivered, &image.receiving.unread] {
             write(self.socket, piece, More::No)?;
@@ -245,7 +249,8 @@ impl Course<'_> {
         let is_taken = info.state == self.plan.state.linux()
             && info.agreed == agreed
             && info.agreed.mss <= image.terms.mss
-            && repair::windows(self.socket)? == self.windows();
+            && repair::windows(self.socket)? == self.windows()
+            && has_ends(self.socket, self.ends())?;
         if is_taken { Ok(()) } else { Err(Refusal::NotTaken) }
     }
 }

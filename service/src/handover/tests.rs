@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use ringway_engine::clock;
-use ringway_stack::SocketId;
+use ringway_stack::{SocketId, SocketTimer};
 
 use super::*;
 use crate::netlink::tests::in_fresh_namespace;
@@ -249,6 +249,35 @@ fn namespace_terms() {
         world.expect("more from the peer", &mut stream, &pattern(4, 300_000));
         // The port is free at once.
         sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("it is a socket");
+    }
+}
+
+/// The peer's window is shut, and the segment that opens it is lost between the stack and the kernel.
+#[test]
+fn a_window_that_opens_meanwhile_is_found_open() {
+    in_fresh_namespace("handover::tests::namespace_window");
+}
+
+#[test]
+#[ignore = "runs in a namespace of its own"]
+fn namespace_window() {
+    for kind in KINDS {
+        let mut world = World::new(kind);
+        let (id, mut peer) = warmed(&mut world);
+        world.send(id, &pattern(1, 200_000));
+        world.until("a shut window", |world| {
+            let timer = world.stack.summary(id).and_then(|summary| summary.timer);
+            timer.is_some_and(|(timer, _)| timer == SocketTimer::Persist)
+        });
+        let image = world.export(id);
+        let mut first = Vec::new();
+        world::read_some(&mut peer, &mut first);
+        world.turn();
+        let options = TcpOptions::default();
+        let mut stream = world.hand_over(&leaving(&image, &options), kind.kernel_socket());
+        world.expect("the rest", &mut peer, &pattern(1, 200_000)[first.len()..]);
+        world.write("to the program", &mut peer, &pattern(2, 5_000));
+        world.expect("from the peer", &mut stream, &pattern(2, 5_000));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringway_engine::clock;
 use rustix::net::{bind, sockopt};
@@ -213,4 +214,76 @@ fn namespace_reset() {
     let mut stream = TcpStream::from(prepared.go().expect("there is nothing to do"));
     assert_eq!(stream.read(&mut [0; 8]).expect_err("reset").kind(), io::ErrorKind::ConnectionReset);
     assert!(stream.write(b"x").is_err());
+}
+
+/// The program has the socket too: what it does to it while the connection comes is noticed, and it gets no right from repair mode.
+#[test]
+fn a_program_that_uses_the_socket_meanwhile_gets_nothing() {
+    in_fresh_namespace("handover::tests::stays::namespace_hostile");
+}
+
+#[test]
+#[ignore = "runs in a namespace of its own"]
+fn namespace_hostile() {
+    for connects in [false, true] {
+        let mut world = World::new(Kind::Ipv4);
+        let (id, _peer) = warmed(&mut world);
+        let image = world.export(id);
+        let options = TcpOptions::default();
+        let socket = Kind::Ipv4.kernel_socket();
+        sockopt::set_socket_reuseaddr(&socket, false).expect("it is a socket");
+        let ours = socket.try_clone().expect("a descriptor is left");
+        let prepared = prepare(&leaving(&image, &options), ours, Some(&world.injector)).expect("it can leave");
+        // Linux says 2 while any port may be bound, which is true too.
+        assert_eq!(sockopt::socket_reuseaddr(&socket), Ok(false));
+        world.steer(&image);
+        connect_unspec(&socket).expect("it may");
+        if connects {
+            rustix::net::connect(&socket, &SocketAddr::from(([10, 7, 0, 1], 22))).expect("in repair mode it may");
+            let error = prepared.go().expect_err("it is another connection");
+            assert!(error.to_string().contains("something else"), "{error}");
+        } else {
+            prepared.go().expect("there is nothing to do");
+        }
+        assert_eq!(repair::info(socket.as_fd()).expect("of TCP").state, State::Closed.linux());
+        repair::set_windows(socket.as_fd(), repair::Windows::default()).expect_err("it is out of repair mode");
+    }
+}
+
+/// A program that binds and listens at every instant gets neither another's port nor a socket in repair mode.
+#[test]
+fn a_program_that_races_gets_no_port() {
+    in_fresh_namespace("handover::tests::stays::namespace_race");
+}
+
+#[test]
+#[ignore = "runs in a namespace of its own"]
+fn namespace_race() {
+    let mut world = World::new(Kind::Ipv4);
+    let (id, _peer) = warmed(&mut world);
+    let image = world.export(id);
+    let options = TcpOptions::default();
+    let victim = SocketAddr::from(([10, 7, 0, 2], 7_070));
+    let _listener = std::net::TcpListener::bind(victim).expect("the port is free");
+    for _ in 0..100 {
+        let socket = Kind::Ipv4.kernel_socket();
+        let ours = socket.try_clone().expect("a descriptor is left");
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    if bind(&socket, &victim).is_ok() {
+                        rustix::net::listen(&socket, 1).ok();
+                    }
+                }
+            });
+            drop(prepare(&leaving(&image, &options), ours, Some(&world.injector)));
+            is_over.store(true, Ordering::Relaxed);
+        });
+        repair::set_windows(socket.as_fd(), repair::Windows::default()).expect_err("it is out of repair mode");
+        rustix::net::listen(&socket, 1).ok();
+        let has_port = SocketAddr::try_from(rustix::net::getsockname(&socket).expect("a socket")).expect("bound") == victim;
+        let listens = repair::info(socket.as_fd()).expect("of TCP").state == State::Listen.linux();
+        assert!(!(has_port && listens), "the port is another's");
+    }
 }

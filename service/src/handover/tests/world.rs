@@ -316,7 +316,7 @@ fn first_difference(got: &[u8], expected: &[u8]) -> Option<usize> {
 }
 
 /// Appends what a kernel socket has.
-fn read_some(from: &mut TcpStream, got: &mut Vec<u8>) {
+pub(super) fn read_some(from: &mut TcpStream, got: &mut Vec<u8>) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         got.extend_from_slice(&buffer[..count]);
