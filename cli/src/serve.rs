@@ -66,8 +66,7 @@ fn serve(arguments: &Arguments) -> Result<(), String> {
     let ended = until_told(&service, &mut signals, || reload(&mut config, arguments, &service));
     tell_supervisor("STOPPING=1").map_err(|error| format!("NOTIFY_SOCKET: {error}"))?;
     if ended.is_ok() && config.handover > ringway_shm::Duration::ZERO {
-        send_home(&service, config.handover, &mut signals)
-            .map_err(|error| format!("connections cannot be handed over: {error}"))?;
+        send_home(&service, &config, &mut signals).map_err(|error| format!("connections cannot be handed over: {error}"))?;
     }
     let stopped = service.stop();
     // A worker's own error says more than that it has ended.
@@ -111,8 +110,8 @@ fn until_told(service: &Service, signals: &mut Signals, mut reload: impl FnMut()
 }
 
 /// Lets the kernel go on with what programs have open. A second signal ends the wait.
-fn send_home(service: &Service, limit: ringway_shm::Duration, signals: &mut Signals) -> io::Result<()> {
-    let handing_over = service.hand_over(limit)?;
+fn send_home(service: &Service, config: &Config, signals: &mut Signals) -> io::Result<()> {
+    let handing_over = service.hand_over(config)?;
     if signals.wait_for(handing_over.done_fd())? {
         return Ok(());
     }

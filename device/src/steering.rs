@@ -73,8 +73,8 @@ pub struct PortFilter {
     flows: Arc<Mutex<KernelFlows>>,
 }
 
-/// Workers at most: their numbers are bits of a word whose highest one marks ports with flows of the kernel's.
-pub const WORKERS_MAX: usize = 31;
+/// Workers at most: their numbers are bits of a word whose two highest ones mark ports with flows of the kernel's.
+pub const WORKERS_MAX: usize = 30;
 
 /// A program that is attached to an interface as long as this lives.
 #[derive(Debug)]
@@ -255,7 +255,19 @@ impl PortFilter {
     /// # Errors
     /// The kernel refused, which it does not as long as the table exists.
     pub fn release(&self, protocol: Protocol, ip: IpAddr, port: u16) -> io::Result<()> {
+        if protocol == Protocol::Tcp {
+            self.flows().forget_port((ip, port))?;
+        }
         sys::delete_if_there(self.table.as_fd(), &port_key(protocol, ip, port))
+    }
+
+    /// New connections to `ip`:`port` of TCP are the kernel's from now on, although the port is owned: all flows but those to the peers
+    /// in `stay`, until the port is released.
+    ///
+    /// # Errors
+    /// There is no room for so many flows; nothing has changed.
+    pub fn leave_port(&self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> io::Result<()> {
+        self.flows().leave_port(self.table.as_fd(), (ip, port), stay)
     }
 
     /// Packets of this flow of TCP are the kernel's from now on, although its port is owned: see [`kernel_flows`].

@@ -328,14 +328,12 @@ impl Attachments {
                     region.retry(core);
                 }
             }
-            if self.departures.is_busy() {
-                self.follow_departures(core);
-            }
             self.sweep();
             served = true;
         }
-        if self.departures.forgets_at().is_some() {
-            self.departures.forget(core);
+        if self.departures.due().is_some_and(|at| at <= core.now) {
+            self.follow_departures(core);
+            served = true;
         }
         if !self.pinned.is_empty() {
             self.unpin();
@@ -407,7 +405,7 @@ impl Attachments {
     /// Time of the next retry.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let waiting = self.live.iter().filter_map(|&number| self.regions[number as usize].as_ref()?.served_again());
-        waiting.chain(self.retry_at).chain(self.departures.forgets_at()).min()
+        waiting.chain(self.retry_at).chain(self.departures.due()).min()
     }
 
     /// Writes the statistics of changed sockets.
@@ -509,8 +507,7 @@ impl Attachments {
 
     fn note_retries(&mut self, now: Instant) {
         if self.retry_at.is_none() {
-            let waits = self.departures.is_busy()
-                || self.live.iter().any(|&n| self.regions[n as usize].as_ref().is_some_and(|r| r.has_retries()));
+            let waits = self.live.iter().any(|&n| self.regions[n as usize].as_ref().is_some_and(|r| r.has_retries()));
             self.retry_at = waits.then(|| now + RETRY);
         }
     }

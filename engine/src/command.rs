@@ -321,16 +321,16 @@ impl WorkerHandle {
         self.ask(|reply| Command::Handover(HandoverCommand::Want(wanted, reply)))
     }
 
-    /// Sends all sockets home: no connection is accepted any more, programs are asked for their kernel sockets, and when the
-    /// last connection has left, or `limit` from now, ports are the kernel's.
+    /// Sends all sockets home: new connections are the kernel's, those that have not ended after `drain` are asked for at their programs,
+    /// and when the last one has left, or `limit` later, ports are the kernel's.
     ///
     /// # Errors
     /// The worker is gone.
     ///
     /// # Blocking
     /// Until then.
-    pub fn leave(&self, limit: Duration) -> Result<Left, Gone> {
-        self.ask(|reply| Command::Handover(HandoverCommand::Leave(limit, reply)))
+    pub fn leave(&self, drain: Duration, limit: Duration) -> Result<Left, Gone> {
+        self.ask(|reply| Command::Handover(HandoverCommand::Leave { drain, limit, reply }))
     }
 
     /// Adds to the statistics what `source` knows of quotas.

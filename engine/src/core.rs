@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES, SMALL_HEADROOM};
 use ringway_shm::{Arena, Class, Duration, Instant};
-use ringway_stack::{SocketId, Stack, TcpConfig, TcpOptions};
+use ringway_stack::{Protocol, SocketId, Stack, State, TcpConfig, TcpOptions};
 
 use crate::command::RegionId;
 use crate::metrics::{Metrics, Work};
@@ -235,6 +235,18 @@ impl Core {
         if let Some((ip, port)) = self.orphans.remove(&id).and_then(|orphan| orphan.port) {
             self.release_port(ip, port, ending);
         }
+    }
+
+    /// The peers of all connections of the stack at `ip`:`port`, half-open ones and those in TIME-WAIT too.
+    pub(crate) fn peers_of(&self, ip: IpAddr, port: u16) -> Vec<(IpAddr, u16)> {
+        let mut peers = Vec::new();
+        self.stack.for_each_socket(&mut |socket| {
+            let is_here = (socket.local.ip, socket.local.port) == (ip, port);
+            if is_here && socket.protocol == Protocol::Tcp && socket.state != State::Listen {
+                peers.push((socket.remote.ip, socket.remote.port));
+            }
+        });
+        peers
     }
 
     /// Gives back the port of a connection when none of its packets can arrive any more: the kernel's TCP must not see

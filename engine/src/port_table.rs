@@ -320,6 +320,14 @@ impl PortTable {
         }
     }
 
+    /// Gives new connections of a listener's port to the kernel; those with the peers in `stay` are still the stack's.
+    pub(crate) fn leave_new(&mut self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) {
+        if !self.is_guarded(ip, port) {
+            // Where it cannot be, new connections wait until the last one of the port has left.
+            self.ports.leave(ip, port, stay);
+        }
+    }
+
     /// Follows a change of the host's packet filters: listeners' ports that they forbid are the kernel's, those that
     /// they allow again are served again.
     pub(crate) fn rules_changed(&mut self) {

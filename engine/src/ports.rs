@@ -60,6 +60,12 @@ pub trait Ports: Send {
     /// Steers packets to `ip`:`port` to the kernel again.
     fn disown(&mut self, transport: Transport, ip: IpAddr, port: u16);
 
+    /// Steers packets to `ip`:`port` of TCP to the kernel, but those of the connections with the peers in `stay`, until `disown`. Returns
+    /// false if that cannot be; then nothing has changed.
+    fn leave(&mut self, _ip: IpAddr, _port: u16, _stay: &[(IpAddr, u16)]) -> bool {
+        false
+    }
+
     /// Returns true if the host's packet filters pass all packets of `ip`:`port` from any peer; if not, the port is the
     /// kernel's. The worker asks again after [`rules_changed`](crate::WorkerHandle::rules_changed).
     fn may_serve(&mut self, _transport: Transport, _ip: IpAddr, _port: u16) -> bool {

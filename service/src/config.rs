@@ -174,7 +174,9 @@ pub struct Config {
     pub policy: Policy,
     /// `[service]`
     pub system_calls: SystemCalls,
-    /// Time for connections to go home to the kernel at the end.
+    /// Time for connections to end by themselves when the service ends.
+    pub drain: Duration,
+    /// Time for the others to go home to the kernel.
     pub handover: Duration,
     values: Values,
 }
@@ -269,6 +271,7 @@ impl Config {
                 firewall: rule_choice(values.text("policy.firewall")),
                 routing: rule_choice(values.text("policy.routing")),
             },
+            drain: Duration::from_secs(values.number("service.drain_s")),
             handover: Duration::from_secs(values.number("service.handover_s")),
             system_calls: match values.text("service.seccomp") {
                 "log" => SystemCalls::Log,

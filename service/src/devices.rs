@@ -224,6 +224,10 @@ impl ports::Steering for PortFilter {
         PortFilter::retake_flow(self, flow)
     }
 
+    fn leave_port(&mut self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> io::Result<()> {
+        PortFilter::leave_port(self, ip, port, stay)
+    }
+
     fn sweep(&mut self) -> io::Result<usize> {
         PortFilter::sweep(self)
     }

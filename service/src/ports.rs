@@ -53,6 +53,13 @@ pub trait Steering: Send {
     /// The kernel refuses.
     fn retake_flow(&mut self, flow: &Flow) -> io::Result<()>;
 
+    /// New connections to `ip`:`port` of TCP are the kernel's from now on, although the port is owned: all flows but those to the
+    /// peers in `stay`, until the port is released.
+    ///
+    /// # Errors
+    /// There are too many of them, or no kernel shares the interface: nothing has changed.
+    fn leave_port(&mut self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> io::Result<()>;
+
     /// Takes back flows whose kernel socket is gone, some of them with each call; returns how many flows the kernel still has.
     ///
     /// # Errors
@@ -81,6 +88,10 @@ impl Steering for NoSteering {
 
     fn retake_flow(&mut self, _: &Flow) -> io::Result<()> {
         Ok(())
+    }
+
+    fn leave_port(&mut self, _: IpAddr, _: u16, _: &[(IpAddr, u16)]) -> io::Result<()> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "no packet of this interface can reach the kernel"))
     }
 
     fn sweep(&mut self) -> io::Result<usize> {
@@ -236,6 +247,10 @@ impl Ports for SharedPorts {
                 SocketAddr::new(ip, port)
             ));
         }
+    }
+
+    fn leave(&mut self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> bool {
+        !self.is_own(ip) && self.registry.leave(ip, port, stay)
     }
 
     fn may_serve(&mut self, transport: Transport, ip: IpAddr, port: u16) -> bool {

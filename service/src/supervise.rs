@@ -275,13 +275,13 @@ impl Service {
         Ok(self.workers.set_tcp_config(&config.stack.tcp)?)
     }
 
-    /// Starts to send all sockets of programs home to the kernel, for `limit` at most; `stop` comes after it.
+    /// Starts to send all sockets of programs home to the kernel, as `[service]` of `config` says; `stop` comes after it.
     ///
     /// # Errors
     /// There is no thread or descriptor.
-    pub fn hand_over(&self, limit: Duration) -> io::Result<HandingOver> {
+    pub fn hand_over(&self, config: &Config) -> io::Result<HandingOver> {
         let done = wake_fd()?;
-        Ok(HandingOver { thread: self.workers.leave(limit, done.clone())?, done })
+        Ok(HandingOver { thread: self.workers.leave(config.drain, config.handover, done.clone())?, done })
     }
 
     /// Stops everything; what programs have open ends with ECONNRESET.

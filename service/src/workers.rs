@@ -26,16 +26,16 @@ impl Workers {
         &self.0
     }
 
-    /// Sends all sockets of programs home, and rings `done` when no connection stays or `limit` is over. The thread returns how
-    /// many stay.
-    pub(crate) fn leave(&self, limit: Duration, done: Arc<OwnedFd>) -> io::Result<JoinHandle<u32>> {
+    /// Sends all sockets of programs home: connections that have not ended after `drain`. Rings `done` when none stays or `limit` is over
+    /// then. The thread returns how many stay.
+    pub(crate) fn leave(&self, drain: Duration, limit: Duration, done: Arc<OwnedFd>) -> io::Result<JoinHandle<u32>> {
         let workers = self.clone();
         Builder::new().name("ringway-leave".to_owned()).spawn(move || {
             let stay = std::thread::scope(|scope| {
                 let leaving = |worker: &'_ WorkerHandle| {
                     let worker = worker.clone();
                     // A worker that has stopped has reset its connections.
-                    scope.spawn(move || worker.leave(limit).map_or(0, |left| left.connections))
+                    scope.spawn(move || worker.leave(drain, limit).map_or(0, |left| left.connections))
                 };
                 let all: Vec<_> = workers.each().iter().map(leaving).collect();
                 all.into_iter().map(|thread| thread.join().unwrap_or(0)).sum()

@@ -1,10 +1,12 @@
 //! Flows of owned ports that are the kernel's: connections that a stack has handed over to a kernel socket.
 //!
 //! ```text
-//!   owned[port]  = workers | FLOWS      FLOWS: some flows of the port are the kernel's
-//!   flows[flow]                         there: this one is
+//!   owned[port]  = workers | FLOWS | LEFT   FLOWS: flows of the port are in the table
+//!                                           LEFT: those that are not are the kernel's
+//!   flows[flow]  = 0 the kernel's, 1 the stacks'
 //! ```
-//! The programs look a flow up only where its port has the mark, so a port without such flows costs a load and a jump more. The
+//! A port that is left has no listener in the stacks any more: new connections are the kernel's, and those that the stacks still have
+//! are in the table until the port is released. The programs look a flow up only where its port has the mark, so a port without such flows costs a load and a jump more. The
 //! mark is set once the first flow is in its table and goes before the last one leaves. Promises: at most [`FLOWS_MAX`] flows; a flow
 //! whose kernel socket is gone is taken out by a [`sweep`](super::PortFilter::sweep). Does not do: knowing when a connection is ready for the kernel.
 
@@ -27,8 +29,12 @@ const SWEEP_MAX: usize = 1024;
 
 /// Bit of an owned port's word: some of its flows are the kernel's.
 pub(super) const FLOWS: u32 = 1 << 31;
+/// Bit of an owned port's word: flows that are not in the table are the kernel's.
+pub(super) const LEFT: u32 = 1 << 30;
 /// The bits of the word that say the workers.
-pub(super) const WORKERS: u32 = !FLOWS;
+pub(super) const WORKERS: u32 = !(FLOWS | LEFT);
+/// What the table says of a flow of the stacks' of a port that is left.
+const STAYS: u32 = 1;
 
 /// Our end of a connection.
 type End = (IpAddr, u16);
@@ -38,6 +44,8 @@ type End = (IpAddr, u16);
 pub(super) struct KernelFlows {
     map: OwnedFd,
     by_port: BTreeMap<End, BTreeSet<End>>,
+    /// Ports that are left, and the flows of theirs that the stacks have.
+    left: BTreeMap<End, BTreeSet<End>>,
     count: usize,
     /// The flow behind which the next sweep begins.
     swept: Option<Flow>,
@@ -47,7 +55,7 @@ impl KernelFlows {
     /// None yet, with room for `flows_max`.
     pub(super) fn new(flows_max: u32) -> io::Result<KernelFlows> {
         let map = sys::create_map(sys::MapKind::Hash, FLOW_BYTES as u32, flows_max)?;
-        Ok(KernelFlows { map, by_port: BTreeMap::new(), count: 0, swept: None })
+        Ok(KernelFlows { map, by_port: BTreeMap::new(), left: BTreeMap::new(), count: 0, swept: None })
     }
 
     /// The map, for a program.
@@ -57,13 +65,44 @@ impl KernelFlows {
 
     /// Returns the mark that the word of this port of TCP has.
     pub(super) fn mark(&self, port: End) -> u32 {
-        if self.by_port.contains_key(&port) { FLOWS } else { 0 }
+        match (self.left.contains_key(&port), self.by_port.contains_key(&port)) {
+            (true, _) => FLOWS | LEFT,
+            (false, true) => FLOWS,
+            (false, false) => 0,
+        }
+    }
+
+    /// All flows of `port` but those in `stay` are the kernel's, and the word of the port in `owned` says so.
+    pub(super) fn leave_port(&mut self, owned: BorrowedFd<'_>, port: End, stay: &[End]) -> io::Result<()> {
+        let kernels = self.by_port.get(&port);
+        let stay: BTreeSet<End> =
+            stay.iter().copied().filter(|end| !kernels.is_some_and(|kernels| kernels.contains(end))).collect();
+        let key = |&remote: &End| flow_key(&Flow { local: port, remote });
+        for (count, remote) in stay.iter().enumerate() {
+            if let Err(error) = sys::update(self.map.as_fd(), &key(remote), STAYS) {
+                stay.iter().take(count).try_for_each(|remote| sys::delete_if_there(self.map.as_fd(), &key(remote)))?;
+                return Err(error);
+            }
+        }
+        self.left.insert(port, stay);
+        set_mark(owned, port, self.mark(port))
+    }
+
+    /// The port has no owner any more: it is not left any more either.
+    pub(super) fn forget_port(&mut self, port: End) -> io::Result<()> {
+        for remote in self.left.remove(&port).into_iter().flatten() {
+            sys::delete_if_there(self.map.as_fd(), &flow_key(&Flow { local: port, remote }))?;
+        }
+        Ok(())
     }
 
     /// `flow` is the kernel's, and the word of its port in `owned` says so.
     pub(super) fn enter(&mut self, owned: BorrowedFd<'_>, flow: &Flow) -> io::Result<()> {
         sys::update(self.map.as_fd(), &flow_key(flow), 0)?;
-        let is_first = !self.by_port.contains_key(&flow.local);
+        if let Some(stay) = self.left.get_mut(&flow.local) {
+            stay.remove(&flow.remote);
+        }
+        let is_first = self.mark(flow.local) == 0;
         if is_first && let Err(error) = set_mark(owned, flow.local, FLOWS) {
             sys::delete_if_there(self.map.as_fd(), &flow_key(flow))?;
             return Err(error);
@@ -76,10 +115,25 @@ impl KernelFlows {
 
     /// `flow` is the workers' again. Nothing happens to one that is not the kernel's.
     pub(super) fn take_back(&mut self, owned: BorrowedFd<'_>, flow: &Flow) -> io::Result<()> {
+        let is_kernels = self.by_port.get(&flow.local).is_some_and(|remotes| remotes.contains(&flow.remote));
+        self.forget(owned, flow)?;
+        match self.left.get_mut(&flow.local) {
+            Some(stay) if is_kernels => {
+                sys::update(self.map.as_fd(), &flow_key(flow), STAYS)?;
+                stay.insert(flow.remote);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `flow` has ended in the kernel.
+    fn forget(&mut self, owned: BorrowedFd<'_>, flow: &Flow) -> io::Result<()> {
+        let is_left = self.left.contains_key(&flow.local);
         let Some(remotes) = self.by_port.get_mut(&flow.local).filter(|remotes| remotes.contains(&flow.remote)) else {
             return Ok(());
         };
-        if remotes.len() == 1 {
+        if remotes.len() == 1 && !is_left {
             set_mark(owned, flow.local, 0)?;
         }
         sys::delete_if_there(self.map.as_fd(), &flow_key(flow))?;
@@ -93,7 +147,7 @@ impl KernelFlows {
 
     /// Takes `flow` out if its kernel socket is gone.
     pub(super) fn check(&mut self, owned: BorrowedFd<'_>, flow: &Flow, asker: &mut Asker) -> io::Result<()> {
-        if asker.has_connection(flow)? { Ok(()) } else { self.take_back(owned, flow) }
+        if asker.has_connection(flow)? { Ok(()) } else { self.forget(owned, flow) }
     }
 
     /// Returns the number of flows.

@@ -12,7 +12,7 @@ use super::assembler::{
     Assembler, Helper, Instruction, Label, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, Register, When, Width,
 };
 use super::division::{Division, FLOW_ADDRESSES, FLOW_BYTES, FLOW_PORTS, SCATTERED, WORKER};
-use super::kernel_flows::{FLOWS, WORKERS};
+use super::kernel_flows::{FLOWS, LEFT, WORKERS};
 use super::offsets::*;
 use super::{KEY_ADDRESS, KEY_BYTES, KEY_PORT, KEY_PROTOCOL};
 
@@ -137,7 +137,16 @@ fn match_owned(asm: &mut Assembler, tables: Tables<'_>, exits: Exits) {
     look_up(asm, tables.owned, exits.not_ours);
     asm.load(Width::Word, R8, R0, 0).jump_if(When::AnyBit, R8, FLOWS.cast_signed(), flow).jump(ours).place(flow);
     look_up_flow(asm, tables.flows, exits.not_ours);
-    asm.jump_if(When::NotEqual, R0, 0, exits.not_ours).place(ours);
+    match_flow(asm, ours, exits.not_ours);
+    asm.place(ours);
+}
+
+/// Goes on behind itself, or at `ours`, when the flow is the stacks': `R0` is the address of what the table of flows says of it, or zero, and
+/// `R8` the word of its port.
+fn match_flow(asm: &mut Assembler, ours: Label, not_ours: Label) {
+    let absent = asm.label();
+    asm.jump_if(When::Equal, R0, 0, absent).load(Width::Word, R0, R0, 0).jump_if(When::Equal, R0, 0, not_ours).jump(ours);
+    asm.place(absent).jump_if(When::AnyBit, R8, LEFT.cast_signed(), not_ours);
 }
 
 /// Goes on behind itself, or at `ours`, when the packet is for `worker`; else jumps to `not_ours`. `R8` has the workers that own the
@@ -249,7 +258,8 @@ pub(super) fn redirect(tables: Tables<'_>, sockets: BorrowedFd<'_>) -> Vec<Instr
     asm.place(flow);
     store_flow(&mut asm, pass);
     asm.place(known).load_map(R1, tables.flows).copy(R2, R10).add(R2, i32::from(FLOW_KEY)).call(Helper::MapLookup);
-    asm.jump_if(When::Equal, R0, 0, ours).jump(pass);
+    match_flow(&mut asm, ours, pass);
+    asm.jump(ours);
     match_quoted(&mut asm, tables.owned, Quoted { icmp, icmpv6, known, ours, pass });
     asm.place(pass).set(R0, XDP_PASS).exit();
     asm.finish()

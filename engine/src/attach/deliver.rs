@@ -49,7 +49,7 @@ impl Region {
             if self.guard.contains(Guard::PACKETS) {
                 core.stack.give_up(core.now, accepted);
             }
-            if self.leaving {
+            if self.wants_all {
                 self.want_slot(child.index);
             }
         }

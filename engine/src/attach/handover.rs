@@ -199,11 +199,18 @@ impl Region {
         self.channel.signal(slot);
     }
 
-    /// Accepts no connection any more, and asks for all that there are.
+    /// Accepts no connection any more: new ones are the kernel's listener's.
     fn leave(&mut self, core: &mut Core) {
         self.leaving = true;
         self.note_room(core);
-        self.want(|_, _| true);
+        for slot in self.listeners.clone() {
+            let Some(listening) = self.sockets.get(slot).and_then(|socket| socket.listening.as_ref()) else { continue };
+            let port = listening.port;
+            for ip in listening.owned.clone() {
+                let stay = core.peers_of(ip, port);
+                core.ports.leave_new(ip, port, &stay);
+            }
+        }
     }
 
     /// Gives ports that connect nothing any more to the kernel's sockets, which have been bound all the time.
@@ -253,7 +260,7 @@ pub(crate) enum HandoverCommand {
     Arrived(RegionId, SlotRef, Box<ConnectionImage>, Reply<Late>),
     Returned(RegionId, SlotRef, Box<ConnectionImage>),
     Want(Wanted, Reply<u32>),
-    Leave(Duration, Reply<Left>),
+    Leave { drain: Duration, limit: Duration, reply: Reply<Left> },
 }
 
 /// A connection that is to leave as soon as the program is in no call on it.
@@ -270,24 +277,37 @@ pub(super) struct Departures {
     awaited: Vec<Awaited>,
     /// Flows that have arrived, until their last packets have come out of the devices' rings: those must find silence.
     held: VecDeque<(Instant, [SocketAddress; 2])>,
-    leaving: Option<(Instant, Reply<Left>)>,
+    leaving: Option<Leaving>,
+    /// The next look at these.
+    look_at: Option<Instant>,
+}
+
+/// All sockets are to go home.
+struct Leaving {
+    /// When the programs are asked for what has not ended by itself; `None`: they are asked.
+    asks_at: Option<Instant>,
+    until: Instant,
+    reply: Reply<Left>,
 }
 
 impl Departures {
-    /// When the next flow is forgotten.
-    pub(super) fn forgets_at(&self) -> Option<Instant> {
-        self.held.front().map(|&(at, _)| at)
+    /// When there is something to do.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.held.front().map(|&(at, _)| at).into_iter().chain(self.look_at).min()
     }
 
     /// Forgets the flows whose time is over.
-    pub(super) fn forget(&mut self, core: &mut Core) {
+    fn forget(&mut self, core: &mut Core) {
         while let Some((_, [local, remote])) = self.held.pop_front_if(|(at, _)| *at <= core.now) {
             core.stack.release_hold(local, remote);
         }
     }
 
-    pub(super) fn is_busy(&self) -> bool {
-        !self.awaited.is_empty() || self.leaving.is_some()
+    /// When what waits for programs is to be looked at again; `None`: nothing does.
+    fn looks_at(&self, now: Instant) -> Option<Instant> {
+        let leaving = self.leaving.as_ref().map(|leaving| if leaving.asks_at.is_some() { DRAINING } else { ASKING });
+        let awaited = (!self.awaited.is_empty()).then_some(ASKING);
+        awaited.or(leaving).map(|span| now + span)
     }
 }
 
@@ -312,13 +332,14 @@ impl Attachments {
                 }
             }
             HandoverCommand::Want(wanted, reply) => reply.answer(self.want(wanted)),
-            HandoverCommand::Leave(limit, reply) => {
+            HandoverCommand::Leave { drain, limit, reply } => {
                 for number in self.live.clone() {
                     if let Some(region) = self.region(number) {
                         region.leave(core);
                     }
                 }
-                self.departures.leaving = Some((core.now + limit, reply));
+                let asks_at = core.now + drain;
+                self.departures.leaving = Some(Leaving { asks_at: Some(asks_at), until: asks_at + limit, reply });
                 self.follow_departures(core);
             }
         }
@@ -328,6 +349,14 @@ impl Attachments {
 
     /// Goes on with what waits for programs.
     pub(super) fn follow_departures(&mut self, core: &mut Core) {
+        self.departures.forget(core);
+        self.let_depart(core);
+        self.follow_leaving(core);
+        self.departures.look_at = self.departures.looks_at(core.now);
+    }
+
+    /// Takes out the connections whose programs are in no call on them any more.
+    fn let_depart(&mut self, core: &mut Core) {
         for awaited in std::mem::take(&mut self.departures.awaited) {
             let Awaited { region, slot, until, .. } = awaited;
             let left = self.region(region.0).map_or(Err(Stays::Unknown), |region| region.depart(slot, core));
@@ -336,10 +365,27 @@ impl Attachments {
                 left => awaited.reply.answer(left),
             }
         }
+    }
+
+    /// Goes on with the way home of all sockets.
+    fn follow_leaving(&mut self, core: &mut Core) {
+        if self.departures.leaving.is_none() {
+            return;
+        }
         let half_open = core.stack.records().0;
         let stay: u32 = self.regions.iter_mut().flatten().map(|region| region.staying()).sum();
-        let is_over = |until: Instant| (half_open == 0 && stay == 0) || until <= core.now;
-        let Some((_, reply)) = self.departures.leaving.take_if(|(until, _)| is_over(*until)) else { return };
+        let leaving = self.departures.leaving.as_mut();
+        let asks = leaving.is_some_and(|leaving| leaving.asks_at.take_if(|at| *at <= core.now).is_some());
+        let is_over = |leaving: &mut Leaving| (half_open == 0 && stay == 0) || leaving.until <= core.now;
+        if asks {
+            for number in self.live.clone() {
+                if let Some(region) = self.region(number) {
+                    region.wants_all = true;
+                    region.want(|_, _| true);
+                }
+            }
+        }
+        let Some(Leaving { reply, .. }) = self.departures.leaving.take_if(is_over) else { return };
         for number in self.live.clone() {
             if let Some(region) = self.region(number) {
                 region.leave_ports(core);
@@ -378,6 +424,9 @@ impl Attachments {
     }
 }
 
+/// Programs that were asked for a socket are looked at so often, and connections that may end by themselves.
+const ASKING: Duration = Duration::from_millis(2);
+const DRAINING: Duration = Duration::from_millis(50);
 /// A packet that a device has taken for the stack comes out of its ring within this time.
 const RING_MAX: Duration = Duration::from_secs(1);
 /// A call on a socket takes so long at most, unless its thread is stopped in it.

@@ -61,6 +61,8 @@ pub(super) struct Region {
     pub(super) movings: Movings,
     /// All sockets are to go there: no connection is accepted any more.
     pub(super) leaving: bool,
+    /// The holders of all connections are asked for their kernel sockets.
+    pub(super) wants_all: bool,
     /// True when all processes are gone.
     pub(super) detached: bool,
     doorbell: OwnedFd,
@@ -94,6 +96,7 @@ impl Region {
             guard: Guard::default(),
             movings: Movings::default(),
             leaving: false,
+            wants_all: false,
             detached: false,
             doorbell,
             violations: 0,

@@ -491,6 +491,14 @@ pub const KEYS: &[Key] = &[
         "Members of this group may attach to `ringway serve`, besides root and the service's own user.",
     ),
     number(
+        "service.drain_s",
+        0,
+        0,
+        86_400,
+        "At the end of the service new connections are the kernel's at once; those that there are may end by themselves for so long. Then \
+         the kernel goes on with the rest, so there is no need to wait.",
+    ),
+    number(
         "service.handover_s",
         5,
         0,

@@ -90,6 +90,15 @@ impl WorkerPorts {
         registry.steering.release(transport, ip, port)
     }
 
+    /// New connections to a port that this worker alone owns are the kernel's, those with the peers in `stay` still the worker's. Returns false
+    /// where that cannot be: of a port that several workers have, no one of them knows all connections.
+    pub(super) fn leave(&self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> bool {
+        let mut registry = self.registry();
+        let owners = registry.ports.get(&(Transport::Tcp, ip, port));
+        let is_alone = owners.is_some_and(|owners| owners.workers == self.bit && (!owners.shared || registry.all == self.bit));
+        is_alone && registry.steering.leave_port(ip, port, stay).is_ok()
+    }
+
     /// Packets of TCP to these addresses and ports come to no worker and not to the kernel, until a worker owns the port or
     /// [`unshut`](WorkerPorts::unshut) is called. Ports that a worker owns stay as they are. Over AF_XDP they come to the kernel meanwhile.
     pub(crate) fn shut(&self, ends: &BTreeSet<(IpAddr, u16)>) {

@@ -37,6 +37,10 @@ impl Steering for Table {
         Ok(())
     }
 
+    fn leave_port(&mut self, _: IpAddr, _: u16, _: &[(IpAddr, u16)]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn sweep(&mut self) -> io::Result<usize> {
         Ok(0)
     }
@@ -118,5 +122,6 @@ fn no_flow_of_a_device_of_its_own_is_left_to_the_kernel() {
     let flow = Flow { local: (LOCAL, 80), remote: (FOREIGN, 4_000) };
     assert_eq!(NoSteering.leave_flow(&flow).expect_err("refused").kind(), io::ErrorKind::Unsupported);
     NoSteering.retake_flow(&flow).expect("it does nothing");
+    assert_eq!(NoSteering.leave_port(LOCAL, 80, &[]).expect_err("refused").kind(), io::ErrorKind::Unsupported);
     assert_eq!(NoSteering.sweep().expect("it asks nothing"), 0);
 }

@@ -69,6 +69,48 @@ fn a_flow_that_is_left_is_the_kernels_and_its_ports_other_flows_are_not() {
     });
 }
 
+#[test]
+fn a_port_that_is_left_keeps_its_connections_and_gets_no_new_ones() {
+    in_namespace(|| {
+        let mut shared = shared();
+        for ipv6 in [false, true] {
+            let Flow { local: (ip, port), remote } = flow(ipv6, STAYS);
+            let with = |shared: &mut Shared, stay: &[(IpAddr, u16)]| shared.filter.leave_port(ip, port, stay).expect("room");
+            with(&mut shared, &[remote]);
+            assert_eq!(shared.divide(ipv6), (vec![STAYS], true), "the other flow is new");
+            // A flow of the kernel's from before stays the kernel's, also when the port is left with it.
+            shared.filter.leave_flow(&flow(ipv6, LEFT)).expect("room");
+            with(&mut shared, &[remote, flow(ipv6, LEFT).remote]);
+            assert_eq!(shared.divide(ipv6), (vec![STAYS], true));
+            shared.filter.retake_flow(&flow(ipv6, LEFT)).expect("it was left");
+            assert_eq!(shared.divide(ipv6), (vec![LEFT, STAYS], false), "it came back to a port that is left");
+            shared.filter.leave_flow(&flow(ipv6, LEFT)).expect("room");
+            assert_eq!(shared.divide(ipv6), (vec![STAYS], true));
+            // A port that has lost its owner is as it was at first.
+            shared.filter.release(Protocol::Tcp, ip, OWNED).expect("it was owned");
+            shared.filter.own(Protocol::Tcp, ip, OWNED, 1).expect("room");
+            assert_eq!(shared.divide(ipv6), (vec![STAYS], true), "but for the flow of the kernel's");
+            shared.filter.retake_flow(&flow(ipv6, LEFT)).expect("it was left");
+            assert_eq!(shared.divide(ipv6), (vec![LEFT, STAYS], false));
+        }
+    });
+}
+
+#[test]
+fn a_port_that_has_too_many_connections_is_not_left() {
+    in_namespace(|| {
+        let steering = Steering::with_flows(2, 2).expect("root may use BPF");
+        let filter = steering.port_filter().expect("a descriptor is left");
+        filter.own(Protocol::Tcp, SERVER, OWNED, 1).expect("room");
+        let word = || sys::look_up(steering.table.as_fd(), &port_key(Protocol::Tcp, SERVER, OWNED)).expect("it is there");
+        let ends: Vec<_> = (1..4).map(|from| flow(false, from).remote).collect();
+        assert_eq!(filter.leave_port(SERVER, OWNED, &ends).expect_err("full").raw_os_error(), Some(libc::E2BIG));
+        assert_eq!(word(), Some(1));
+        filter.leave_port(SERVER, OWNED, &ends[..2]).expect("the others were taken out");
+        assert_eq!(word(), Some(1 | kernel_flows::FLOWS | kernel_flows::LEFT));
+    });
+}
+
 /// A shut port, of no worker, hides all but the flows that are the kernel's.
 #[test]
 fn the_kernels_flows_of_a_shut_port_stay_the_kernels() {

@@ -34,6 +34,11 @@ fn bring_back(net: &mut Net, slot: SlotRef, departure: Departure) {
     net.hand_over::<()>(0, |region, _| HandoverCommand::Returned(region, slot, departure.image));
 }
 
+/// All sockets are to go home, within five seconds after `drain_s`.
+fn leave(drain_s: u64, reply: crate::command::Reply<Left>) -> HandoverCommand {
+    HandoverCommand::Leave { drain: Duration::from_secs(drain_s), limit: Duration::from_secs(5), reply }
+}
+
 /// What the kernel's queue would hold, and what it would have to send.
 fn queues(departure: &Departure) -> (Vec<u8>, Vec<u8>) {
     let unread = [departure.delivered.clone(), departure.image.receiving.unread.clone()].concat();
@@ -234,7 +239,7 @@ fn programs_are_asked_for_the_sockets_that_are_meant() {
 #[test]
 fn a_worker_that_leaves_waits_for_its_connections_and_gives_ports_back() {
     let (mut net, listener, server, _) = connected();
-    let answer = net.hand_over(0, |_, reply| HandoverCommand::Leave(Duration::from_secs(5), reply));
+    let answer = net.hand_over(0, |_, reply| leave(0, reply));
     // A client that comes now finds silence, not a reset: its next SYN is the kernel's.
     let late = net.open(1);
     let remote = super::harness::socket(super::harness::SERVER, 80);
@@ -257,7 +262,7 @@ fn a_worker_that_leaves_waits_for_its_connections_and_gives_ports_back() {
 fn a_worker_that_leaves_does_not_wait_longer_than_it_may() {
     let (mut net, listener, server, _) = connected();
     assert!(net.apps[0].client.send(server, &[IoSlice::new(b"still here")]).is_ok());
-    let answer = net.hand_over(0, |_, reply| HandoverCommand::Leave(Duration::from_secs(5), reply));
+    let answer = net.hand_over(0, |_, reply| leave(0, reply));
     net.run_for_ms(4_900);
     assert!(answer.try_recv().is_err());
     net.run_for_ms(200);
@@ -289,4 +294,29 @@ fn packets_that_come_late_find_silence() {
     net.run_for_ms(2_000);
     let later = net.connect(1, 80);
     net.run_until(|net| net.apps[1].client.slot(later.index).state() == ringway_shm::channel::State::Connected);
+}
+
+/// New connections are the kernel's at once; those that there are may end by themselves, then they are asked for.
+#[test]
+fn connections_may_end_before_they_are_asked_for() {
+    for ends in [true, false] {
+        let (mut net, listener, server, client) = connected();
+        let answer = net.hand_over(0, |_, reply| leave(10, reply));
+        assert_eq!(net.left(), [(80, vec![net.apps[1].client.slot(client.index).local().port()])], "the port, and who stays");
+        net.run_for_ms(9_000);
+        let flags = |net: &Net| net.apps[0].client.slot(server.index).flags();
+        assert!(!flags(&net).has(Flags::WANTED));
+        if ends {
+            net.close(1, client);
+            net.close(0, server);
+            net.run_for_ms(100);
+        } else {
+            net.run_for_ms(1_100);
+            assert!(flags(&net).has(Flags::WANTED));
+            assert!(answer.try_recv().is_err());
+            net.run_for_ms(5_000);
+        }
+        assert_eq!(answer.try_recv(), Ok(Left { connections: u32::from(!ends) }));
+        assert!(net.apps[0].client.slot(listener.index).flags().has(Flags::MOVED));
+    }
 }

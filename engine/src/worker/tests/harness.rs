@@ -64,7 +64,11 @@ struct CountingPorts {
     guarded: Guarded,
     chosen: Arc<Chosen>,
     division: Option<Recorder>,
+    left: LeftPorts,
 }
+
+/// Ports whose new connections are the kernel's, and the peers' ports of those that stay.
+type LeftPorts = Arc<Mutex<Vec<(u16, Vec<u16>)>>>;
 
 /// Ports that were chosen for connections, and the most that may be.
 struct Chosen {
@@ -160,6 +164,11 @@ impl Ports for CountingPorts {
     fn disown(&mut self, _: Transport, _: IpAddr, _: u16) {
         self.owned.fetch_sub(1, Ordering::Relaxed);
     }
+    fn leave(&mut self, _: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> bool {
+        let stay = stay.iter().map(|&(_, port)| port).collect();
+        self.left.lock().expect("no panic while it is held").push((port, stay));
+        true
+    }
     fn may_serve(&mut self, _: Transport, _: IpAddr, port: u16) -> bool {
         !self.guarded.lock().expect("no panic while it is held").contains(&port)
     }
@@ -194,6 +203,7 @@ pub(super) struct Net {
     owned: Arc<AtomicUsize>,
     guarded: Guarded,
     chosen: Arc<Chosen>,
+    left: LeftPorts,
     /// Time leaps to the next timer when nothing happens; `false`: the kernel carries packets in its own time.
     pub(super) leaps: bool,
 }
@@ -232,7 +242,7 @@ impl Net {
 
     /// The same with other devices, made for the arenas of the two workers.
     pub(super) fn between(others: Option<&Recorder>, devices: impl FnOnce([&Arena; 2]) -> [Box<dyn Device>; 2]) -> Net {
-        let (owned, guarded) = (Arc::new(AtomicUsize::new(0)), Guarded::default());
+        let (owned, guarded, left) = (Arc::new(AtomicUsize::new(0)), Guarded::default(), LeftPorts::default());
         let chosen = Arc::new(Chosen { count: AtomicUsize::new(0), most: AtomicUsize::new(10_000) });
         let now = Instant::from_millis(1_000);
         let make = |seed: u64| {
@@ -240,15 +250,15 @@ impl Net {
             stack.tcp.fast_open = FastOpenConfig::from_bits(3);
             let config = WorkerConfig { stack, arena: ARENA, shape: SHAPE, ..WorkerConfig::default() };
             let division = others.filter(|_| seed == 1).cloned();
-            let (owned, guarded, chosen) = (owned.clone(), guarded.clone(), chosen.clone());
-            let ports = CountingPorts { next: 40_000, owned, guarded, chosen, division };
+            let (owned, guarded, chosen, left) = (owned.clone(), guarded.clone(), chosen.clone(), left.clone());
+            let ports = CountingPorts { next: 40_000, owned, guarded, chosen, division, left };
             Worker::new_at(now, config, Box::new(ports), Box::new(NoHost)).expect("a worker").0
         };
         let mut workers = [make(1), make(2)];
         let [first, second] = devices([workers[0].arena(), workers[1].arena()]);
         add_interface(&mut workers[0], 0, first, now);
         add_interface(&mut workers[1], 1, second, now);
-        let mut net = Net { now, workers, apps: Vec::new(), owned, guarded, chosen, leaps: true };
+        let mut net = Net { now, workers, apps: Vec::new(), owned, guarded, chosen, left, leaps: true };
         net.attach(0, [1; 16]);
         net.attach(1, [2; 16]);
         net
@@ -517,6 +527,11 @@ impl Net {
         let App { worker, region, .. } = self.apps[app];
         let Worker { attachments, core, .. } = &mut self.workers[worker];
         attachments.revoke(region, slot, core);
+    }
+
+    /// Ports of which new connections are the kernel's.
+    pub(super) fn left(&self) -> Vec<(u16, Vec<u16>)> {
+        self.left.lock().expect("no panic while it is held").clone()
     }
 
     pub(super) fn ports_in_use(&self) -> usize {

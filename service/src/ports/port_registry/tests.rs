@@ -27,6 +27,10 @@ impl Steering for Log {
         Ok(())
     }
 
+    fn leave_port(&mut self, _: IpAddr, _: u16, _: &[(IpAddr, u16)]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn sweep(&mut self) -> io::Result<usize> {
         Ok(0)
     }
