@@ -20,7 +20,7 @@
 //! Several workers of a service: the table says of each port which of them own it. A port of one worker is its own,
 //! whatever the flow; of a port that all own, each gets the flow groups that are its own ([`division`]). So each packet is
 //! refused by all sockets but one before it is copied, and nothing is passed on. Fragments without ports and ICMP errors
-//! reach all of them. A flow of an owned port that is the kernel's: [`kernel_flows`]. Several workers that have an interface to themselves: [`groups`].
+//! reach all of them. A flow of an owned port that is the kernel's: `kernel_flows`. Several workers that have an interface to themselves: [`groups`].
 
 pub mod assembler;
 pub mod attached;
@@ -270,7 +270,7 @@ impl PortFilter {
         self.flows().leave_port(self.table.as_fd(), (ip, port), stay)
     }
 
-    /// Packets of this flow of TCP are the kernel's from now on, although its port is owned: see [`kernel_flows`].
+    /// Packets of this flow of TCP are the kernel's from now on, although its port is owned: see `kernel_flows`.
     ///
     /// # Errors
     /// There are [`FLOWS_MAX`] of them; the flow stays the workers'.

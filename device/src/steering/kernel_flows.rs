@@ -8,7 +8,7 @@
 //! A port that is left has no listener in the stacks any more: new connections are the kernel's, and those that the stacks still have
 //! are in the table until the port is released. The programs look a flow up only where its port has the mark, so a port without such flows costs a load and a jump more. The
 //! mark is set once the first flow is in its table and goes before the last one leaves. Promises: at most [`FLOWS_MAX`] flows; a flow
-//! whose kernel socket is gone is taken out by a [`sweep`](super::PortFilter::sweep). Does not do: knowing when a connection is ready for the kernel.
+//! whose kernel socket is gone is taken out by a sweep (`PortFilter::sweep`). Does not do: knowing when a connection is ready for the kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

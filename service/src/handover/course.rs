@@ -139,8 +139,7 @@ impl Course<'_> {
         let window = image.receiving.edge.wrapping_sub(image.receiving.nxt).cast_signed().max(0) as usize;
         let unread = leaving.delivered.len() + image.receiving.unread.len();
         let queued: usize = image.sending.extents.iter().map(|extent| extent.data.len()).sum();
-        let own = leaving.options.receive_buffer_bytes as usize;
-        self.before.buffers.enlarge(self.socket, (unread + window).max(own), queued + leaving.unqueued.len())?;
+        self.before.buffers.enlarge(self.socket, unread + window, queued + leaving.unqueued.len())?;
         repair::select(self.socket, Queue::Receive)?;
         for piece in [leaving.delivered, &image.receiving.unread] {
             write(self.socket, piece, More::No)?;

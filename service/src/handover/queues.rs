@@ -11,8 +11,11 @@ use ringway_stack::TcpOptions;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send, sockopt};
 
-/// A buffer's share that its bookkeeping may take, beside the bytes themselves: small segments cost as much again, thrice.
-const OVERHEAD: usize = 4;
+/// Memory for each byte that is sent, at most: small segments take much more than they carry. What is received is in whole pages, and
+/// the kernel doubles what it is told.
+const SEND_OVERHEAD: usize = 2;
+/// The kernel takes no larger buffer.
+const SIZE_MAX: usize = i32::MAX as usize / 2;
 /// Room for a few segments, whatever the queues have.
 const SPARE_BYTES: usize = 64 << 10;
 /// Bits of SO_BUF_LOCK.
@@ -43,14 +46,14 @@ impl Buffers {
 
     /// Makes room for so many bytes in each direction.
     pub(super) fn enlarge(&self, socket: BorrowedFd<'_>, receive: usize, send: usize) -> io::Result<()> {
-        // The kernel doubles what it is told.
-        let size = |bytes: usize, present: usize| (bytes * OVERHEAD / 2 + SPARE_BYTES).max(present / 2);
+        let size = |bytes: usize, present: usize| (bytes + SPARE_BYTES).max(present / 2).min(SIZE_MAX);
         sockopt::set_socket_recv_buffer_size_force(socket, size(receive, self.receive))?;
-        sockopt::set_socket_send_buffer_size_force(socket, size(send, self.send))?;
+        sockopt::set_socket_send_buffer_size_force(socket, size(send * SEND_OVERHEAD, self.send))?;
         Ok(())
     }
 
-    /// Lets the program's sizes hold, or the kernel's tuning. The receive buffer does not become smaller: the peer may fill its window.
+    /// Lets the program's sizes hold, or the kernel's tuning. A receive buffer that is tuned does not become smaller: the peer may fill its
+    /// window.
     pub(super) fn settle(&self, socket: BorrowedFd<'_>, options: &TcpOptions) {
         let mut locks = self.locks;
         if options.send_buffer_bytes != 0 {
@@ -61,6 +64,7 @@ impl Buffers {
         }
         if options.receive_buffer_bytes != 0 {
             locks |= RECEIVE_LOCK;
+            sockopt::set_socket_recv_buffer_size_force(socket, options.receive_buffer_bytes as usize).ok();
         }
         // Without SO_BUF_LOCK (before Linux 5.14) the sizes stay as they are.
         repair::set_number(socket, Number::BufferLocks, locks).ok();

@@ -366,7 +366,8 @@ fn namespace_options() {
             assert_eq!(idle, (Ok(Duration::from_secs(77)), Ok(Duration::from_secs(7)), Ok(5)));
             assert_eq!(sockopt::tcp_user_timeout(&stream), Ok(9_000));
             assert_eq!((number(Number::SynCount), number(Number::FinTimeout)), (3, 11));
-            assert_eq!(sockopt::socket_send_buffer_size(&stream), Ok(100_000));
+            let sizes = (sockopt::socket_send_buffer_size(&stream), sockopt::socket_recv_buffer_size(&stream));
+            assert_eq!(sizes, (Ok(100_000), Ok(120_000)), "twice what was set, as on the kernel");
             let discovery = if kind == Kind::Ipv6 { Number::Ipv6MtuDiscovery } else { Number::Ipv4MtuDiscovery };
             assert_eq!(number(discovery), 2);
             assert_eq!(stream.read(&mut [0; 8]).expect("reading has ended"), 0);
