@@ -278,9 +278,16 @@ impl Broker {
                 let shown = Shown { control, worker, region: process.region, slot, purpose, socket };
                 self.config.desk.show(uid, shown)
             }
-            (ClientMessage::Handover { socket, .. }, _) => {
+            // No violation: the program goes on with the stack.
+            (ClientMessage::Handover { socket, .. }, Some(_)) => {
+                // A program that is gone needs no answer.
+                connection.control.refuse("this service hands nothing over").ok();
                 self.config.desk.discard(uid, socket);
-                Err("this service hands nothing over".to_owned())
+                Ok(())
+            }
+            (ClientMessage::Handover { socket, .. }, None) => {
+                self.config.desk.discard(uid, socket);
+                self.violation("say hello first")
             }
             (ClientMessage::Child { process: child, pidfd }, Some(process)) => self.meet_child(process.region, child, pidfd, uid),
             (ClientMessage::Settle, Some(_)) => self.settle(number, uid),

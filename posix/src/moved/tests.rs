@@ -3,7 +3,7 @@
 use super::*;
 use crate::fallback::Kernel;
 use crate::fcntl_ioctl::Control;
-use crate::mock::{Bench, Given};
+use crate::mock::{Bench, Given, NO_OPTION};
 use crate::stream::{Receive, Send};
 use crate::{Arrival, Passage, Settings};
 use libc::{SOL_SOCKET, pollfd};
@@ -349,6 +349,17 @@ fn an_option_that_the_stack_lacks_is_the_kernels_to_set_on_a_connection() {
     let at_listener = Descriptor { fd, socket };
     assert_eq!(set(at_listener, SOL_SOCKET, libc::SO_ZEROCOPY, &1_i32.to_ne_bytes()), Err(Errno::OPNOTSUPP));
     assert_eq!(bench.handovers(), 5);
+}
+
+/// A program that tries what no kernel knows keeps its place in the stack.
+#[test]
+fn an_option_that_the_kernel_lacks_too_is_no_reason_to_leave() {
+    let bench = Bench::new();
+    bench.accepts_handover();
+    let (at, _) = bench.paired();
+    let set = |name: i32| bench.posix.set_option(at, libc::IPPROTO_TCP, name, &1_i32.to_ne_bytes());
+    assert_eq!((set(NO_OPTION), bench.handovers()), (Err(Errno::NOPROTOOPT), 0));
+    assert_eq!((set(999), bench.handovers()), (Err(Errno::MOVED), 1), "of a kernel newer than the table");
 }
 
 #[test]
