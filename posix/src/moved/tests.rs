@@ -147,6 +147,35 @@ fn the_kernel_socket_gets_what_only_the_library_knows() {
     );
 }
 
+/// Options that the kernel socket has from before the stack had the connection, and that the program has taken back since.
+#[test]
+fn the_kernel_socket_loses_what_the_program_has_taken_back() {
+    let bench = Bench::new();
+    let off = |name: i32, value: &[u8]| Given::Option(SOL_SOCKET, name, value.to_vec());
+    let all = [off(libc::SO_RCVTIMEO, &[0; 16]), off(libc::SO_SNDTIMEO, &[0; 16]), off(libc::SO_LINGER, &[0; 8])];
+    for (is_adopted, given) in [(false, &all[..]), (true, &[])] {
+        let (at, _) = bench.paired();
+        if is_adopted {
+            // By exec: what the program before has set is the kernel socket's alone.
+            bench.posix.descriptions.of(at.socket).mark(Flag::ADOPTED);
+        }
+        bench.say(at.socket, Flags::MOVED);
+        bench.given();
+        assert_eq!(bench.posix.socket_of(at.fd), None);
+        assert_eq!(bench.given(), [&[Given::Status(0)], given].concat());
+    }
+}
+
+/// Two processes are asked for the same socket.
+#[test]
+fn a_refusal_behind_another_processs_handover_is_none() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    bench.turn(|worker| worker.set_flags(at.socket.index, Flags::MOVED));
+    assert!(bench.posix.hand_over(at.socket));
+    assert_eq!(bench.handovers(), 1);
+}
+
 /// What the program has set on the kernel socket since is not undone by a process that sees the move late.
 #[test]
 fn the_first_process_that_sees_it_decides_for_all() {
@@ -387,7 +416,7 @@ fn a_listener_moves_behind_the_connections_that_it_has_accepted() {
     bench.given();
     assert_eq!(bench.posix.accept(fd, listener, 0), Err(Errno::MOVED));
     // Blocking, as the program has it; the stack's listener was not.
-    assert_eq!(bench.given(), [Given::Status(0)]);
+    assert_eq!(bench.given()[0], Given::Status(0));
     assert!(bench.posix.was_handed_over(fd), "listen(2) again is the kernel's");
 }
 
