@@ -58,6 +58,8 @@ impl Flag {
     pub(crate) const MORE_COMES: Flag = Flag(1 << 10);
     /// A UDP socket; its kernel socket serves too.
     pub(crate) const DATAGRAM: Flag = Flag(1 << 9);
+    /// It was inherited by exec or in a message: what was set before is not known.
+    pub(crate) const ADOPTED: Flag = Flag(1 << 16);
     /// The kernel goes on with the socket.
     pub(crate) const LEFT: Flag = Flag(1 << 15);
     /// This process has answered the service's wish for a handover.

@@ -231,7 +231,9 @@ impl Posix {
         } else {
             channel.hold(socket);
             let inet6 = self.kernel_number(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) == Some(libc::AF_INET6);
-            self.descriptions.install(socket, if inet6 { &[Flag::INET6] } else { &[] }).mark(Flag::CONNECT_REPORTED);
+            let description = self.descriptions.install(socket, if inet6 { &[Flag::INET6] } else { &[] });
+            description.mark(Flag::CONNECT_REPORTED);
+            description.mark(Flag::ADOPTED);
             if self.is_udp(fd) {
                 self.descriptions.of(socket).mark(Flag::DATAGRAM);
                 self.note_ancillary(fd, socket);

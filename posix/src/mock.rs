@@ -55,6 +55,9 @@ pub(crate) struct TestKernel {
     pub(crate) said: Arc<Mutex<Vec<String>>>,
 }
 
+/// An option that no kernel knows.
+pub(crate) const NO_OPTION: i32 = 9_999;
+
 /// What was set on a kernel socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Given {
@@ -146,6 +149,9 @@ impl Kernel for TestKernel {
 
     fn set_option(&self, _fd: Fd, level: i32, name: i32, value: &[u8]) -> Answer<()> {
         self.given.lock().expect("no test panics with it").push(Given::Option(level, name, value.to_vec()));
+        if name == NO_OPTION {
+            return Err(Errno::NOPROTOOPT);
+        }
         if value.len() < 4 { Err(Errno::INVAL) } else { Ok(()) }
     }
 

@@ -136,7 +136,8 @@ impl Posix {
         let moved = channel.hand_over(socket, copy);
         place.store(-1, Ordering::Release);
         self.discard_internal(copy);
-        moved && self.has_moved(channel, socket)
+        // A refusal because another process was faster is none.
+        (moved || channel.handover(socket) == Some(Handover::Moved)) && self.has_moved(channel, socket)
     }
 
     /// A filter of system calls may forbid what it takes. A child of vfork has neither a table nor a connection of its own.

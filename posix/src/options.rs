@@ -188,6 +188,13 @@ impl Posix {
         }
         let Some(option) = table::find(level, name) else { return Err(Errno::NOPROTOOPT) };
         if let Some(error) = option.stream().refusal(value) {
+            if option.is_unlisted() {
+                self.note_seen(description);
+                if self.kernel.set_option(fd, level, name, value) == Err(error) {
+                    // The kernel lacks it too.
+                    return Err(error);
+                }
+            }
             return Err(self.leave_for_option(channel, socket, option, error));
         }
         if level == libc::IPPROTO_IPV6 && (!description.is(Flag::INET6) || name == libc::IPV6_V6ONLY) {

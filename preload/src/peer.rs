@@ -12,9 +12,14 @@ use std::ffi::CStr;
 pub(crate) fn lacks_library(fd: c_int) -> bool {
     let Some(process) = peer_of(fd).filter(|process| *process != std::process::id()) else { return false };
     let Some(name) = own_name() else { return false };
-    // Empty: it has ended, and waits for its parent.
-    std::fs::read(format!("/proc/{process}/maps"))
-        .is_ok_and(|maps| !maps.is_empty() && !maps.split(|byte| *byte == b'\n').any(|line| line.ends_with(name)))
+    std::fs::read(format!("/proc/{process}/maps")).is_ok_and(|maps| maps_without(&maps, name))
+}
+
+/// Returns true for the maps (proc_pid_maps(5)) of a process that has not mapped a file of this name. Empty: the process has ended, and
+/// waits for its parent.
+fn maps_without(maps: &[u8], name: &[u8]) -> bool {
+    let mut files = maps.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b" (deleted)").unwrap_or(line));
+    !maps.is_empty() && files.all(|file| !file.ends_with(name))
 }
 
 /// `None`: it has none, or one of another PID namespace.
@@ -40,3 +45,6 @@ fn own_name() -> Option<&'static [u8]> {
     let path = unsafe { CStr::from_ptr(known.dli_fname) }.to_bytes();
     path.iter().rposition(|byte| *byte == b'/').map(|slash| &path[slash..])
 }
+
+#[cfg(test)]
+mod tests;

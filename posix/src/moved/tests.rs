@@ -3,7 +3,7 @@
 use super::*;
 use crate::fallback::Kernel;
 use crate::fcntl_ioctl::Control;
-use crate::mock::{Bench, Given};
+use crate::mock::{Bench, Given, NO_OPTION};
 use crate::stream::{Receive, Send};
 use crate::{Arrival, Passage, Settings};
 use libc::{SOL_SOCKET, pollfd};
@@ -145,6 +145,35 @@ fn the_kernel_socket_gets_what_only_the_library_knows() {
             option(libc::SO_RCVLOWAT, 9_i32.to_ne_bytes().to_vec()),
         ]
     );
+}
+
+/// Options that the kernel socket has from before the stack had the connection, and that the program has taken back since.
+#[test]
+fn the_kernel_socket_loses_what_the_program_has_taken_back() {
+    let bench = Bench::new();
+    let off = |name: i32, value: &[u8]| Given::Option(SOL_SOCKET, name, value.to_vec());
+    let all = [off(libc::SO_RCVTIMEO, &[0; 16]), off(libc::SO_SNDTIMEO, &[0; 16]), off(libc::SO_LINGER, &[0; 8])];
+    for (is_adopted, given) in [(false, &all[..]), (true, &[])] {
+        let (at, _) = bench.paired();
+        if is_adopted {
+            // By exec: what the program before has set is the kernel socket's alone.
+            bench.posix.descriptions.of(at.socket).mark(Flag::ADOPTED);
+        }
+        bench.say(at.socket, Flags::MOVED);
+        bench.given();
+        assert_eq!(bench.posix.socket_of(at.fd), None);
+        assert_eq!(bench.given(), [&[Given::Status(0)], given].concat());
+    }
+}
+
+/// Two processes are asked for the same socket.
+#[test]
+fn a_refusal_behind_another_processs_handover_is_none() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    bench.turn(|worker| worker.set_flags(at.socket.index, Flags::MOVED));
+    assert!(bench.posix.hand_over(at.socket));
+    assert_eq!(bench.handovers(), 1);
 }
 
 /// What the program has set on the kernel socket since is not undone by a process that sees the move late.
@@ -351,6 +380,17 @@ fn an_option_that_the_stack_lacks_is_the_kernels_to_set_on_a_connection() {
     assert_eq!(bench.handovers(), 5);
 }
 
+/// A program that tries what no kernel knows keeps its place in the stack.
+#[test]
+fn an_option_that_the_kernel_lacks_too_is_no_reason_to_leave() {
+    let bench = Bench::new();
+    bench.accepts_handover();
+    let (at, _) = bench.paired();
+    let set = |name: i32| bench.posix.set_option(at, libc::IPPROTO_TCP, name, &1_i32.to_ne_bytes());
+    assert_eq!((set(NO_OPTION), bench.handovers()), (Err(Errno::NOPROTOOPT), 0));
+    assert_eq!((set(999), bench.handovers()), (Err(Errno::MOVED), 1), "of a kernel newer than the table");
+}
+
 #[test]
 fn no_option_makes_a_strict_programs_connection_the_kernels() {
     let bench = Bench::with(Settings { strict: true, ..Settings::default() });
@@ -376,7 +416,7 @@ fn a_listener_moves_behind_the_connections_that_it_has_accepted() {
     bench.given();
     assert_eq!(bench.posix.accept(fd, listener, 0), Err(Errno::MOVED));
     // Blocking, as the program has it; the stack's listener was not.
-    assert_eq!(bench.given(), [Given::Status(0)]);
+    assert_eq!(bench.given()[0], Given::Status(0));
     assert!(bench.posix.was_handed_over(fd), "listen(2) again is the kernel's");
 }
 

@@ -3,7 +3,7 @@
 
 use super::{KNOWN, timeval_of};
 use crate::Posix;
-use crate::descriptions::UNSET;
+use crate::descriptions::{Flag, UNSET};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use crate::reasons::Fallback;
@@ -20,16 +20,19 @@ impl Posix {
             }
         };
         let timeouts = [(libc::SO_RCVTIMEO, &description.receive_timeout), (libc::SO_SNDTIMEO, &description.send_timeout)];
+        // Also what was taken back: the kernel socket may have it from before the stack had the connection.
+        let is_known = !description.is(Flag::ADOPTED);
         for (name, nanos) in timeouts.map(|(name, nanos)| (name, nanos.load(Ordering::Acquire))) {
             match nanos {
-                0 => {}
+                0 if !is_known => {}
                 AT_ONCE => give(libc::SOL_SOCKET, name, &NEGATIVE),
                 nanos => give(libc::SOL_SOCKET, name, &timeval_of(nanos)),
             }
         }
         let linger = description.linger.load(Ordering::Acquire);
-        if linger >= 0 {
-            give(libc::SOL_SOCKET, libc::SO_LINGER, &[1_i32.to_ne_bytes(), linger.to_ne_bytes()].concat());
+        if is_known || linger >= 0 {
+            let value = [i32::from(linger >= 0), linger.max(0)].map(i32::to_ne_bytes);
+            give(libc::SOL_SOCKET, libc::SO_LINGER, value.as_flattened());
         }
         for (place, known) in KNOWN.iter().enumerate().filter(|(_, known)| is_given(known)) {
             match description.values[place].load(Ordering::Acquire) {

@@ -54,6 +54,11 @@ impl Known {
         self.0
     }
 
+    /// Returns true for an option that is in no row: newer than the table, or none.
+    pub(crate) fn is_unlisted(self) -> bool {
+        self == Known::NOWHERE
+    }
+
     /// The option of a code.
     pub(crate) fn of_code(code: u16) -> Known {
         Known(code)
