@@ -393,6 +393,8 @@ fn splice(posix: &Posix, kernel: &SimKernel, (from, to): (Fd, Fd), count: usize,
         (None, Some(socket)) => posix.splice_out(Descriptor { fd: to, socket }, from, count, dont_wait),
         (Some(socket), None) => posix.splice_in(Descriptor { fd: from, socket }, to, count, dont_wait),
         _ if !kernel.is_open(from) || !kernel.is_open(to) => Err(Errno::BADF),
+        _ if kernel.is_socket(from) => Err(Errno::NOTCONN),
+        _ if kernel.is_socket(to) => Err(Errno::PIPE),
         _ => Err(Errno::INVAL),
     })
 }
