@@ -9,7 +9,7 @@
 //! it.
 
 use crate::Posix;
-use crate::channel::Channel;
+use crate::channel::{Channel, Handover};
 use crate::descriptions::Flag;
 use crate::fallback::{Fd, Identity};
 use crate::fd_table::{Entry, SocketRef};
@@ -150,11 +150,32 @@ impl Posix {
     }
 
     /// Before exec or posix_spawn of a program that this library does not reach: the kernel goes on with the sockets that the program
-    /// inherits. What the service refuses stays as it is. A child of vfork cannot ask it.
+    /// inherits. What the service refuses stays as it is.
     pub fn before_unreached(&self) {
-        if self.attached().is_some() && !self.is_outside_table() {
+        let Some(channel) = self.attached() else { return };
+        if self.is_borrowed() {
+            self.hand_over_borrowed(channel);
+        } else if !self.is_outside_table() {
             for (socket, _) in self.sort_for_exec().1 {
                 self.hand_over(socket);
+            }
+        }
+    }
+
+    /// The same in a child of vfork. Its numbers are its own by now, so sockets are found by the inodes of the numbers that stay
+    /// open. The table is the parent's, which sees the move like any other process.
+    fn hand_over_borrowed(&self, channel: &dyn Channel) {
+        for (socket, fd) in self.sort_for_exec().1 {
+            self.name_for_travel(channel, socket, fd);
+        }
+        for fd in self.kernel.open_descriptors().unwrap_or_default() {
+            let stays_open = self.kernel.descriptor_flags(fd).is_ok_and(|flags| flags & libc::FD_CLOEXEC == 0);
+            let identity = self.kernel.identity(fd).ok().filter(|identity| stays_open && identity.is_socket());
+            let socket = identity.and_then(|identity| channel.find_inode(identity.inode));
+            if let Some(socket) = socket.filter(|socket| channel.handover(*socket) == Some(Handover::Stays))
+                && channel.hand_over(socket, fd)
+            {
+                self.give_back_status(channel, fd, socket);
             }
         }
     }

@@ -8,7 +8,7 @@
 //! Promises: no call fails because of it, and none is repeated. The one that meets it ends with [`Errno::MOVED`], or with the bytes
 //! that it has moved, and its caller makes the kernel's call. A fork sees all of it or nothing. A signal handler that
 //! has interrupted the use of an epoll instance leaves the rest to the next call; the kernel's call is right all the same.
-//! Does not do: the handover itself, which the service does; a child of `vfork`, which has only borrowed the table, changes nothing.
+//! Does not do: the handover itself, which the service does; a child of `vfork`, which has only borrowed the table, does not change it.
 
 use crate::Posix;
 use crate::channel::{Channel, Handover, State};

@@ -5,6 +5,9 @@ use rustix::process::Signal;
 use crate::harness::*;
 
 const STREAMS: &str = include_str!("handover/streams.py");
+const INHERIT: &str = include_str!("handover/inherit.py");
+/// A program that is linked statically, which copies its input to its output.
+const ECHO: &str = "#include <unistd.h>\nint main(void) { char b[64]; ssize_t n; while ((n = read(0, b, 64)) > 0) if (write(1, b, n) != n) return 1; return n != 0; }\n";
 
 /// A server on Ringway and a client on the kernel, with streams that have come half their way.
 struct Streams {
@@ -17,10 +20,11 @@ struct Streams {
 }
 
 impl Streams {
-    /// `count` connections, `bytes` in each direction of each.
-    fn start(count: usize, bytes: usize, options: &[&str]) -> Streams {
+    /// `count` connections, `bytes` in each direction of each, at a service with this configuration.
+    fn start(count: usize, bytes: usize, config: &str) -> Streams {
         let net = Net::new();
-        let (service, name) = net.serve(Server, options);
+        let config = net.file("ringway.toml", config);
+        let (service, name) = net.serve(Server, &["--config", &config]);
         let program = net.file("streams.py", STREAMS);
         let (count, bytes) = (count.to_string(), bytes.to_string());
         let server = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", &program, "server", "4000", &count, &bytes];
@@ -33,13 +37,14 @@ impl Streams {
         Streams { net, service, name, server, client, rest }
     }
 
-    /// Lets the rest come, and checks that all of it has.
-    fn finish(self, count: usize) {
+    /// Lets the rest come, checks that all of it has, and leaves the service.
+    fn finish(self, count: usize) -> (Net, Process) {
         std::fs::write(&self.rest, "").expect("a folder of ours");
-        let client = self.client.finish(DEADLINE).success();
-        assert!(client.stdout.ends_with(&format!("{count} whole\n")), "{} {}", client.stdout, client.stderr);
-        let server = self.server.finish(DEADLINE).success();
-        assert!(server.stdout.ends_with(&format!("{count} whole\n")), "{} {}", server.stdout, server.stderr);
+        for process in [self.client, self.server] {
+            let ended = process.finish(DEADLINE).success();
+            assert!(ended.stdout.ends_with(&format!("{count} whole\n")), "{} {}", ended.stdout, ended.stderr);
+        }
+        (self.net, self.service)
     }
 
     /// Connections of the kernel's in the server's namespace.
@@ -51,7 +56,7 @@ impl Streams {
 /// `ringway handover all`: the service goes on, and so do the streams, in the kernel.
 #[test]
 fn connections_go_home_while_both_directions_are_busy() {
-    let streams = Streams::start(8, 3_000_000, &[]);
+    let streams = Streams::start(8, 3_000_000, "");
     assert_eq!(streams.at_kernel(), 0);
     let said = streams.net.output(Server, &[RINGWAY, "handover", "all", "--name", &streams.name]);
     assert_eq!(said, "8 connections, 8 at the kernel, 0 stay\n");
@@ -64,26 +69,21 @@ fn connections_go_home_while_both_directions_are_busy() {
 /// SIGTERM: the service ends, and nothing else does.
 #[test]
 fn the_end_of_the_service_ends_no_connection() {
-    let streams = Streams::start(8, 3_000_000, &[]);
+    let mut streams = Streams::start(8, 3_000_000, "");
     streams.service.signal(Signal::TERM);
-    let Streams { net, service, name, server, client, rest } = streams;
+    wait_until("the service ends", DEADLINE, || streams.service.poll().is_some());
+    let listens = streams.net.output(Server, &["ss", "-Htln", "sport", "=", ":4000"]);
+    assert_eq!(listens.lines().count(), 1, "a client that comes now is the kernel's");
+    assert_eq!(streams.at_kernel(), 8);
+    let (_net, service) = streams.finish(8);
     let ended = service.finish(DEADLINE).success();
     assert!(!ended.stderr.contains("not handed over"), "{}", ended.stderr);
-    // A client that comes now is the kernel's.
-    let at_kernel = net.output(Server, &["ss", "-Htln", "sport", "=", ":4000"]);
-    assert_eq!(at_kernel.lines().count(), 1, "the program listens");
-    std::fs::write(&rest, "").expect("a folder of ours");
-    for process in [client, server] {
-        let ended = process.finish(DEADLINE).success();
-        assert!(ended.stdout.ends_with("8 whole\n"), "{} {}", ended.stdout, ended.stderr);
-    }
-    drop(name);
 }
 
 /// One connection of several, named by its ends; the others stay.
 #[test]
 fn one_connection_is_named_by_its_ends() {
-    let streams = Streams::start(3, 400_000, &[]);
+    let streams = Streams::start(3, 400_000, "");
     let own = streams.net.address(Server);
     let at_client = streams.net.output(Client, &["ss", "-Htn", "state", "established", "dport", "=", ":4000"]);
     let end = at_client.lines().next().and_then(|line| line.split_whitespace().nth(2)).expect("it is connected").to_owned();
@@ -110,4 +110,75 @@ fn wishes_that_make_no_sense_are_refused() {
     assert_eq!(said.stdout, "0 connections, 0 at the kernel, 0 stay\n");
     let said = net.run(Server, &[RINGWAY, "handover", "all", "--name", "no-such-service"]);
     assert_eq!(said.code(), 1);
+}
+
+/// A connection with unread bytes goes to a static program: by fork and exec, by vfork as Python's subprocess does, by posix_spawn.
+#[test]
+fn a_static_program_inherits_a_connection() {
+    let net = Net::new();
+    let (_service, name) = net.serve(Server, &[]);
+    let (script, source) = (net.file("inherit.py", INHERIT), net.file("echo.c", ECHO));
+    let program = text(&net.path("echo"));
+    net.output(Server, &["cc", "-static", "-o", &program, &source]);
+    for how in ["exec", "vfork", "spawn"] {
+        let run = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", &script, "server", "4000", how, &program];
+        let mut server = net.spawn(Server, &run);
+        net.wait_served(Server, 4000, &mut server);
+        let got = net.output(Client, &["python3", &script, "client", &net.address(Server), "4000"]);
+        assert_eq!(got, "first\nsecond\n", "{how}");
+        assert_eq!(server.finish(DEADLINE).success().stdout, "listens\ngiven\n", "{how}");
+    }
+}
+
+/// A connection is sent in a message to a process that the library is not in.
+#[test]
+fn a_process_outside_gets_a_connection_in_a_message() {
+    let net = Net::new();
+    let (_service, name) = net.serve(Server, &[]);
+    let (script, path) = (net.file("inherit.py", INHERIT), text(&net.path("helper")));
+    let mut helper = net.spawn(Server, &["python3", &script, "helper", &path]);
+    net.wait_printed(&mut helper, "listens");
+    let run = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", &script, "server", "4000", "passed", &path];
+    let mut server = net.spawn(Server, &run);
+    net.wait_served(Server, 4000, &mut server);
+    let got = net.output(Client, &["python3", &script, "client", &net.address(Server), "4000"]);
+    assert_eq!(got, "first\nsecond\n");
+    assert_eq!(server.finish(DEADLINE).success().stdout, "listens\ngiven\n");
+    helper.finish(DEADLINE).success();
+}
+
+/// `service.drain_s`: new connections are the kernel's at once, those that there are end by themselves.
+#[test]
+fn connections_end_by_themselves_while_the_service_waits() {
+    let mut streams = Streams::start(4, 400_000, "[service]\ndrain_s = 60\n");
+    streams.service.signal(Signal::TERM);
+    // The server listens no more, but its kernel listener does: a SYN-ACK says so.
+    wait_until("a new connection is the kernel's", DEADLINE, || {
+        let new = "import socket, sys; socket.create_connection((sys.argv[1], 4000), 0.5)";
+        let answered = streams.net.run(Client, &["python3", "-c", new, &streams.net.address(Server)]).code() == 0;
+        answered && streams.net.output(Server, &["ss", "-Htan", "sport", "=", ":4000"]).lines().count() > 1
+    });
+    let established = streams.net.output(Server, &["ss", "-Htn", "state", "established", "sport", "=", ":4000"]);
+    assert_eq!(established, "", "those of before are the stack's");
+    assert!(streams.service.poll().is_none(), "it waits for its connections");
+    let (_net, service) = streams.finish(4);
+    let ended = service.finish(DEADLINE).success();
+    assert!(!ended.stderr.contains("not handed over"), "{}", ended.stderr);
+}
+
+/// SIGHUP: what can change does, the rest is named, a mistake changes nothing.
+#[test]
+fn the_configuration_is_read_again_on_sighup() {
+    let net = Net::new();
+    let config = net.file("ringway.toml", "[tcp]\nretries = 8\n");
+    let (mut service, _name) = net.serve(Server, &["--config", &config]);
+    net.file("ringway.toml", "[tcp]\nretries = 5\n[memory]\nslots = 4096\n");
+    service.signal(Signal::HUP);
+    service.wait_for_error_line("configuration read again: changed: tcp.retries; needs a restart: memory.slots");
+    net.file("ringway.toml", "[tcp]\nretries = 1000\n");
+    service.signal(Signal::HUP);
+    service.wait_for_error_line("the configuration stays as it is: ");
+    assert!(service.poll().is_none(), "it runs on: {}", service.stderr());
+    service.signal(Signal::TERM);
+    service.finish(DEADLINE).success();
 }

@@ -325,9 +325,22 @@ fn a_child_of_vfork_makes_the_kernels_call_and_leaves_the_table_alone() {
     assert_eq!(bench.posix.socket_of(at.fd), None);
     assert_eq!(bench.read_once(at.socket), Err(Errno::MOVED));
     assert!(!bench.has_gone(at));
+    bench.kernel.pretended_process.store(0, Ordering::Relaxed);
+    assert_eq!(bench.posix.socket_of(at.fd), None);
+    assert!(bench.has_gone(at));
+}
+
+#[test]
+fn a_child_of_vfork_hands_over_what_its_program_inherits() {
+    let bench = Bench::new();
+    let (at, _) = bench.paired();
+    bench.accepts_handover();
+    bench.kernel.pretended_process.store(4242, Ordering::Relaxed);
+    bench.posix.before_unreached();
+    assert_eq!(bench.handovers(), 0, "it closes on exec");
     bench.kernel.stays_open.store(true, Ordering::Relaxed);
     bench.posix.before_unreached();
-    assert_eq!(bench.handovers(), 0);
+    assert_eq!((bench.handovers(), bench.has_gone(at)), (1, false), "the table is the parent's");
     bench.kernel.pretended_process.store(0, Ordering::Relaxed);
     assert_eq!(bench.posix.socket_of(at.fd), None);
     assert!(bench.has_gone(at));
