@@ -134,8 +134,10 @@ impl Posix {
         self.note_seen(self.descriptions.of(socket));
         let Some((copy, place)) = self.copy_of(socket) else { return false };
         let moved = channel.hand_over(socket, copy);
+        let inside = self.fork_gate.enter();
         place.store(-1, Ordering::Release);
         self.discard_internal(copy);
+        drop(inside);
         // A refusal because another process was faster is none.
         (moved || channel.handover(socket) == Some(Handover::Moved)) && self.has_moved(channel, socket)
     }

@@ -260,6 +260,7 @@ fn a_slot_that_has_ended_is_no_error_of_the_connection() {
     });
     assert_eq!(bench.posix.send(at.socket, &[IoSlice::new(b"abc")], Send::default()), Err(Errno::MOVED));
     assert_eq!(bench.read_once(at.socket), Err(Errno::MOVED));
+    assert_eq!(bench.posix.accept(at.fd, at.socket, libc::SOCK_NONBLOCK), Err(Errno::MOVED));
     assert_eq!(bench.posix.settled::<i32>(at, Err(Errno::NOTCONN)), None, "other calls");
     assert_eq!(bench.kernel.broken_pipes.load(Ordering::Relaxed), 0);
 }

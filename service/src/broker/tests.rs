@@ -3,7 +3,7 @@ mod quotas;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::IpAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -235,6 +235,17 @@ fn a_private_service_knows_one_token() {
     }
     assert_eq!(house.status.refused(), 1);
     assert!(!house.status.is_busy());
+}
+
+#[test]
+fn a_refused_handover_leaves_the_program_its_connection() {
+    let house = House::new("handover", Admission::Private(TOKEN));
+    let client = Client::attach(&house.path, TOKEN, 0).expect("nothing is used up");
+    let slot = client.open_slot().expect("a slot is free");
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("ports are left");
+    assert!(matches!(client.hand_over(slot, socket.as_raw_fd()), Err(AttachError::Refused(_))));
+    client.settle().expect("it is heard");
+    assert_eq!((house.status.refused(), house.status.violations()), (0, 0));
 }
 
 #[test]

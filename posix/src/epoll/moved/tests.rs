@@ -334,3 +334,24 @@ fn a_slot_that_another_process_still_holds_wakes_this_one_no_more() {
     let (context, _) = bench.posix.epolls.lock(number).as_ref().and_then(|instance| instance.wake_fd).expect("it has one");
     assert!(!bench.posix.attached().expect("it is attached").has_event(context));
 }
+
+/// A watch that another process has made under a number of its own is that process's to move.
+#[test]
+fn a_number_that_only_another_process_has_is_left_to_it() {
+    let bench = Bench::new();
+    let epoll = bench.epoll();
+    let (at, peer) = bench.paired();
+    bench.add(epoll, at.fd, IN);
+    bench.posix.before_fork();
+    bench.posix.fork_is_over();
+    let other = bench.posix.duplicate(at.fd, at.socket, 0, OnExec::Close).expect("numbers are free");
+    bench.posix.let_go(at.fd);
+    bench.say(at.socket, Flags::MOVED);
+    assert_eq!(bench.posix.socket_of(other), None);
+    bench.send_to(peer);
+    assert_eq!(bench.now_ready(epoll), []);
+    // The other process.
+    let event = epoll_event { events: IN, u64: at.fd as u64 };
+    bench.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, at.fd, Some(event)).expect("it is not there yet");
+    assert_eq!(bench.now_ready(epoll), [(at.fd, IN)]);
+}
