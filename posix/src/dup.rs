@@ -1,6 +1,7 @@
 //! The life of descriptors: dup, dup2, dup3, F_DUPFD, close, close_range; the last one closes the socket.
 
 use crate::Posix;
+use crate::apart::is_apart;
 use crate::blocking::Wait;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, OnExec};
@@ -136,11 +137,17 @@ impl Posix {
         last: Fd,
         mut close_kernel_range: impl FnMut(Fd, Fd) -> Answer<()>,
     ) -> Option<Answer<()>> {
-        if self.is_outside_table() {
+        if is_apart() {
             return None;
         }
         let mut ours = Vec::new();
-        self.table.for_each_in(first, last, |fd, entry| ours.push((fd, entry)));
+        // A child of vfork closes its own descriptors and needs the library's until exec closes them: it may have to ask the service.
+        let is_borrowed = self.is_borrowed();
+        self.table.for_each_in(first, last, |fd, entry| {
+            if entry == Entry::Internal || !is_borrowed {
+                ours.push((fd, entry));
+            }
+        });
         if ours.is_empty() {
             return None;
         }
