@@ -87,6 +87,7 @@ impl Posix {
         let description = self.descriptions.install(socket, if inet6 { &[Flag::INET6] } else { &[] });
         description.inherit(self.descriptions.of(listener));
         description.mark(Flag::CONNECT_REPORTED);
+        description.mark(Flag::ACCEPTED);
         self.note_unseen(description, own);
         channel.set_nonblocking(socket, flags & libc::SOCK_NONBLOCK != 0);
         self.set_socket(new, socket);

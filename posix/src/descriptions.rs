@@ -64,6 +64,8 @@ impl Flag {
     pub(crate) const LEFT: Flag = Flag(1 << 15);
     /// This process has answered the service's wish for a handover.
     pub(crate) const ASKED: Flag = Flag(1 << 14);
+    /// A listener's connection, of which a kernel socket of its own was made.
+    pub(crate) const ACCEPTED: Flag = Flag(1 << 17);
     /// UDP_CORK is set.
     pub(crate) const CORKED: Flag = Flag(1 << 11);
     /// A datagram is begun and waits for its last piece.

@@ -172,9 +172,9 @@ impl Posix {
             let stays_open = self.kernel.descriptor_flags(fd).is_ok_and(|flags| flags & libc::FD_CLOEXEC == 0);
             let identity = self.kernel.identity(fd).ok().filter(|identity| stays_open && identity.is_socket());
             let socket = identity.and_then(|identity| channel.find_inode(identity.inode));
-            if let Some(socket) = socket.filter(|socket| channel.handover(*socket) == Some(Handover::Stays))
-                && channel.hand_over(socket, fd)
-            {
+            let Some(socket) = socket.filter(|socket| channel.handover(*socket) == Some(Handover::Stays)) else { continue };
+            self.make_reusable(fd, socket);
+            if channel.hand_over(socket, fd) {
                 self.give_back_status(channel, fd, socket);
             }
         }

@@ -133,6 +133,7 @@ impl Posix {
         // A parked duplicate would keep the connection open behind the program's last close.
         self.note_seen(self.descriptions.of(socket));
         let Some((copy, place)) = self.copy_of(socket) else { return false };
+        self.make_reusable(copy, socket);
         let moved = channel.hand_over(socket, copy);
         let inside = self.fork_gate.enter();
         place.store(-1, Ordering::Release);
@@ -140,6 +141,15 @@ impl Posix {
         drop(inside);
         // A refusal because another process was faster is none.
         (moved || channel.handover(socket) == Some(Handover::Moved)) && self.has_moved(channel, socket)
+    }
+
+    /// The kernel's accepted sockets have SO_REUSEADDR as their listener has, so that a server that starts anew can listen beside them. It
+    /// matters only to listeners that have it too.
+    pub(crate) fn make_reusable(&self, fd: Fd, socket: SocketRef) {
+        if self.descriptions.of(socket).is(Flag::ACCEPTED) {
+            let on = self.kernel.set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1_i32.to_ne_bytes());
+            on.unwrap_or_else(|_| self.fall_back("setsockopt", &fd, Fallback::OptionRefused));
+        }
     }
 
     /// A filter of system calls may forbid what it takes. A child of vfork has neither a table nor a connection of its own.

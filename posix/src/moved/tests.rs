@@ -613,3 +613,19 @@ fn a_strict_programs_descriptors_travel_as_they_are() {
     bench.posix.before_leaving(at.fd);
     assert_eq!(bench.handovers(), 0);
 }
+
+/// A server that starts anew listens beside connections of the one before, as with the kernel's own.
+#[test]
+fn the_kernel_socket_of_an_accepted_connection_leaves_the_port_to_a_listener() {
+    for accepted in [true, false] {
+        let bench = Bench::new();
+        let (at, _) = bench.paired();
+        bench.accepts_handover();
+        if accepted {
+            bench.posix.descriptions.of(at.socket).mark(Flag::ACCEPTED);
+        }
+        assert!(bench.posix.hand_over(at.socket));
+        let reuse = Given::Option(SOL_SOCKET, libc::SO_REUSEADDR, 1_i32.to_ne_bytes().to_vec());
+        assert_eq!(bench.given().contains(&reuse), accepted);
+    }
+}
