@@ -34,6 +34,7 @@ use crate::firewall::{Gate, Watch, hooks};
 use crate::follow::{Follower, Served};
 use crate::host::{Forks, ServiceHost};
 use crate::interfaces::{Interfaces, Serving, guarded};
+use crate::leaving::HandingOver;
 use crate::netlink::Mirror;
 use crate::plan::{Backend, Machine, Plan, Planned, named_links, plan};
 use crate::ports::SharedPorts;
@@ -280,8 +281,7 @@ impl Service {
     /// # Errors
     /// There is no thread or descriptor.
     pub fn hand_over(&self, config: &Config) -> io::Result<HandingOver> {
-        let done = wake_fd()?;
-        Ok(HandingOver { thread: self.workers.leave(config.drain, config.handover, done.clone())?, done })
+        HandingOver::start(self.workers.clone(), config)
     }
 
     /// Stops everything; what programs have open ends with ECONNRESET.
@@ -393,27 +393,6 @@ impl Service {
             ended = ended.and(watch.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the service panicked"))));
         }
         ended
-    }
-}
-
-/// Sockets are on their way home.
-pub struct HandingOver {
-    done: Arc<OwnedFd>,
-    thread: JoinHandle<u32>,
-}
-
-impl HandingOver {
-    /// Readable when it is over.
-    pub fn done_fd(&self) -> BorrowedFd<'_> {
-        self.done.as_fd()
-    }
-
-    /// Returns how many connections of programs stay.
-    ///
-    /// # Blocking
-    /// Until it is over.
-    pub fn finish(self) -> u32 {
-        self.thread.join().unwrap_or(0)
     }
 }
 

@@ -5,9 +5,6 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
 
 use ringway_engine::{Gone, InterfaceInfo, OpenDevice, WorkerHandle};
 use ringway_shm::Duration;
@@ -24,26 +21,6 @@ impl Workers {
 
     pub(crate) fn each(&self) -> &[WorkerHandle] {
         &self.0
-    }
-
-    /// Sends all sockets of programs home: connections that have not ended after `drain`. Rings `done` when none stays or `limit` is over
-    /// then. The thread returns how many stay.
-    pub(crate) fn leave(&self, drain: Duration, limit: Duration, done: Arc<OwnedFd>) -> io::Result<JoinHandle<u32>> {
-        let workers = self.clone();
-        Builder::new().name("ringway-leave".to_owned()).spawn(move || {
-            let stay = std::thread::scope(|scope| {
-                let leaving = |worker: &'_ WorkerHandle| {
-                    let worker = worker.clone();
-                    // A worker that has stopped has reset its connections.
-                    scope.spawn(move || worker.leave(drain, limit).map_or(0, |left| left.connections))
-                };
-                let all: Vec<_> = workers.each().iter().map(leaving).collect();
-                all.into_iter().map(|thread| thread.join().unwrap_or(0)).sum()
-            });
-            // A full counter has been rung.
-            rustix::io::write(&*done, &1u64.to_ne_bytes()).ok();
-            stay
-        })
     }
 
     /// Adds an interface to each, with its device among `devices`; returns its number.
