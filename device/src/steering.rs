@@ -278,6 +278,33 @@ impl PortFilter {
         self.flows().enter(self.table.as_fd(), flow)
     }
 
+    /// Packets of all connections of TCP that the kernel has at `ip`:`port` are the kernel's from now on, whether the port is owned or not.
+    /// Returns false where there are more than `most` or than there is room for; then nothing has changed. No connection is missed where no packet reaches the
+    /// kernel meanwhile: the caller owns the port for no worker first. The calling thread must be in the interfaces' network namespace.
+    ///
+    /// # Errors
+    /// The kernel does not say which it has (`sock_diag`, `tcp_diag`), or there is no room; nothing has changed.
+    ///
+    /// # Blocking
+    /// Some hundred microseconds, and two for each connection.
+    pub fn leave_connections(&self, ip: IpAddr, port: u16, most: usize) -> io::Result<bool> {
+        let local = (ip, port);
+        let room = (FLOWS_MAX as usize).saturating_sub(self.flows().count());
+        let Some(peers) = sockets::Asker::open()?.peers_of(local, most)? else { return Ok(false) };
+        let flows = peers.into_iter().map(|remote| Flow { local, remote });
+        let new: Vec<Flow> = flows.filter(|flow| !self.flows().has(flow)).collect();
+        if new.len() > room {
+            return Ok(false);
+        }
+        for (count, flow) in new.iter().enumerate() {
+            if let Err(error) = self.leave_flow(flow) {
+                new.iter().take(count).try_for_each(|flow| self.retake_flow(flow))?;
+                return Err(error);
+            }
+        }
+        Ok(true)
+    }
+
     /// The flow is the workers' again, as its port is. Nothing happens to one that was not left to the kernel.
     ///
     /// # Errors

@@ -27,6 +27,8 @@ pub enum PortError {
     NotLocal,
     /// The steering table is full, or the kernel refused it.
     NoSteering,
+    /// The kernel serves the port until the worker is told that the rules have changed.
+    Waits,
 }
 
 /// Reserves ports against the kernel and steers their packets to the worker's devices. Each

@@ -25,6 +25,9 @@ use crate::selftest;
 use crate::supervise::StartError;
 use crate::workers::Workers;
 
+/// Ports that are shut at the same time, each for some hundred microseconds of looking.
+const SHUT_MAX: usize = 16;
+
 /// The properties of a link when its device was opened.
 struct Open {
     mac: MacAddress,
@@ -240,27 +243,36 @@ impl Interfaces {
         }
     }
 
-    /// Returns true if ports wait for the end of the kernel's connections of them; see [`release_ports`](Interfaces::release_ports).
+    /// Returns true if ports wait until the kernel's connections of them are known; see [`release_ports`](Interfaces::release_ports).
     pub(crate) fn holds_ports(&self) -> bool {
         self.gate.holds()
     }
 
-    /// Ports whose connections of the kernel's have ended are served again. The kernel may accept one in the moment between the look and
-    /// the workers' part, so packets come to neither while it looks again; their senders repeat them.
+    /// Ports that wait are served once the filters know the kernel's connections of them. The kernel may accept one in the moment between the
+    /// look and the workers' part, so packets come to neither meanwhile; their senders repeat them. Those of which the kernel has more
+    /// than the filters have room for, or does not say which, wait until that changes.
     ///
     /// # Blocking
     /// Until the workers serve them.
     pub(crate) fn release_ports(&self) {
-        let ended = self.gate.ended();
-        if ended.is_empty() {
-            return;
+        let held: Vec<_> = self.gate.held().into_iter().collect();
+        // `Err`: no descriptor is left. The next look is in a second.
+        let Some(mut steering) = self.devices.steering().ok().filter(|_| !held.is_empty()) else { return };
+        let mut is_known = |&(ip, port): &(IpAddr, u16)| steering.leave_connections(ip, port, usize::MAX).unwrap_or_default();
+        for some in held.chunks(SHUT_MAX) {
+            // What is known is quickly known again, and what is not need not be shut.
+            let some: BTreeSet<_> = some.iter().copied().filter(&mut is_known).collect();
+            if some.is_empty() {
+                continue;
+            }
+            self.ports.shut(&some);
+            let known: BTreeSet<_> = some.iter().copied().filter(&mut is_known).collect();
+            self.ports.note_ready(&known);
+            self.gate.let_go(&known);
+            // `Err`: a worker has stopped.
+            self.workers.rules_changed().ok();
+            self.ports.unshut(&some);
         }
-        self.ports.shut(&ended);
-        let still = self.gate.ended();
-        self.gate.let_go(&still.intersection(&ended).copied().collect());
-        // `Err`: a worker has stopped.
-        self.workers.rules_changed().ok();
-        self.ports.unshut(&ended);
     }
 
     fn is_open_as(&self, planned: &Planned) -> bool {

@@ -60,6 +60,16 @@ pub trait Steering: Send {
     /// There are too many of them, or no kernel shares the interface: nothing has changed.
     fn leave_port(&mut self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> io::Result<()>;
 
+    /// Packets of all connections of TCP that the kernel has at `ip`:`port` are the kernel's from now on. Returns false where there are
+    /// more than `most` or than there is room for; then nothing has changed.
+    ///
+    /// # Errors
+    /// The kernel does not say which it has; nothing has changed.
+    ///
+    /// # Blocking
+    /// Some hundred microseconds, and two for each connection.
+    fn leave_connections(&mut self, ip: IpAddr, port: u16, most: usize) -> io::Result<bool>;
+
     /// Takes back flows whose kernel socket is gone, some of them with each call; returns how many flows the kernel still has.
     ///
     /// # Errors
@@ -92,6 +102,10 @@ impl Steering for NoSteering {
 
     fn leave_port(&mut self, _: IpAddr, _: u16, _: &[(IpAddr, u16)]) -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "no packet of this interface can reach the kernel"))
+    }
+
+    fn leave_connections(&mut self, _: IpAddr, _: u16, _: usize) -> io::Result<bool> {
+        Ok(true)
     }
 
     fn sweep(&mut self) -> io::Result<usize> {
@@ -185,6 +199,20 @@ impl SharedPorts {
         bind_socket(ip, 0)
     }
 
+    /// Owns a port; one of which the kernel has many connections waits until the service has told the filters of them: see [`Gate`].
+    fn own_or_wait(&mut self, (transport, ip, port): (Transport, IpAddr, u16), ownership: Ownership) -> Result<(), PortError> {
+        let gate = self.gate.as_ref().filter(|_| transport == Transport::Tcp);
+        if gate.is_some_and(|gate| gate.waits(ip, port)) {
+            return Err(PortError::Waits);
+        }
+        let owned = self.registry.own(transport, ip, port, ownership);
+        match gate {
+            Some(gate) if owned == Err(PortError::Waits) => gate.hold_port(ip, port),
+            _ => {}
+        }
+        owned
+    }
+
     fn reserve_own(&mut self, ip: IpAddr, port: u16) -> Result<u16, PortError> {
         if port != 0 {
             return if self.own_reserved.insert((ip, port)) { Ok(port) } else { Err(PortError::InUse) };
@@ -227,14 +255,15 @@ impl Ports for SharedPorts {
         if self.is_own(ip) {
             return Ok(());
         }
-        self.registry.own(transport, ip, port, Ownership::Sole)
+        let is_new = self.reserved.contains_key(&(ip, port));
+        self.own_or_wait((transport, ip, port), if is_new { Ownership::New } else { Ownership::Sole })
     }
 
     fn own_share(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Result<(), PortError> {
         if self.is_own(ip) {
             return Ok(());
         }
-        self.registry.own(transport, ip, port, Ownership::Shared)
+        self.own_or_wait((transport, ip, port), Ownership::Shared)
     }
 
     fn disown(&mut self, transport: Transport, ip: IpAddr, port: u16) {

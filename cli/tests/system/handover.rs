@@ -1,4 +1,5 @@
-//! Connections go home to the kernel while both directions are busy; the peer is a kernel's TCP, and every byte is compared.
+//! Connections go home to the kernel while both directions are busy; the peer is a kernel's TCP, and every byte is compared. Connections
+//! that the kernel has stay there.
 
 use rustix::process::Signal;
 
@@ -7,7 +8,16 @@ use crate::harness::*;
 const STREAMS: &str = include_str!("handover/streams.py");
 const INHERIT: &str = include_str!("handover/inherit.py");
 /// A program that is linked statically, which copies its input to its output.
-const ECHO: &str = "#include <unistd.h>\nint main(void) { char b[64]; ssize_t n; while ((n = read(0, b, 64)) > 0) if (write(1, b, n) != n) return 1; return n != 0; }\n";
+const ECHO: &str = "#include <unistd.h>
+int main(void) {
+    char b[64];
+    ssize_t n;
+    while ((n = read(0, b, 64)) > 0)
+        if (write(1, b, n) != n) return 1;
+    return n != 0;
+}
+";
+const ECHOES: &str = include_str!("handover/echoes.py");
 
 /// A server on Ringway and a client on the kernel, with streams that have come half their way.
 struct Streams {
@@ -91,6 +101,48 @@ fn one_connection_is_named_by_its_ends() {
     assert_eq!(said, "1 connections, 1 at the kernel, 0 stay\n");
     assert_eq!(streams.at_kernel(), 1);
     streams.finish(3);
+}
+
+/// A server that is started while another one's connections of its port are the kernel's: the new ones are the stack's, the old ones go on.
+fn connections_go_on_beside_a_new_listener(count: usize, options: &[&str]) {
+    let net = Net::new();
+    let program = net.file("echoes.py", ECHOES);
+    let (address, said) = (net.address(Server), count.to_string());
+    let (old_file, new_file) = (net.path("old"), net.path("new"));
+    let mut old = net.spawn(Server, &["python3", &program, "server", "4000", &said]);
+    net.wait_printed(&mut old, "listens");
+    let mut old_client = net.spawn(Client, &["python3", &program, "client", &address, "4000", &said, &text(&old_file)]);
+    net.wait_printed(&mut old_client, "connected");
+    net.wait_printed(&mut old, "kept");
+    let (_service, name) = net.serve(Server, options);
+    let new = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", &program, "server", "4000", "1"];
+    let mut new = net.spawn(Server, &new);
+    net.wait_served(Server, 4000, &mut new);
+    let mut client = net.spawn(Client, &["python3", &program, "client", &address, "4000", "1", &text(&new_file)]);
+    net.wait_printed(&mut client, "connected");
+    let established = ["-Htn", "state", "established", "sport", "=", ":4000"];
+    let at_stack = [&[RINGWAY, "ss", "--name", &name], &established[..]].concat();
+    new.wait_while_running("has the connection", || net.output(Server, &at_stack).lines().count() == 1);
+    let of_kernel = net.output(Server, &[&["ss"], &established[..]].concat());
+    assert_eq!(of_kernel.lines().count(), count);
+    for (file, client, server, count) in [(&old_file, old_client, old, count), (&new_file, client, new, 1)] {
+        std::fs::write(file, "").expect("a folder of ours");
+        assert!(client.finish(DEADLINE).success().stdout.ends_with(&format!("{count} whole\n")));
+        server.finish(DEADLINE).success();
+    }
+}
+
+#[test]
+fn the_kernels_connections_of_a_port_go_on_beside_a_new_listener() {
+    connections_go_on_beside_a_new_listener(3, &[]);
+    connections_go_on_beside_a_new_listener(3, &["--workers", "2"]);
+}
+
+/// They are more than a worker stops for, so the service looks for them.
+#[test]
+fn many_connections_of_the_kernels_go_on_beside_a_new_listener() {
+    connections_go_on_beside_a_new_listener(1500, &[]);
+    connections_go_on_beside_a_new_listener(1500, &["--workers", "2"]);
 }
 
 /// Only root and the service's user may say so, and only what is in the contract.

@@ -1,4 +1,5 @@
-//! Flows of owned ports that are the kernel's: connections that a stack has handed over to a kernel socket.
+//! Flows of owned ports that are the kernel's: connections that a stack has handed over to a kernel socket, and those that the kernel had
+//! before the port was owned.
 //!
 //! ```text
 //!   owned[port]  = workers | FLOWS | LEFT   FLOWS: flows of the port are in the table
@@ -36,8 +37,8 @@ pub(super) const WORKERS: u32 = !(FLOWS | LEFT);
 /// What the table says of a flow of the stacks' of a port that is left.
 const STAYS: u32 = 1;
 
-/// Our end of a connection.
-type End = (IpAddr, u16);
+/// An end of a connection.
+pub(super) type End = (IpAddr, u16);
 
 /// The flows, and which of the ports that they belong to are owned.
 #[derive(Debug)]
@@ -113,9 +114,14 @@ impl KernelFlows {
         Ok(())
     }
 
+    /// Returns true when the flow is the kernel's.
+    pub(super) fn has(&self, flow: &Flow) -> bool {
+        self.by_port.get(&flow.local).is_some_and(|remotes| remotes.contains(&flow.remote))
+    }
+
     /// `flow` is the workers' again. Nothing happens to one that is not the kernel's.
     pub(super) fn take_back(&mut self, owned: BorrowedFd<'_>, flow: &Flow) -> io::Result<()> {
-        let is_kernels = self.by_port.get(&flow.local).is_some_and(|remotes| remotes.contains(&flow.remote));
+        let is_kernels = self.has(flow);
         self.forget(owned, flow)?;
         match self.left.get_mut(&flow.local) {
             Some(stay) if is_kernels => {

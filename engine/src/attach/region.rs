@@ -26,6 +26,8 @@ const REQUESTS_PER_TURN: usize = 1024;
 const RETRIES: usize = 512;
 /// Weight of a request that takes or gives back a port, which asks the kernel: tens of microseconds.
 const PORT_WEIGHT: usize = 16;
+/// Weight of a request to listen, for which the kernel also looks for its own connections of the port: some hundred microseconds.
+const LISTEN_WEIGHT: usize = 64;
 
 /// One application group; see the module documentation.
 pub(super) struct Region {
@@ -178,7 +180,7 @@ impl Region {
 
     /// Executes the requests of processes that are gone: a requested reset must not become a FIN.
     pub(super) fn finish_requests(&mut self, core: &mut Core) {
-        for _ in 0..=REQUESTS_MAX as usize * PORT_WEIGHT / REQUESTS_PER_TURN {
+        for _ in 0..=REQUESTS_MAX as usize * LISTEN_WEIGHT / REQUESTS_PER_TURN {
             if !self.execute_up_to(u64::MAX, core) {
                 break;
             }
@@ -298,7 +300,8 @@ impl Region {
 /// Weight of a request in the group's budget of one iteration.
 fn weight(operation: Operation) -> usize {
     match operation {
-        Operation::Listen { .. } | Operation::Connect { .. } | Operation::Datagram { .. } => PORT_WEIGHT,
+        Operation::Listen { .. } => LISTEN_WEIGHT,
+        Operation::Connect { .. } | Operation::Datagram { .. } => PORT_WEIGHT,
         Operation::Close { .. } | Operation::Abort => PORT_WEIGHT / 4,
         _ => 1,
     }

@@ -200,12 +200,14 @@ impl Region {
             if guard.contains(seen) || listening.owned.contains(&ip) || !core.ports.may_serve(transport, ip, listening.port) {
                 continue;
             }
-            if datagrams {
-                core.ports.add_datagrams(ip, listening.port)?;
-            } else if every_worker {
-                core.ports.add_share(ip, listening.port)?;
-            } else {
-                core.ports.add(ip, listening.port)?;
+            let added = match (datagrams, every_worker) {
+                (true, _) => core.ports.add_datagrams(ip, listening.port),
+                (false, true) => core.ports.add_share(ip, listening.port),
+                (false, false) => core.ports.add(ip, listening.port),
+            };
+            match added {
+                Err(PortError::Waits) => continue,
+                added => added?,
             }
             if !datagrams {
                 core.ports.note_served(ip, listening.port);
@@ -372,6 +374,6 @@ pub(super) fn failure_of(error: PortError) -> Failure {
     match error {
         PortError::InUse => Failure::InUse,
         PortError::NotLocal => Failure::NotAvailable,
-        PortError::NoSteering => Failure::NoResources,
+        PortError::NoSteering | PortError::Waits => Failure::NoResources,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Answers are kept until the rules or the links change, and what holds for all connections is found out when they do: a worker
 //! that opens a connection takes a lock that is held briefly, and looks at rules only where they tell peers apart.
-//! A port that comes back from the kernel waits until the kernel has no connections of it, whose packets would come to the stack.
+//! A port that comes back from the kernel waits until the filters know the kernel's connections of it, whose packets would come to the stack.
 //! Promises: what is asked never waits for the kernel. Does not do: telling workers that the rules have changed.
 
 use std::collections::{BTreeSet, HashMap};
@@ -13,7 +13,7 @@ use ringway_engine::Transport;
 
 use super::{Beginning, Flow, Judgment, Link, LocalPort, Ruleset};
 use crate::config::RuleChoice;
-use crate::ports::listeners::{connected, listening};
+use crate::ports::listeners::listening;
 
 /// The first of the ports that are judged together.
 const UPPER: u16 = 0x8000;
@@ -27,6 +27,8 @@ const LINES_MAX: usize = 32;
 pub(crate) struct Gate {
     choice: RuleChoice,
     now: Arc<RwLock<Arc<Rules>>>,
+    /// Ports of TCP that a worker could not own for the number of the kernel's connections.
+    many: Arc<Mutex<BTreeSet<(IpAddr, u16)>>>,
 }
 
 /// A port of TCP that any peer may connect to.
@@ -56,14 +58,14 @@ struct Rules {
     /// By local address and remote port: whether all such connections from upper ports may be opened.
     peers: Mutex<HashMap<(IpAddr, u16), bool>>,
     said: Mutex<BTreeSet<(Transport, Beginning, u16)>>,
-    /// Addresses and ports of TCP that may be served when the kernel's connections of them have ended.
+    /// Addresses and ports of TCP that may be served when the kernel's connections of them are known.
     held: BTreeSet<(IpAddr, u16)>,
 }
 
 impl Gate {
     /// With the rules that are in force at the start.
     pub(crate) fn new(choice: RuleChoice, ruleset: Arc<Ruleset>, links: Vec<NamedLink>) -> Gate {
-        Gate { choice, now: Arc::new(RwLock::new(Arc::new(Rules::new(ruleset, links)))) }
+        Gate { choice, now: Arc::new(RwLock::new(Arc::new(Rules::new(ruleset, links)))), many: Arc::default() }
     }
 
     /// From now on these rules count; ports that come back from the kernel are held until [`let_go`](Gate::let_go). `false`: they are the
@@ -83,8 +85,7 @@ impl Gate {
         true
     }
 
-    /// The kernel has listened at these addresses, which are about to be served: its connections go on, and
-    /// [`ended`](Gate::ended) says when they have ended.
+    /// The kernel has listened at these addresses, which are about to be served: its connections go on.
     pub(crate) fn hold(&self, ips: &[IpAddr]) {
         let before = self.rules();
         let ports = listening();
@@ -92,21 +93,32 @@ impl Gate {
         self.hold_only(&before, held);
     }
 
-    /// Returns true if ports wait for the end of the kernel's connections of them.
-    pub(crate) fn holds(&self) -> bool {
-        !self.rules().held.is_empty()
+    /// The kernel has many connections of this port, which is about to be served. A worker says so.
+    pub(crate) fn hold_port(&self, ip: IpAddr, port: u16) {
+        lock(&self.many).insert((ip, port));
     }
 
-    /// Those of which the kernel has no connections any more.
-    pub(crate) fn ended(&self) -> BTreeSet<(IpAddr, u16)> {
-        let before = self.rules();
-        if before.held.is_empty() { BTreeSet::new() } else { before.held.difference(&connected()).copied().collect() }
+    /// Returns true if [`hold_port`](Gate::hold_port) has named the port and [`let_go`](Gate::let_go) has not.
+    pub(crate) fn waits(&self, ip: IpAddr, port: u16) -> bool {
+        lock(&self.many).contains(&(ip, port))
+    }
+
+    /// Returns true if ports wait until the kernel's connections of them are known.
+    pub(crate) fn holds(&self) -> bool {
+        !self.rules().held.is_empty() || !lock(&self.many).is_empty()
+    }
+
+    /// Those that wait.
+    pub(crate) fn held(&self) -> BTreeSet<(IpAddr, u16)> {
+        let many = lock(&self.many);
+        self.rules().held.union(&many).copied().collect()
     }
 
     /// These may be served from now on.
-    pub(crate) fn let_go(&self, ended: &BTreeSet<(IpAddr, u16)>) {
+    pub(crate) fn let_go(&self, known: &BTreeSet<(IpAddr, u16)>) {
         let before = self.rules();
-        self.hold_only(&before, before.held.difference(ended).copied().collect());
+        self.hold_only(&before, before.held.difference(known).copied().collect());
+        lock(&self.many).retain(|end| !known.contains(end));
     }
 
     fn hold_only(&self, before: &Rules, held: BTreeSet<(IpAddr, u16)>) {

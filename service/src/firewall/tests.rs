@@ -542,9 +542,13 @@ fn the_gate_answers_for_all_links_until_the_rules_change() {
     assert!(!serves(&gate, 80) && !gate.may_connect(local, peer));
     assert!(gate.install(rules(&other), vec![(2, "eth0".to_owned())]));
     assert!(!serves(&gate, 80) && gate.may_connect(local, peer), "the kernel may have connections");
-    assert_eq!(gate.ended(), [(ip, 80)].into(), "81 is forbidden still");
-    gate.let_go(&gate.ended());
+    assert_eq!(gate.held(), [(ip, 80)].into(), "81 is forbidden still");
+    gate.let_go(&gate.held());
     assert!(serves(&gate, 80) && !gate.holds());
+    gate.hold_port(ip, 82);
+    assert!(gate.holds() && gate.waits(ip, 82) && gate.held() == [(ip, 82)].into());
+    gate.let_go(&gate.held());
+    assert!(!gate.holds() && !gate.waits(ip, 82));
     // A rule about one peer concerns connections to that peer.
     let to_peer = [meta(15, 0, &[2]), payload(1, 16, 4), compare(0, &[10, 0, 0, 2]), drop()];
     gate.install(rules(&[base(INET, OUTPUT, ACCEPT), rule("base", &to_peer)]), vec![(2, "eth0".to_owned())]);

@@ -13,7 +13,6 @@ use ringway_engine::Transport;
 /// Linux's number of the state TIME-WAIT, in which a connection has no user any more.
 const TIME_WAIT: &str = "06";
 const LISTEN: &str = "0A";
-const CLOSED: &str = "07";
 
 /// A kernel socket that has the port in question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,28 +52,19 @@ fn meets(holder: IpAddr, ip: IpAddr, dual_stack: bool) -> bool {
 
 /// The ports of TCP on which the kernel listens, for more than loopback.
 pub(crate) fn listening() -> BTreeSet<u16> {
-    ends_of_state(|state| state == LISTEN).into_iter().map(|(_, port)| port).collect()
-}
-
-/// The local addresses and ports of TCP of which the kernel has connections, other than of loopback.
-pub(crate) fn connected() -> BTreeSet<(IpAddr, u16)> {
-    ends_of_state(|state| ![LISTEN, TIME_WAIT, CLOSED].contains(&state))
-}
-
-fn ends_of_state(is_wanted: impl Fn(&str) -> bool) -> BTreeSet<(IpAddr, u16)> {
-    let mut ends = BTreeSet::new();
+    let mut ports = BTreeSet::new();
     // No IPv6 in this kernel, or no table at all: no ports.
     for file in ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].iter().filter_map(|table| File::open(table).ok()) {
         for line in BufReader::new(file).lines().skip(1).map_while(Result::ok) {
             let mut fields = line.split_ascii_whitespace().skip(1);
             if let (Some(local), Some(state)) = (fields.next(), fields.nth(1))
-                && let Some(end) = endpoint(local).filter(|(ip, _)| is_wanted(state) && !ip.is_loopback())
+                && let Some((_, port)) = endpoint(local).filter(|(ip, _)| state == LISTEN && !ip.is_loopback())
             {
-                ends.insert(end);
+                ports.insert(port);
             }
         }
     }
-    ends
+    ports
 }
 
 /// The sockets of one table that have `port`.

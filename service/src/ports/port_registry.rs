@@ -3,11 +3,15 @@
 //! ```text
 //!   own        one worker's port: an ephemeral one, a bound one, of datagrams   filter: its bit
 //!   own_share  a listener's that every worker has                               filter: the bits of all
+//!   shut       none's                                                           filter: no bit, packets come to nothing
+//!
+//!   the first owner:  shut -> the kernel's connections are flows of the kernel's -> the bits
 //! ```
 //! A port belongs to one worker or to all until its last user has gone, so a connection stays where its packets come: a
 //! worker that
 //! asks for the other kind meanwhile is refused. Promises: the filters change when the first owner comes and the last one
-//! goes, and not between. Does not do: counting the users of one worker; that worker does.
+//! goes, and not between; connections that the kernel has of a port before it is owned stay the kernel's, and it accepts none between
+//! the look at them and the port's being owned (over AF_XDP it may, and such a connection may be reset). Does not do: counting the users of one worker; that worker does.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -17,6 +21,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ringway_engine::{PortError, Transport};
 
 use super::Steering;
+
+/// Connections of the kernel's for which a worker stops at most, two microseconds each.
+const IN_WORKER_MAX: usize = 1024;
 
 /// The owners of a port, by bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +38,8 @@ struct PortRegistry {
     steering: Box<dyn Steering>,
     all: u32,
     ports: HashMap<(Transport, IpAddr, u16), Owners>,
+    /// Shut ports of TCP whose connections of the kernel's the filters know.
+    ready: BTreeSet<(IpAddr, u16)>,
 }
 
 /// One worker's hand on the table.
@@ -45,15 +54,36 @@ pub(crate) struct WorkerPorts {
 pub(super) enum Ownership {
     /// To the worker that owns it.
     Sole,
+    /// The same of a port that was free until now: the kernel has no connection of it.
+    New,
     /// To all workers; the flow group picks one.
     Shared,
+}
+
+impl PortRegistry {
+    /// Shuts a port of TCP that no worker owns and leaves the kernel's connections of it to the kernel; if that cannot be, the port is the
+    /// kernel's as before.
+    fn leave_connections(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
+        if self.ready.contains(&(ip, port)) {
+            return Ok(());
+        }
+        self.steering.own(Transport::Tcp, ip, port, 0).map_err(|_| PortError::NoSteering)?;
+        let left = match self.steering.leave_connections(ip, port, IN_WORKER_MAX) {
+            Ok(true) => return Ok(()),
+            Ok(false) => PortError::Waits,
+            Err(_) => PortError::NoSteering,
+        };
+        // `Err`: not as long as there is a table.
+        self.steering.release(Transport::Tcp, ip, port).ok();
+        Err(left)
+    }
 }
 
 impl WorkerPorts {
     /// The hands of so many workers on one table, whose filters are told by `steering`.
     pub(crate) fn for_workers(steering: Box<dyn Steering>, workers: usize) -> impl Iterator<Item = WorkerPorts> {
         let all = (0..workers).fold(0, |bits, worker| bits | 1 << worker);
-        let registry = Arc::new(Mutex::new(PortRegistry { steering, all, ports: HashMap::new() }));
+        let registry = Arc::new(Mutex::new(PortRegistry { steering, all, ports: HashMap::new(), ready: BTreeSet::new() }));
         (0..workers).map(move |worker| WorkerPorts { registry: registry.clone(), bit: 1 << worker })
     }
 
@@ -66,6 +96,9 @@ impl WorkerPorts {
         let mut registry = self.registry();
         let Some(owners) = registry.ports.get_mut(&(transport, ip, port)) else {
             let workers = if shared { registry.all } else { self.bit };
+            if transport == Transport::Tcp && ownership != Ownership::New {
+                registry.leave_connections(ip, port)?;
+            }
             registry.steering.own(transport, ip, port, workers).map_err(|_| PortError::NoSteering)?;
             registry.ports.insert((transport, ip, port), Owners { workers: self.bit, shared });
             return Ok(());
@@ -111,10 +144,16 @@ impl WorkerPorts {
         }
     }
 
+    /// The filters know all connections that the kernel has of these ports, which are shut.
+    pub(crate) fn note_ready(&self, ends: &BTreeSet<(IpAddr, u16)>) {
+        self.registry().ready.extend(ends);
+    }
+
     /// Packets to those that no worker owns are the kernel's again.
     pub(crate) fn unshut(&self, ends: &BTreeSet<(IpAddr, u16)>) {
         let mut registry = self.registry();
         for &(ip, port) in ends {
+            registry.ready.remove(&(ip, port));
             if !registry.ports.contains_key(&(Transport::Tcp, ip, port)) {
                 // `Err`: not as long as there is a table.
                 registry.steering.release(Transport::Tcp, ip, port).ok();

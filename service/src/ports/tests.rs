@@ -6,18 +6,21 @@ use std::sync::{Arc, Mutex};
 use ringway_engine::{PortError, Ports, Transport};
 use ringway_shm::Flow;
 
+use crate::config::RuleChoice;
+use crate::firewall::Gate;
+
 use super::{NoSteering, SharedPorts, Steering, WorkerPorts};
 
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const FOREIGN: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7));
 
-/// Remembers what is steered; has room for one port.
+/// Remembers what is steered; has room for one port. Of port 85 the kernel has too many connections.
 struct Table(Arc<Mutex<BTreeSet<(IpAddr, u16)>>>);
 
 impl Steering for Table {
     fn own(&mut self, _: Transport, ip: IpAddr, port: u16, _: u32) -> io::Result<()> {
         let mut table = self.0.lock().expect("not poisoned");
-        if !table.is_empty() {
+        if table.iter().any(|end| *end != (ip, port)) {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         table.insert((ip, port));
@@ -39,6 +42,10 @@ impl Steering for Table {
 
     fn leave_port(&mut self, _: IpAddr, _: u16, _: &[(IpAddr, u16)]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn leave_connections(&mut self, _: IpAddr, port: u16, _: usize) -> io::Result<bool> {
+        Ok(port != 85)
     }
 
     fn sweep(&mut self) -> io::Result<usize> {
@@ -103,6 +110,21 @@ fn packets_are_steered_while_a_port_is_owned() {
     assert_eq!(*table.lock().expect("not poisoned"), BTreeSet::from([(LOCAL, 80)]));
     ports.disown(Transport::Tcp, LOCAL, 80);
     assert!(table.lock().expect("not poisoned").is_empty());
+}
+
+/// The service tells the filters in its own time; until then no worker asks again.
+#[test]
+fn a_port_of_many_connections_of_the_kernels_waits() {
+    let table = Arc::new(Mutex::new(BTreeSet::new()));
+    let gate = Gate::new(RuleChoice::Respect, Arc::default(), Vec::new());
+    let ports = SharedPorts::new(alone(Box::new(Table(table.clone()))), HashSet::new(), (40_000, 40_002), 0);
+    let mut ports = ports.behind(gate.clone());
+    assert_eq!(ports.own_share(Transport::Tcp, LOCAL, 85), Err(PortError::Waits));
+    assert_eq!(gate.held(), [(LOCAL, 85)].into());
+    assert!(ports.may_serve(Transport::Tcp, LOCAL, 85), "another listener waits too");
+    assert!(table.lock().expect("not poisoned").is_empty());
+    assert_eq!(ports.own_share(Transport::Udp, LOCAL, 85), Ok(()));
+    assert_eq!(ports.own_share(Transport::Tcp, LOCAL, 85), Err(PortError::Waits));
 }
 
 #[test]

@@ -210,6 +210,35 @@ fn a_full_table_of_flows_says_so_and_the_flow_stays() {
     });
 }
 
+/// The kernel's connections of a port are the kernel's: all of them, or, where there are too many, none.
+#[test]
+fn connections_of_the_kernels_are_left_all_or_none() {
+    in_namespace(|| {
+        ip("link set lo up");
+        let local = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+        let listener = std::net::TcpListener::bind((local, OWNED)).expect("the port is free");
+        let clients = [(); 3].map(|()| std::net::TcpStream::connect((local, OWNED)).expect("it listens"));
+        let steering = Steering::with_flows(8, 3).expect("root may use BPF");
+        let filter = steering.port_filter().expect("a descriptor is left");
+        let word = || sys::look_up(steering.table.as_fd(), &port_key(Protocol::Tcp, local, OWNED)).expect("it is there");
+        assert!(!filter.leave_connections(local, OWNED, 2).expect("it answers"));
+        assert_eq!(filter.flows().count(), 0);
+        // No room for the last one: those before it are taken back.
+        let other = flow(false, 1);
+        filter.leave_flow(&other).expect("room for one");
+        assert_eq!(filter.leave_connections(local, OWNED, 9).expect_err("full").raw_os_error(), Some(libc::E2BIG));
+        assert_eq!(filter.flows().count(), 1);
+        filter.retake_flow(&other).expect("it was left");
+        for _ in 0..2 {
+            assert!(filter.leave_connections(local, OWNED, 3).expect("it answers"), "twice is as once");
+        }
+        assert_eq!((filter.flows().count(), word()), (3, None));
+        filter.own(Protocol::Tcp, local, OWNED, 1).expect("room");
+        assert_eq!(word(), Some(1 | kernel_flows::FLOWS), "a port that is owned later has them");
+        drop((clients, listener));
+    });
+}
+
 /// Flows without a kernel socket go; one with a socket stays until the socket and its TIME-WAIT are gone.
 #[test]
 fn a_sweep_takes_back_the_flows_whose_sockets_are_gone() {

@@ -2,7 +2,7 @@
 
 use ringway_shm::channel::{ControlAnswer, Failure, Operation, State};
 
-use super::harness::{Net, socket};
+use super::harness::{Net, WAITS, socket};
 use crate::guard::Guard;
 
 #[test]
@@ -20,6 +20,19 @@ fn a_guarded_port_is_not_served_and_a_guarded_connection_not_opened() {
     assert_eq!(net.control(1, client, connect(80)), ControlAnswer::Failed(Failure::Guarded));
     assert_eq!(net.ports_in_use(), 1, "a port that is not used is given back");
     assert_eq!(net.control(1, client, connect(81)), ControlAnswer::Done);
+}
+
+/// The service does not know the kernel's connections of the port yet.
+#[test]
+fn a_listener_whose_port_waits_is_the_kernels_and_then_served() {
+    let mut net = Net::new();
+    net.guard(0, &[WAITS]);
+    let listener = net.listen(0, WAITS);
+    assert_eq!(net.ports_in_use(), 0);
+    net.guard(0, &[]);
+    assert_eq!(net.ports_in_use(), 1);
+    net.connect(1, WAITS);
+    net.accept(0, listener);
 }
 
 #[test]

@@ -57,6 +57,9 @@ impl Random {
     }
 }
 
+/// While this one is guarded, it may be served but not owned.
+pub(super) const WAITS: u16 = 85;
+
 /// Gives ports one after the other and counts the steered ones.
 struct CountingPorts {
     next: u16,
@@ -157,7 +160,10 @@ impl Ports for CountingPorts {
     fn release(&mut self, _: IpAddr, _: u16) {
         self.chosen.count.fetch_sub(1, Ordering::Relaxed);
     }
-    fn own(&mut self, _: Transport, _: IpAddr, _: u16) -> Result<(), PortError> {
+    fn own(&mut self, _: Transport, _: IpAddr, port: u16) -> Result<(), PortError> {
+        if port == WAITS && self.guarded.lock().expect("no panic while it is held").contains(&port) {
+            return Err(PortError::Waits);
+        }
         self.owned.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -170,7 +176,7 @@ impl Ports for CountingPorts {
         true
     }
     fn may_serve(&mut self, _: Transport, _: IpAddr, port: u16) -> bool {
-        !self.guarded.lock().expect("no panic while it is held").contains(&port)
+        port == WAITS || !self.guarded.lock().expect("no panic while it is held").contains(&port)
     }
     fn may_connect(&mut self, _: SocketAddr, peer: SocketAddr) -> bool {
         self.may_serve(Transport::Tcp, peer.ip(), peer.port())

@@ -7,7 +7,7 @@ use super::*;
 
 const IP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 
-/// Writes down what the filters are told.
+/// Writes down what the filters are told; of port 85 the kernel has too many connections, of port 86 it does not say.
 struct Log(Sender<String>);
 
 impl Steering for Log {
@@ -29,6 +29,11 @@ impl Steering for Log {
 
     fn leave_port(&mut self, _: IpAddr, _: u16, _: &[(IpAddr, u16)]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn leave_connections(&mut self, _: IpAddr, port: u16, _: usize) -> io::Result<bool> {
+        self.0.send(format!("leave {port}")).map_err(io::Error::other)?;
+        if port == 86 { Err(io::ErrorKind::Unsupported.into()) } else { Ok(port != 85) }
     }
 
     fn sweep(&mut self) -> io::Result<usize> {
@@ -54,7 +59,7 @@ fn a_port_of_one_worker_is_its_own() {
     assert_eq!(first.own(Transport::Tcp, IP, 5_000, Ownership::Sole), Err(PortError::InUse));
     assert_eq!(first.own(Transport::Tcp, IP, 5_000, Ownership::Shared), Err(PortError::InUse));
     assert_eq!(first.own(Transport::Udp, IP, 5_000, Ownership::Sole), Ok(()), "another protocol");
-    assert_eq!(told(&log), ["own 5000 10", "own 5000 1"]);
+    assert_eq!(told(&log), ["own 5000 0", "leave 5000", "own 5000 10", "own 5000 1"]);
     second.disown(Transport::Tcp, IP, 5_000).expect("it writes only");
     assert_eq!(told(&log), ["release 5000"]);
     assert_eq!(first.own(Transport::Tcp, IP, 5_000, Ownership::Shared), Ok(()), "free again");
@@ -66,7 +71,7 @@ fn a_shared_port_is_every_workers_until_the_last_has_gone() {
     let (first, second, log) = two();
     assert_eq!(second.own(Transport::Tcp, IP, 80, Ownership::Shared), Ok(()));
     assert_eq!(first.own(Transport::Tcp, IP, 80, Ownership::Shared), Ok(()));
-    assert_eq!(told(&log), ["own 80 11"]);
+    assert_eq!(told(&log), ["own 80 0", "leave 80", "own 80 11"]);
     second.disown(Transport::Tcp, IP, 80).expect("it writes only");
     assert_eq!(second.own(Transport::Tcp, IP, 80, Ownership::Sole), Err(PortError::InUse), "its flows would go to both");
     assert_eq!(second.own(Transport::Tcp, IP, 80, Ownership::Shared), Ok(()));
@@ -83,7 +88,7 @@ fn a_listener_on_a_port_in_use_stays_with_its_worker() {
     assert_eq!(first.own(Transport::Tcp, IP, 20, Ownership::Sole), Ok(()));
     assert_eq!(second.own(Transport::Tcp, IP, 20, Ownership::Shared), Err(PortError::InUse));
     assert_eq!(first.own(Transport::Tcp, IP, 20, Ownership::Shared), Ok(()));
-    assert_eq!(told(&log), ["own 20 1"]);
+    assert_eq!(told(&log), ["own 20 0", "leave 20", "own 20 1"]);
 }
 
 #[test]
@@ -92,8 +97,38 @@ fn a_port_is_shut_until_a_worker_owns_it_and_one_that_a_worker_owns_is_not() {
     assert_eq!(first.own(Transport::Tcp, IP, 80, Ownership::Sole), Ok(()));
     let ends = [80, 81, 82].map(|port| (IP, port)).into();
     first.shut(&ends);
-    assert_eq!(told(&log), ["own 80 1", "own 81 0", "own 82 0"]);
+    assert_eq!(told(&log), ["own 80 0", "leave 80", "own 80 1", "own 81 0", "own 82 0"]);
+    first.note_ready(&ends);
     assert_eq!(first.own(Transport::Tcp, IP, 81, Ownership::Sole), Ok(()));
     first.unshut(&ends);
     assert_eq!(told(&log), ["own 81 1", "release 82"]);
+    // From here on the kernel may have got connections.
+    assert_eq!(first.own(Transport::Tcp, IP, 82, Ownership::Sole), Ok(()));
+    assert_eq!(told(&log), ["own 82 0", "leave 82", "own 82 1"]);
+}
+
+/// While the filters do not know the kernel's connections of a port, it is the kernel's.
+#[test]
+fn a_port_whose_connections_of_the_kernels_are_not_known_is_the_kernels() {
+    let (first, second, log) = two();
+    assert_eq!(first.own(Transport::Tcp, IP, 85, Ownership::Shared), Err(PortError::Waits));
+    assert_eq!(told(&log), ["own 85 0", "leave 85", "release 85"]);
+    assert_eq!(first.own(Transport::Tcp, IP, 86, Ownership::Shared), Err(PortError::NoSteering));
+    assert_eq!(told(&log), ["own 86 0", "leave 86", "release 86"]);
+    // Another thread has made them known meanwhile.
+    let ends = [(IP, 85)].into();
+    first.shut(&ends);
+    first.note_ready(&ends);
+    assert_eq!([&first, &second].map(|hand| hand.own(Transport::Tcp, IP, 85, Ownership::Shared)), [Ok(()), Ok(())]);
+    first.unshut(&ends);
+    assert_eq!(told(&log), ["own 85 0", "own 85 11"]);
+}
+
+/// Nothing is looked for where there can be nothing.
+#[test]
+fn a_new_port_and_one_of_datagrams_have_no_connections_of_the_kernels() {
+    let (first, _, log) = two();
+    assert_eq!(first.own(Transport::Tcp, IP, 85, Ownership::New), Ok(()));
+    assert_eq!(first.own(Transport::Udp, IP, 85, Ownership::Sole), Ok(()));
+    assert_eq!(told(&log), ["own 85 1", "own 85 1"]);
 }
