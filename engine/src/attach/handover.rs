@@ -41,7 +41,7 @@ struct Moving {
 pub(super) struct Movings(HashMap<SlotIndex, Moving>);
 
 impl Movings {
-    /// Keeps a request for a socket that is on its way. Returns false if it is not.
+    /// Keeps a request for a socket that is on its way. Returns false if it is not on its way.
     #[inline]
     pub(super) fn keep(&mut self, request: &Request) -> bool {
         !self.0.is_empty() && self.put_off(request)
@@ -49,8 +49,13 @@ impl Movings {
 
     #[inline(never)]
     fn put_off(&mut self, request: &Request) -> bool {
-        let moving = self.0.get_mut(&request.slot.index);
-        moving.map(|moving| moving.waiting.push(*request)).is_some()
+        let Some(moving) = self.0.get_mut(&request.slot.index) else { return false };
+        // Nothing can have been read or written, and an application has one request under way that is answered.
+        let counts = !matches!(request.operation, Operation::Transmit | Operation::Consumed);
+        if counts && moving.waiting.len() < WAITING_MAX {
+            moving.waiting.push(*request);
+        }
+        true
     }
 
     /// Keeps the end of a socket that is on its way. Returns false if it is not.
@@ -394,6 +399,13 @@ impl Attachments {
         reply.answer(Left { connections: stay });
     }
 
+    /// Number of requests that wait for the end of a socket's way.
+    #[cfg(test)]
+    pub(crate) fn waiting_requests(&mut self, id: RegionId, slot: SlotRef) -> usize {
+        let region = self.region(id.0).expect("it lives");
+        region.movings.0.get(&slot.index).map_or(0, |moving| moving.waiting.len())
+    }
+
     /// Takes the locks of a slot, as a thread in a call does, or frees them.
     #[cfg(test)]
     pub(crate) fn hold_slot(&mut self, id: RegionId, slot: SlotRef, holds: bool) {
@@ -429,5 +441,7 @@ const ASKING: Duration = Duration::from_millis(2);
 const DRAINING: Duration = Duration::from_millis(50);
 /// A packet that a device has taken for the stack comes out of its ring within this time.
 const RING_MAX: Duration = Duration::from_secs(1);
+/// Requests that wait for the end of one socket's way; those of an application that makes more are lost.
+const WAITING_MAX: usize = 16;
 /// A call on a socket takes so long at most, unless its thread is stopped in it.
 const BUSY_MAX: Duration = Duration::from_millis(200);

@@ -320,3 +320,19 @@ fn connections_may_end_before_they_are_asked_for() {
         assert!(net.apps[0].client.slot(listener.index).flags().has(Flags::MOVED));
     }
 }
+
+/// The service keeps no more for a socket that is on its way than an honest program asks for.
+#[test]
+fn a_flood_of_requests_for_a_socket_on_its_way_takes_no_memory() {
+    let (mut net, _, server, client) = connected();
+    let departure = depart(&mut net, server).expect("it is open");
+    let operations = [Operation::Transmit, Operation::Consumed, Operation::Info, Operation::Shutdown];
+    for at in 0..5_000 {
+        let request = Request { slot: server, sequence: 0, operation: operations[at % operations.len()] };
+        assert!(net.apps[0].client.submit(request));
+        net.step();
+    }
+    assert_eq!(net.waiting_requests(0, server), 16);
+    bring_back(&mut net, server, departure);
+    net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::PEER_CLOSED));
+}

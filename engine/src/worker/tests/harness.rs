@@ -1,5 +1,7 @@
 //! Two workers, a wire, applications, and time that only a test advances.
 
+mod handover;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
@@ -8,7 +10,6 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use ringway_device::Device;
@@ -20,9 +21,9 @@ use ringway_shm::stats::SocketRecord;
 use ringway_shm::{Arena, ArenaConfig, Class, Duration, Flow, GroupSet, Instant};
 use ringway_stack::{Cidr, FastOpenConfig, MacAddress, Route, StackConfig};
 
-use crate::attach::{HandoverCommand, Maker};
+use crate::attach::Maker;
 use crate::claim::Rights;
-use crate::command::{InterfaceInfo, RegionId, RegionRequest, Reply};
+use crate::command::{InterfaceInfo, RegionId, RegionRequest};
 use crate::guard::Guard;
 use crate::ports::{Division, Host, PortError, Ports, Transport};
 use crate::worker::{Worker, WorkerConfig};
@@ -507,37 +508,6 @@ impl Net {
         let App { worker, region, .. } = self.apps[app];
         let Worker { attachments, core, idle, .. } = &mut self.workers[worker];
         attachments.detach(region, core, idle);
-    }
-
-    /// Has the worker of an application obey, and returns its answer, if it has one by now.
-    pub(super) fn hand_over<T>(
-        &mut self,
-        app: usize,
-        command: impl FnOnce(RegionId, Reply<T>) -> HandoverCommand,
-    ) -> Receiver<T> {
-        let App { worker, region, .. } = self.apps[app];
-        let Worker { attachments, core, .. } = &mut self.workers[worker];
-        let (reply, answer) = Reply::pair();
-        attachments.hand_over(command(region, reply), core);
-        answer
-    }
-
-    /// Takes the locks of an application's slot, as a thread in a call does, or frees them.
-    pub(super) fn hold_slot(&mut self, app: usize, slot: SlotRef, holds: bool) {
-        let App { worker, region, .. } = self.apps[app];
-        self.workers[worker].attachments.hold_slot(region, slot, holds);
-    }
-
-    /// The kernel socket that was shown for a slot has changed.
-    pub(super) fn revoke(&mut self, app: usize, slot: SlotRef) {
-        let App { worker, region, .. } = self.apps[app];
-        let Worker { attachments, core, .. } = &mut self.workers[worker];
-        attachments.revoke(region, slot, core);
-    }
-
-    /// Ports of which new connections are the kernel's.
-    pub(super) fn left(&self) -> Vec<(u16, Vec<u16>)> {
-        self.left.lock().expect("no panic while it is held").clone()
     }
 
     pub(super) fn ports_in_use(&self) -> usize {
