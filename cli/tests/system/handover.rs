@@ -234,3 +234,56 @@ fn the_configuration_is_read_again_on_sighup() {
     service.signal(Signal::TERM);
     service.finish(DEADLINE).success();
 }
+
+/// nginx under load with kept and short connections, while the service ends, and starts again, and again: no request fails.
+#[test]
+fn the_service_is_replaced_while_nginx_is_under_load() {
+    let net = Net::new();
+    crate::http::site(&net);
+    let (mut service, name) = net.serve(Server, &[]);
+    let config = crate::http::nginx_config(&net, 80);
+    let mut nginx = net.spawn(Server, &[RINGWAY, "run", "-q", "--name", &name, "--", "nginx", "-c", &config]);
+    net.wait_served(Server, 80, &mut nginx);
+    let url = net.url(80, "small.txt");
+    let kept = net.spawn(Client, &["wrk", "-t1", "-c8", "-d12", &url]);
+    let short = net.spawn(Client, &["wrk", "-t1", "-c4", "-d12", "-H", "Connection: close", &url]);
+    for _ in 0..4 {
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        service.signal(Signal::TERM);
+        let ended = service.finish(DEADLINE).success();
+        assert!(!ended.stderr.contains("not handed over"), "{}", ended.stderr);
+        service = net.spawn(Server, &[RINGWAY, "serve", "--name", &name]);
+        service.wait_for_error_line("ready");
+    }
+    for load in [kept, short] {
+        let said = load.finish(DEADLINE).success().stdout;
+        assert!(said.contains("requests in") && !said.contains("Socket errors") && !said.contains("Non-2xx"), "{said}");
+    }
+    nginx.signal(Signal::QUIT);
+    nginx.finish(DEADLINE).success();
+}
+
+/// The same with redis, whose every reply is compared by the client.
+#[test]
+fn the_service_is_replaced_while_redis_is_under_load() {
+    let net = Net::new();
+    let (mut service, name) = net.serve(Server, &[]);
+    let redis = ["redis-server", "--port", "6379", "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--appendonly", "no"];
+    let mut server = net.spawn(Server, &[&[RINGWAY, "run", "-q", "--name", &name, "--"], &redis[..]].concat());
+    net.wait_served(Server, 6379, &mut server);
+    let (host, requests) = (net.address(Server), "400000");
+    let load = ["redis-benchmark", "-h", &host, "-p", "6379", "-c", "8", "-n", requests, "-t", "set,get,incr", "-q"];
+    let load = net.spawn(Client, &load);
+    for _ in 0..3 {
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        service.signal(Signal::TERM);
+        let ended = service.finish(DEADLINE).success();
+        assert!(!ended.stderr.contains("not handed over"), "{}", ended.stderr);
+        service = net.spawn(Server, &[RINGWAY, "serve", "--name", &name]);
+        service.wait_for_error_line("ready");
+    }
+    let ended = load.finish(DEADLINE).success();
+    assert!(!ended.stdout.to_lowercase().contains("err") && ended.stderr.is_empty(), "{} {}", ended.stdout, ended.stderr);
+    let counted = net.output(Client, &["redis-cli", "-h", &net.address(Server), "-p", "6379", "GET", "counter:__rand_int__"]);
+    assert_eq!(counted.trim(), requests, "every increment has been carried out once");
+}
