@@ -27,7 +27,7 @@ use crate::options::{Options, Steering};
 use crate::path::Path as WirePath;
 use crate::peer::Peer;
 use crate::target::{ClientStack, Target, WireKind};
-use crate::wire::veth::{INTERFACE, Side, Wire};
+use crate::wire::veth::{INTERFACE, Side, Wire, counter_in};
 use crate::wire::{memory, path};
 use crate::wrk::{self, SocketErrors};
 
@@ -148,7 +148,7 @@ impl Bed {
             client.give(second)?;
         }
         client.wait_ready(START)?;
-        let mut stats = services_of(server.pid());
+        let mut stats: Vec<_> = services_of(server.pid()).into_iter().map(|(_, stats)| stats).collect();
         let of_workers = (1..workers).map(|worker| server_stats.with_extension(worker.to_string()));
         for path in of_workers.chain([server_stats.clone(), client_stats]).filter(|path| path.exists()) {
             stats.push(StatsReader::open(&path)?);
@@ -289,6 +289,19 @@ impl Bed {
             self.wire.as_ref().map_or(Ok(0), |wire| Ok::<u64, io::Error>(of(wire, Side::Server)? + of(wire, Side::Client)?))?;
         let counters = self.stats.iter().flat_map(StatsReader::counters);
         Ok(kernels + counters.filter(|(name, _)| name == "TcpRetransSegs").map(|(_, value)| value).sum::<u64>())
+    }
+
+    /// Connections of the kernel's TCP at the server's side.
+    ///
+    /// # Errors
+    /// The server has ended.
+    pub fn kernel_connections(&self) -> io::Result<u64> {
+        counter_in(&fs::read_to_string(format!("/proc/{}/net/snmp", self.server.pid()))?, "Tcp", "CurrEstab")
+    }
+
+    /// The sockets at which the services at the server's side can be asked for more.
+    pub fn doors(&self) -> Vec<PathBuf> {
+        services_of(self.server.pid()).into_iter().map(|(path, _)| path.with_extension("sock")).collect()
     }
 
     /// Segments that the kernel's TCP at the server's side has received, and therefore not Ringway.
@@ -468,13 +481,14 @@ fn stats_path() -> PathBuf {
     std::env::temp_dir().join(format!("ringway-bench-{}-{number}.stats", std::process::id()))
 }
 
-/// The statistics of the services in the process tree of `pid`.
-fn services_of(pid: u32) -> Vec<StatsReader> {
+/// The statistics of the services in the process tree of `pid`, and their files.
+fn services_of(pid: u32) -> Vec<(PathBuf, StatsReader)> {
     let tree = cpu::tree(pid);
     let files = fs::read_dir(SERVICES).into_iter().flatten().flatten().map(|entry| entry.path());
     let stats = files.filter(|path| path.extension().is_some_and(|ending| ending == "stats"));
     // A file that cannot be opened was just removed, or belongs to another user.
-    stats.filter_map(|path| StatsReader::open(&path).ok()).filter(|stats| tree.contains(&stats.pid())).collect()
+    let open = stats.filter_map(|path| StatsReader::open(&path).ok().map(|stats| (path, stats)));
+    open.filter(|(_, stats)| tree.contains(&stats.pid())).collect()
 }
 
 /// The folder of the services' statistics.

@@ -12,6 +12,7 @@ pub mod bulk_link;
 pub mod command;
 pub mod cycles;
 pub mod figures;
+mod handover;
 pub mod load;
 pub mod measure;
 pub mod options;

@@ -1,11 +1,11 @@
-//! Subcommands of `ringway bench` without a list of points: third-party programs, profiles, the report.
+//! Subcommands of `ringway bench` without a list of points: third-party programs, profiles, handovers, the report.
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
 use crate::scenario::apps;
-use crate::{all, cycles, report};
+use crate::{all, cycles, handover, report};
 
 /// A subcommand with its arguments.
 #[derive(Debug, Subcommand)]
@@ -16,6 +16,8 @@ pub(crate) enum Command {
     Apps(apps::Arguments),
     /// Break CPU time down into eight classes, with perf
     Cycles(cycles::Arguments),
+    /// Hand connections over to the kernel: time, and what peers notice
+    Handover(handover::Arguments),
     /// Write rows of measurements as one page with figures
     Report(report::Arguments),
     /// A closed loop in the protocol of a third-party server
@@ -30,6 +32,7 @@ impl Command {
             Command::All(arguments) => all::run(arguments),
             Command::Apps(arguments) => apps::run(arguments),
             Command::Cycles(arguments) => cycles::run(arguments),
+            Command::Handover(arguments) => handover::run(arguments),
             Command::Report(arguments) => report::run(arguments),
             Command::Ask(arguments) => apps::ask::run(arguments),
         }

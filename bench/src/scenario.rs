@@ -116,7 +116,7 @@ pub fn varied(points: Vec<Point>, options: &Options) -> Vec<Point> {
 const MESSAGE: u32 = 64;
 
 /// Plan of a closed loop with `depth` requests in flight on each connection.
-fn closed(connections: u32, request: u32, reply: u32, depth: u32) -> Plan {
+pub(crate) fn closed(connections: u32, request: u32, reply: u32, depth: u32) -> Plan {
     // Each bed fills in its own address.
     let server = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
     Plan {

@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// `all`, a process id, `:PORT` (of either end), or one connection: ADDRESS:PORT ADDRESS:PORT
     #[arg(value_name = "WHAT", required = true, num_args = 1..=2)]
     what: Vec<String>,
-    /// What goes on with them
+    /// Where they go on
     #[arg(long, value_enum, default_value = "kernel")]
     to: Goal,
     /// The service of this name; else all of this network namespace

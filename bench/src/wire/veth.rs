@@ -188,13 +188,20 @@ impl Wire {
     /// The namespace or the counter does not exist.
     pub fn kernel_counter(&self, side: Side, protocol: &str, counter: &str) -> io::Result<u64> {
         let output = self.command(side, "cat").arg("/proc/net/snmp").stdin(Stdio::null()).output()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let mut rows = text.lines().filter(|line| line.split(':').next() == Some(protocol));
-        let (names, values) = (rows.next().unwrap_or_default(), rows.next().unwrap_or_default());
-        let mut pairs = names.split_whitespace().zip(values.split_whitespace());
-        let value = pairs.find(|(name, _)| *name == counter).and_then(|(_, value)| value.parse().ok());
-        value.ok_or_else(|| io::Error::other(format!("no counter {protocol} {counter}")))
+        counter_in(&String::from_utf8_lossy(&output.stdout), protocol, counter)
     }
+}
+
+/// Finds a counter in the text of a `/proc/net/snmp`.
+///
+/// # Errors
+/// It is not there.
+pub fn counter_in(text: &str, protocol: &str, counter: &str) -> io::Result<u64> {
+    let mut rows = text.lines().filter(|line| line.split(':').next() == Some(protocol));
+    let (names, values) = (rows.next().unwrap_or_default(), rows.next().unwrap_or_default());
+    let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+    let value = pairs.find(|(name, _)| *name == counter).and_then(|(_, value)| value.parse().ok());
+    value.ok_or_else(|| io::Error::other(format!("no counter {protocol} {counter}")))
 }
 
 impl Drop for Wire {

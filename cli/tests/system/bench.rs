@@ -27,6 +27,22 @@ fn rows(arguments: &[&str]) -> Vec<Value> {
     printed.lines().map(|line| serde_json::from_str(line).expect("one object per line")).collect()
 }
 
+/// A few of each; where a connection stays in the stack it fails.
+#[test]
+fn handovers_are_timed() {
+    let net = Net::new();
+    let mut bench = net.spawn_here(&[RINGWAY, "bench", "handover", "--connections", "20", "--rounds", "2"]);
+    wait_until("the measurement ends", 2 * DEADLINE, || bench.poll().is_some());
+    assert_eq!(left_behind(bench.pid().as_raw_pid()), Vec::<String>::new());
+    let printed = bench.finish(DEADLINE).success().stdout;
+    for (line, begins) in
+        printed.lines().skip(1).zip(["one idle", "20 idle", "longest round trip, with a", "longest round trip, without"])
+    {
+        assert!(line.starts_with(begins) && line.contains(|sign: char| sign.is_ascii_digit()), "{printed}");
+    }
+    assert_eq!(printed.lines().count(), 5, "{printed}");
+}
+
 fn called(arguments: &[&str]) -> Output {
     Command::new(RINGWAY).arg("bench").args(arguments).output().expect("the command can be started")
 }
@@ -209,7 +225,7 @@ fn without_root_or_without_ip_nothing_is_measured_and_the_reason_is_told() {
     // Where others may not look into the build's folder.
     let copy = net.path("ringway");
     fs::copy(RINGWAY, &copy).expect("there is room");
-    for scenario in [&["conns"][..], &["apps"], &["all", "-o", "/nonexistent"]] {
+    for scenario in [&["conns"][..], &["apps"], &["handover"], &["all", "-o", "/nonexistent"]] {
         let mut nobody = Command::new(&copy);
         let output = nobody.uid(NOBODY).gid(NOBODY).arg("bench").args(scenario).output().expect("it can be started");
         let words = String::from_utf8_lossy(&output.stderr).into_owned();

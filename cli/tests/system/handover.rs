@@ -268,7 +268,8 @@ fn the_service_is_replaced_while_nginx_is_under_load() {
 fn the_service_is_replaced_while_redis_is_under_load() {
     let net = Net::new();
     let (mut service, name) = net.serve(Server, &[]);
-    let redis = ["redis-server", "--port", "6379", "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--appendonly", "no"];
+    let redis =
+        ["redis-server", "--port", "6379", "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--appendonly", "no"];
     let mut server = net.spawn(Server, &[&[RINGWAY, "run", "-q", "--name", &name, "--"], &redis[..]].concat());
     net.wait_served(Server, 6379, &mut server);
     let (host, requests) = (net.address(Server), "400000");

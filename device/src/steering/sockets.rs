@@ -105,9 +105,9 @@ impl Asker {
 /// The peer of a connection of `local` that this message of a list tells of.
 fn peer_of(body: &[u8], local: End) -> Option<End> {
     let port = |at: usize| Some(u16::from_be_bytes(*body.get(at..)?.first_chunk()?));
-    let ip = |at: usize| match body.first()? {
-        &AF_INET => Some(IpAddr::from(*body.get(at..)?.first_chunk::<4>()?)),
-        &AF_INET6 => Some(IpAddr::from(*body.get(at..)?.first_chunk::<16>()?).to_canonical()),
+    let ip = |at: usize| match *body.first()? {
+        AF_INET => Some(IpAddr::from(*body.get(at..)?.first_chunk::<4>()?)),
+        AF_INET6 => Some(IpAddr::from(*body.get(at..)?.first_chunk::<16>()?).to_canonical()),
         _ => None,
     };
     let is_ours = *body.get(STATE_AT)? != TCP_LISTEN && (ip(LOCAL_AT)?, port(LOCAL_PORT_AT)?) == local;

@@ -303,8 +303,9 @@ impl Departures {
 
     /// Forgets the flows whose time is over.
     fn forget(&mut self, core: &mut Core) {
-        while let Some((_, [local, remote])) = self.held.pop_front_if(|(at, _)| *at <= core.now) {
+        while let Some(&(_, [local, remote])) = self.held.front().filter(|(at, _)| *at <= core.now) {
             core.stack.release_hold(local, remote);
+            self.held.pop_front();
         }
     }
 
