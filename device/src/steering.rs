@@ -330,6 +330,11 @@ impl PortFilter {
         Ok(self.flows().count())
     }
 
+    /// Number of flows that are left to the kernel.
+    pub fn kernel_flows(&self) -> usize {
+        self.flows().count()
+    }
+
     fn flows(&self) -> MutexGuard<'_, KernelFlows> {
         self.flows.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -235,6 +235,10 @@ impl ports::Steering for PortFilter {
     fn sweep(&mut self) -> io::Result<usize> {
         PortFilter::sweep(self)
     }
+
+    fn kernel_flows(&self) -> usize {
+        PortFilter::kernel_flows(self)
+    }
 }
 
 fn protocol(transport: Transport) -> Protocol {

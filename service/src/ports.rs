@@ -78,6 +78,11 @@ pub trait Steering: Send {
     /// # Blocking
     /// Some milliseconds.
     fn sweep(&mut self) -> io::Result<usize>;
+
+    /// Number of flows that are left to the kernel.
+    fn kernel_flows(&self) -> usize {
+        0
+    }
 }
 
 /// Where no kernel competes for packets: a device of its own.

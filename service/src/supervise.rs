@@ -162,7 +162,7 @@ impl Service {
         let (stop, idle, ended) = (new_wake_fd()?, new_wake_fd()?, new_wake_fd()?);
         let (workers, watches) = watch_workers(threads, &idle, &ended).map_err(StartError::Start)?;
         let guarded = guarded(&plan, mirror.now()).into_keys().collect();
-        let steering = devices.steering().map_err(StartError::Start)?;
+        let (steering, hand) = (devices.steering().map_err(StartError::Start)?, ports.clone());
         let serving = Serving { devices, workers: workers.clone(), links: links.clone(), gate, ports };
         let interfaces = Interfaces::new(config.clone(), machine, guarded, serving);
         let mut service = Service {
@@ -189,6 +189,7 @@ impl Service {
         // Their threads end with the brokers.
         let (cgroups, reader) = Cgroups::start(config, reader).map_err(StartError::Start)?;
         let (handovers, maker) = Handovers::start(steering).map_err(StartError::Start)?;
+        hand.on_flows(handovers.on_flows());
         privileges::keep(CapabilitySet::empty()).map_err(StartError::Start)?;
         ringway_engine::notice::prepare();
         service.open_doors(config, admission, forks, (cgroups.clone(), handovers)).map_err(StartError::Start)?;

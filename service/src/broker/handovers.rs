@@ -34,6 +34,7 @@ use rustix::thread::CapabilitySet;
 
 use crate::handover::{self, Injector, Leaving, Prepared};
 use crate::ports::Steering;
+use crate::ports::port_registry::OnFlows;
 use crate::privileges;
 
 /// Sockets of one user that may wait for their handover.
@@ -48,7 +49,24 @@ pub(crate) struct Handovers(Arc<Inner>);
 struct Inner {
     users: Mutex<HashMap<u32, User>>,
     /// Makes the users' threads.
-    maker: Mutex<Sender<(u32, Receiver<Job>)>>,
+    maker: Sender<Request>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // It has ended already where its queue is gone.
+        self.maker.send(Request::End).ok();
+    }
+}
+
+/// What the thread with the rights is asked for.
+enum Request {
+    /// A thread for this user.
+    Thread(u32, Receiver<Job>),
+    /// There are flows of the kernel's, whose sockets may end.
+    Sweep,
+    /// The service ends.
+    End,
 }
 
 #[derive(Clone)]
@@ -78,21 +96,30 @@ struct Work {
     injector: Arc<Option<Injector>>,
     /// The namespace that is served; `None`: this kernel does not tell.
     network: Option<u64>,
+    maker: Sender<Request>,
 }
 
 impl Handovers {
     /// Starts the thread that makes the others, which ends with the last of `Handovers`. Made by a thread that has CAP_NET_ADMIN, and
     /// CAP_NET_RAW if states that need a segment of the peer's are to be handed over.
     pub(crate) fn start(steering: Box<dyn Steering>) -> io::Result<(Handovers, JoinHandle<()>)> {
+        let (maker, requests) = channel();
         let work = Work {
             steering: Arc::new(Mutex::new(steering)),
             injector: Arc::new(Injector::open()),
             network: ringway_shm::sys::network_here().ok(),
+            maker: maker.clone(),
         };
-        let (maker, wanted) = channel();
-        let make = move || work.make_threads(&wanted);
+        let make = move || work.make_threads(&requests);
         let thread = privileges::spawn_with(CapabilitySet::NET_ADMIN, "ringway-handover", make)?;
-        Ok((Handovers(Arc::new(Inner { users: Mutex::default(), maker: Mutex::new(maker) })), thread))
+        Ok((Handovers(Arc::new(Inner { users: Mutex::default(), maker })), thread))
+    }
+
+    /// What to call when the kernel has flows of owned ports.
+    pub(crate) fn on_flows(&self) -> OnFlows {
+        let maker = self.0.maker.clone();
+        // The thread ends with the service.
+        Box::new(move || maker.send(Request::Sweep).unwrap_or_default())
     }
 
     /// Hands a socket over and answers its program.
@@ -113,7 +140,7 @@ impl Handovers {
             return Ok(user.clone());
         }
         let (jobs, queue) = channel();
-        lock(&self.0.maker).send((uid, queue)).map_err(|_| "no thread can be made any more".to_owned())?;
+        self.0.maker.send(Request::Thread(uid, queue)).map_err(|_| "no thread can be made any more".to_owned())?;
         let user = User { jobs, pending: Arc::default() };
         users.insert(uid, user.clone());
         Ok(user)
@@ -121,10 +148,12 @@ impl Handovers {
 }
 
 impl Work {
-    fn make_threads(&self, wanted: &Receiver<(u32, Receiver<Job>)>) {
+    fn make_threads(&self, requests: &Receiver<Request>) {
+        let mut has_flows = false;
         loop {
-            match wanted.recv_timeout(SWEEP) {
-                Ok((uid, queue)) => {
+            let request = if has_flows { requests.recv_timeout(SWEEP) } else { requests.recv().map_err(RecvTimeoutError::from) };
+            match request {
+                Ok(Request::Thread(uid, queue)) => {
                     let theirs = self.clone();
                     let thread = Builder::new().name(format!("ringway-h{uid}"));
                     // Without a thread the queue is gone, and its user is told so.
@@ -132,11 +161,10 @@ impl Work {
                         ringway_engine::notice::notice(&format!("sockets of user {uid} cannot be handed over: {error}"));
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => {
-                    // What the kernel does not say stays in the table.
-                    lock(&self.steering).sweep().unwrap_or_default();
-                }
-                Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Request::Sweep) => has_flows = true,
+                // What the kernel does not say stays in the table.
+                Err(RecvTimeoutError::Timeout) => has_flows = lock(&self.steering).sweep().is_ok_and(|left| left > 0),
+                Ok(Request::End) | Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
@@ -189,7 +217,11 @@ impl Work {
         let prepared =
             handover::prepare(&leaving, socket, self.injector.as_ref().as_ref()).map_err(|refusal| refusal.to_string())?;
         match lock(&self.steering).leave_flow(&flow_of(departure)) {
-            Ok(()) => Ok(prepared),
+            Ok(()) => {
+                // The thread ends with the service.
+                self.maker.send(Request::Sweep).ok();
+                Ok(prepared)
+            }
             Err(error) => {
                 prepared.undo();
                 Err(error.to_string())

@@ -38,9 +38,13 @@ struct PortRegistry {
     steering: Box<dyn Steering>,
     all: u32,
     ports: HashMap<(Transport, IpAddr, u16), Owners>,
+    on_flows: Option<OnFlows>,
     /// Shut ports of TCP whose connections of the kernel's the filters know.
     ready: BTreeSet<(IpAddr, u16)>,
 }
+
+/// Called in a worker's thread; must not block.
+pub(crate) type OnFlows = Box<dyn Fn() + Send>;
 
 /// One worker's hand on the table.
 #[derive(Clone)]
@@ -83,8 +87,14 @@ impl WorkerPorts {
     /// The hands of so many workers on one table, whose filters are told by `steering`.
     pub(crate) fn for_workers(steering: Box<dyn Steering>, workers: usize) -> impl Iterator<Item = WorkerPorts> {
         let all = (0..workers).fold(0, |bits, worker| bits | 1 << worker);
-        let registry = Arc::new(Mutex::new(PortRegistry { steering, all, ports: HashMap::new(), ready: BTreeSet::new() }));
+        let registry =
+            Arc::new(Mutex::new(PortRegistry { steering, all, ports: HashMap::new(), on_flows: None, ready: BTreeSet::new() }));
         (0..workers).map(move |worker| WorkerPorts { registry: registry.clone(), bit: 1 << worker })
+    }
+
+    /// Calls `tell` when the kernel has flows of a port that a worker owns now; for all workers.
+    pub(crate) fn on_flows(&self, tell: OnFlows) {
+        self.registry().on_flows = Some(tell);
     }
 
     fn registry(&self) -> std::sync::MutexGuard<'_, PortRegistry> {
@@ -98,6 +108,9 @@ impl WorkerPorts {
             let workers = if shared { registry.all } else { self.bit };
             if transport == Transport::Tcp && ownership != Ownership::New {
                 registry.leave_connections(ip, port)?;
+                if registry.steering.kernel_flows() > 0 {
+                    registry.on_flows.iter().for_each(|tell| tell());
+                }
             }
             registry.steering.own(transport, ip, port, workers).map_err(|_| PortError::NoSteering)?;
             registry.ports.insert((transport, ip, port), Owners { workers: self.bit, shared });
