@@ -107,6 +107,10 @@ impl Client {
     /// `pid`: 0: there is no child.
     fn announce_process(&self, process: ProcessIndex, pid: u32) {
         if pid != 0 && self.is_foreign {
+            // A child of vfork tells nothing of itself: the image after its exec attaches by the name of the number.
+            if pid == sys::process_number() {
+                return;
+            }
             // Where that fails (a program may have closed the control connection) the number is kept until the child
             // attaches, or the group ends.
             if let Ok(pidfd) = sys::open_process(pid) {
