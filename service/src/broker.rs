@@ -40,7 +40,7 @@ use rustix::io::Errno;
 pub(crate) use account::Account;
 pub use admission::Admission;
 pub(crate) use desk::{Desk, KeptLimits};
-pub(crate) use handovers::Handovers;
+pub(crate) use handovers::{HandoverThread, Handovers};
 pub(crate) use wake_fds::{WakeFdLimits, WakeFds};
 
 use crate::cgroups::Cgroups;

@@ -65,6 +65,8 @@ pub enum Refusal {
     Family,
     /// The socket is bound to another address or port, or the address is not the kernel's.
     Address,
+    /// The port is below 1024, and the right to it is missing.
+    LowPort,
     /// The kernel has no route to the peer, or another source address for it.
     Route,
     /// The kernel has a connection with these ends.
@@ -87,6 +89,7 @@ impl fmt::Display for Refusal {
             Refusal::Socket => "the kernel socket is not a closed socket of TCP",
             Refusal::Family => "the kernel socket has another address family",
             Refusal::Address => "the kernel socket cannot have the connection's address",
+            Refusal::LowPort => "the port is below 1024 and the service has no right to it (CAP_NET_BIND_SERVICE)",
             Refusal::Route => "the kernel reaches the peer from another address or not at all",
             Refusal::InUse => "the kernel has a connection between these ends",
             Refusal::Urgent => "urgent data is under way",

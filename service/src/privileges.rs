@@ -26,9 +26,12 @@ use crate::config::SystemCalls;
 use crate::plan::{Backend, Planned};
 use crate::system_calls;
 
-/// The rights to open any device, and to send SIGURG to programs of other users.
+/// The rights to open any device, to hand sockets over, and to send SIGURG to programs of other users.
 pub(crate) const STARTING: CapabilitySet =
-    CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW).union(CapabilitySet::BPF).union(XDP).union(CapabilitySet::KILL);
+    CapabilitySet::NET_RAW.union(CapabilitySet::BPF).union(XDP).union(CapabilitySet::KILL).union(HANDING_OVER);
+/// The rights to make a kernel socket anew: TCP_REPAIR, and its port, also one below 1024. Without the second one connections of
+/// such ports stay in the stack.
+pub(crate) const HANDING_OVER: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_BIND_SERVICE);
 /// The additional rights for AF_XDP: its program adds numbers of a packet to a pointer, and its memory is locked.
 const XDP: CapabilitySet = CapabilitySet::PERFMON.union(CapabilitySet::IPC_LOCK);
 /// Those for which CAP_SYS_ADMIN stands where a unit or a container gives only that.

@@ -25,7 +25,8 @@ use rustix::process::Pid;
 use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
 
 use crate::broker::{
-    self, Account, Admission, AttachLimits, BrokerConfig, BrokerStatus, Desk, Handovers, KeptLimits, WakeFdLimits, WakeFds,
+    self, Account, Admission, AttachLimits, BrokerConfig, BrokerStatus, Desk, HandoverThread, Handovers, KeptLimits,
+    WakeFdLimits, WakeFds,
 };
 use crate::cgroups::{self, Cgroups};
 use crate::config::{Config, DeviceChoice};
@@ -140,6 +141,7 @@ impl Service {
         let reader = cgroups::Reader::of(config);
         hooks::remember();
         privileges::keep(privileges::STARTING).map_err(StartError::Start)?;
+        let thread = HandoverThread::new().map_err(StartError::Start)?;
         let restored = directory.restore_offloads();
         let claim = directory.claim(name).map_err(StartError::Claim)?;
         let mirror = Mirror::open().map_err(StartError::Netlink)?;
@@ -188,7 +190,7 @@ impl Service {
         service.notes.extend(reader.as_ref().and_then(cgroups::Reader::ignorance));
         // Their threads end with the brokers.
         let (cgroups, reader) = Cgroups::start(config, reader).map_err(StartError::Start)?;
-        let (handovers, maker) = Handovers::start(steering).map_err(StartError::Start)?;
+        let (handovers, maker) = Handovers::start(thread, steering);
         hand.on_flows(handovers.on_flows());
         privileges::keep(CapabilitySet::empty()).map_err(StartError::Start)?;
         ringway_engine::notice::prepare();

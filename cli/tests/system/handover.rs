@@ -241,10 +241,10 @@ fn the_service_is_replaced_while_nginx_is_under_load() {
     let net = Net::new();
     crate::http::site(&net);
     let (mut service, name) = net.serve(Server, &[]);
-    let config = crate::http::nginx_config(&net, 8080);
+    let config = crate::http::nginx_config(&net, 80);
     let mut nginx = net.spawn(Server, &[RINGWAY, "run", "-q", "--name", &name, "--", "nginx", "-c", &config]);
-    net.wait_served(Server, 8080, &mut nginx);
-    let url = net.url(8080, "small.txt");
+    net.wait_served(Server, 80, &mut nginx);
+    let url = net.url(80, "small.txt");
     let kept = net.spawn(Client, &["wrk", "-t1", "-c8", "-d12", &url]);
     let short = net.spawn(Client, &["wrk", "-t1", "-c4", "-d12", "-H", "Connection: close", &url]);
     for _ in 0..4 {

@@ -9,7 +9,7 @@
 //!       worker: arrived, or, when one of these has failed, returned
 //!   <-- Done, or Refused with the reason
 //! ```
-//! Making a socket anew takes CAP_NET_ADMIN, and a program that holds the lock of its own socket makes the caller wait: so each user
+//! Making a socket anew takes CAP_NET_ADMIN (and CAP_NET_BIND_SERVICE for a port below 1024), and a program that holds the lock of its own socket makes the caller wait: so each user
 //! has a thread here, as at the desk, made by a thread that has kept the right. Promises: a connection that departed arrives or
 //! returns, whatever fails; flows of sockets that are gone do not stay in the table of steering. Does not do: which sockets
 //! to hand over; programs ask for that, and the operator (`Want`).
@@ -30,7 +30,6 @@ use ringway_shm::channel::SlotRef;
 use ringway_shm::channel::attach::ControlConnection;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown, sockopt};
-use rustix::thread::CapabilitySet;
 
 use crate::handover::{self, Injector, Leaving, Prepared};
 use crate::ports::Steering;
@@ -99,20 +98,40 @@ struct Work {
     maker: Sender<Request>,
 }
 
+/// The thread that makes those of the users, which have its rights; it waits for [`Handovers::start`] and ends with the last of them.
+pub(crate) struct HandoverThread {
+    thread: JoinHandle<()>,
+    maker: Sender<Request>,
+    begin: Sender<Work>,
+}
+
+impl HandoverThread {
+    /// Made while the caller still has the rights.
+    ///
+    /// # Errors
+    /// There is no thread.
+    pub(crate) fn new() -> io::Result<HandoverThread> {
+        let ((maker, requests), (begin, work)) = (channel(), channel::<Work>());
+        // Without work the service has not started.
+        let make = move || work.recv().map_or((), |work| work.make_threads(&requests));
+        let thread = privileges::spawn_with(privileges::HANDING_OVER, "ringway-handover", make)?;
+        Ok(HandoverThread { thread, maker, begin })
+    }
+}
+
 impl Handovers {
-    /// Starts the thread that makes the others, which ends with the last of `Handovers`. Made by a thread that has CAP_NET_ADMIN, and
-    /// CAP_NET_RAW if states that need a segment of the peer's are to be handed over.
-    pub(crate) fn start(steering: Box<dyn Steering>) -> io::Result<(Handovers, JoinHandle<()>)> {
-        let (maker, requests) = channel();
+    /// Starts to hand sockets over, by `thread`. Called with CAP_NET_RAW if states that need a segment of the peer's are to be handed over.
+    pub(crate) fn start(thread: HandoverThread, steering: Box<dyn Steering>) -> (Handovers, JoinHandle<()>) {
+        let HandoverThread { thread, maker, begin } = thread;
         let work = Work {
             steering: Arc::new(Mutex::new(steering)),
             injector: Arc::new(Injector::open()),
             network: ringway_shm::sys::network_here().ok(),
             maker: maker.clone(),
         };
-        let make = move || work.make_threads(&requests);
-        let thread = privileges::spawn_with(CapabilitySet::NET_ADMIN, "ringway-handover", make)?;
-        Ok((Handovers(Arc::new(Inner { users: Mutex::default(), maker })), thread))
+        // It waits for this.
+        begin.send(work).unwrap_or_default();
+        (Handovers(Arc::new(Inner { users: Mutex::default(), maker })), thread)
     }
 
     /// What to call when the kernel has flows of owned ports.

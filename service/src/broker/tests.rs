@@ -18,7 +18,9 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::account::Account;
 use super::admission::{Admission, Standing};
-use super::{AttachLimits, BrokerConfig, BrokerStatus, Desk, Handovers, KeptLimits, WakeFdLimits, WakeFds, start};
+use super::{
+    AttachLimits, BrokerConfig, BrokerStatus, Desk, HandoverThread, Handovers, KeptLimits, WakeFdLimits, WakeFds, start,
+};
 use crate::cgroups::Cgroups;
 use crate::host::{Fork, Forks};
 use crate::ports::NoSteering;
@@ -113,7 +115,7 @@ impl House {
             forks,
             wake_fds,
             desk,
-            handovers: Handovers::start(Box::new(NoSteering)).expect("threads are left").0,
+            handovers: Handovers::start(HandoverThread::new().expect("threads are left"), Box::new(NoSteering)).0,
             cgroups: Cgroups::off(),
             readiness: Readiness::new(true).expect("descriptors are left"),
             stop: stop.clone(),

@@ -85,6 +85,7 @@ impl Course<'_> {
         if bound.port() == 0 {
             bind(self.socket, &ours).map_err(|error| match error {
                 Errno::ADDRNOTAVAIL | Errno::ADDRINUSE | Errno::INVAL => Refusal::Address,
+                Errno::ACCESS => Refusal::LowPort,
                 error => error.into(),
             })?;
         } else if bound.port() != ours.port() || !(bound.ip().is_unspecified() || bound.ip() == ours.ip()) {
