@@ -69,8 +69,13 @@ fn boot<'a>(net: &'a Net, shape: &Shape) -> Option<Guest<'a>> {
         "-device", "virtserialport,chardev=control,name=control",
         "-netdev", "tap,id=wire,ifname=vm0,script=no,downscript=no", "-device", &card,
     ]);
-    qemu.wait_while_running("QEMU listens", || socket.exists());
-    let control = UnixStream::connect(&socket).expect("QEMU waits for us");
+    // The file is there before QEMU listens at it.
+    let mut control = None;
+    qemu.wait_while_running("QEMU listens", || {
+        control = UnixStream::connect(&socket).ok();
+        control.is_some()
+    });
+    let control = control.expect("QEMU listens");
     control.set_read_timeout(Some(SLOW)).expect("a time is given");
     let mut guest = Guest { net, control, _qemu: qemu };
     guest.run("ip address add 10.99.0.2/24 dev eth0; ip link set eth0 up; mkdir -p /run/ringway");
