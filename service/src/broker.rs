@@ -151,10 +151,14 @@ pub(crate) struct BrokerConfig {
 /// # Errors
 /// The socket or the thread could not be made.
 pub(crate) fn start(path: &Path, config: BrokerConfig) -> io::Result<JoinHandle<()>> {
-    let listener = ControlListener::bind(path)?;
+    // The name appears when programs can connect: between bind(2) and listen(2) the kernel refuses them.
+    let unfinished = path.with_extension("new");
+    let _ = std::fs::remove_file(&unfinished);
+    let listener = ControlListener::bind(&unfinished)?;
     // Programs that have given up their rights must still reach us; admission is decided by
     // credentials and token, not by the file's mode.
-    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o666))?;
+    std::fs::set_permissions(&unfinished, std::os::unix::fs::PermissionsExt::from_mode(0o666))?;
+    std::fs::rename(&unfinished, path)?;
     let mut broker = Broker::new(listener, config)?;
     Builder::new().name("ringway-broker".to_owned()).spawn(move || {
         if let Err(error) = broker.run() {

@@ -32,7 +32,8 @@ const NAME_LEN_MAX: usize = 64;
 /// Of a lock file, what is read.
 const LOCK_BYTES: u64 = 64;
 /// Everything that a service may leave behind, the lock last.
-const EXTENSIONS: [&str; 9] = ["sock", "stats", "capture", "selftest", PROGRAMS, "offloads-new", KEPT, "kernel-new", "lock"];
+const EXTENSIONS: [&str; 10] =
+    ["sock", "new", "stats", "capture", "selftest", PROGRAMS, "offloads-new", KEPT, "kernel-new", "lock"];
 /// The interfaces that stay with the kernel; see `kept`.
 const KEPT: &str = "kernel";
 /// Offloads that cards have lost; see `lost_offloads`.
