@@ -1,4 +1,11 @@
-//! `ringway config`: shows and checks the configuration.
+//! `ringway config`: shows, checks, compares and changes the configuration.
+//!
+//! Promises: nothing is written that `check` would refuse. Does not do: talking to a service but by its files in the run directory
+//! and SIGHUP: the rights are those of the files and of kill(2).
+
+mod diff;
+mod set;
+mod show;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -6,6 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use ringway_service::Config;
+use ringway_service::config::profiles::PROFILES;
 
 /// Arguments of `ringway config`.
 #[derive(Args, Debug)]
@@ -19,43 +27,58 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Print every key with its value and reason, in the form of a configuration file
-    Show {
-        /// Configuration file
-        #[arg(long, value_name = "FILE")]
-        config: Option<PathBuf>,
-        /// Print values only, without reasons
-        #[arg(long)]
-        effective: bool,
-    },
+    Show(show::Arguments),
     /// Check a configuration: report errors, or the keys that differ from their defaults
+    #[command(after_help = "Exit status: 0: no mistake; 1: mistakes, one per line.")]
     Check {
         /// Configuration file
         #[arg(value_name = "FILE")]
         config: Option<PathBuf>,
     },
+    /// Compare a running service with its configuration file, or two files
+    Diff(diff::Arguments),
+    /// Change a running service, until it ends or, with --persist, for good
+    Set(set::SetArguments),
+    /// Take back what `set` has changed
+    Unset(set::UnsetArguments),
+    /// List the profiles with what they set, and why
+    Profiles,
 }
 
-/// Shows or checks the configuration; returns 1 on an error.
+/// Carries out the action; returns its exit status.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let path = match &arguments.action {
-        Action::Show { config, .. } | Action::Check { config } => config,
-    };
-    match Config::load(path.as_deref(), std::env::vars_os().collect()) {
-        Ok(config) => match arguments.action {
-            Action::Show { effective: false, .. } => print(&config.show()),
-            Action::Show { effective: true, .. } => print(&config.effective()),
-            Action::Check { .. } => print(&changes(&config)),
-        },
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
+    match &arguments.action {
+        Action::Show(arguments) => show::run(arguments),
+        Action::Check { config } => check(config.as_deref()),
+        Action::Diff(arguments) => diff::run(arguments),
+        Action::Set(arguments) => set::set(arguments),
+        Action::Unset(arguments) => set::unset(arguments),
+        Action::Profiles => print(&profiles()),
     }
 }
 
-/// Keys that differ from their defaults, one per line.
-fn changes(config: &Config) -> String {
-    config.changed().iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
+fn check(path: Option<&std::path::Path>) -> ExitCode {
+    match Config::load(path, std::env::vars_os().collect()) {
+        Ok(config) => print(&config.changed().iter().map(|(key, value)| format!("{key} = {value}\n")).collect::<String>()),
+        Err(error) => fail(&error),
+    }
+}
+
+fn profiles() -> String {
+    let mut text = String::new();
+    for profile in PROFILES {
+        text += &format!("{}: {}\n", profile.name, profile.about);
+        for setting in profile.settings {
+            text += &format!("  {} = {}: {}\n", setting.key, setting.value, setting.why);
+        }
+    }
+    text
+}
+
+/// Says what went wrong, a line each.
+fn fail(error: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("{error}");
+    ExitCode::FAILURE
 }
 
 /// Writes to standard output; a closed pipe is not an error.

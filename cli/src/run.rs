@@ -17,6 +17,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use clap::{Args, ValueEnum};
 use ringway_service::cgroups::describe_caller;
+use ringway_service::config::profiles::PROFILES;
 use ringway_service::netlink::Snapshot;
 use ringway_service::plan::{Machine, firewall_lines, plan};
 use ringway_service::{Admission, Config, DEFAULT_NAME, Opening, RunDirectory, Service};
@@ -31,8 +32,9 @@ pub(crate) use library::find as find_library;
 
 /// Exit status when `ringway run` itself fails (as env(1) and timeout(1)).
 const OUR_FAILURE: u8 = 125;
-/// The variable that `--workers` sets.
+/// The variables that `--workers` and `--profile` set.
 const WORKERS_VARIABLE: &str = "RINGWAY_WORKER_COUNT";
+const PROFILE_VARIABLE: &str = "RINGWAY_SERVICE_PROFILE";
 /// Lowest number for this process's own descriptors.
 const DESCRIPTORS_FROM: i32 = 3;
 /// Time limit for peers to acknowledge the data of a program that has ended.
@@ -59,6 +61,9 @@ pub(crate) struct Arguments {
     /// Number of workers of a private service (worker.count)
     #[arg(long, value_name = "N", conflicts_with = "name")]
     pub(crate) workers: Option<u32>,
+    /// Settings of a private service for a purpose (service.profile); `ringway config profiles` lists them
+    #[arg(long, value_name = "NAME", conflicts_with = "name", value_parser = profile_names())]
+    pub(crate) profile: Option<String>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
@@ -75,7 +80,7 @@ pub(crate) enum Enforce {
 
 /// Runs the program; returns its exit status.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let config = match Config::load(arguments.config.as_deref(), environment(arguments.workers)) {
+    let config = match Config::load(arguments.config.as_deref(), environment(arguments.workers, arguments.profile.as_deref())) {
         Ok(config) => config,
         Err(error) => return fail(&error.to_string()),
     };
@@ -97,11 +102,19 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Returns the environment, with the value of `--workers` in it.
-pub(crate) fn environment(workers: Option<u32>) -> Vec<(OsString, OsString)> {
-    let set = workers.map(|workers| (OsString::from(WORKERS_VARIABLE), workers.to_string().into()));
-    let others = std::env::vars_os().filter(|(name, _)| workers.is_none() || name != WORKERS_VARIABLE);
-    others.chain(set).collect()
+/// Returns the environment, with the values of `--workers` and `--profile` in it.
+pub(crate) fn environment(workers: Option<u32>, profile: Option<&str>) -> Vec<(OsString, OsString)> {
+    let set = [
+        workers.map(|workers| (WORKERS_VARIABLE, workers.to_string())),
+        profile.map(|profile| (PROFILE_VARIABLE, profile.to_owned())),
+    ];
+    let set: Vec<(OsString, OsString)> = set.into_iter().flatten().map(|(name, value)| (name.into(), value.into())).collect();
+    let others = std::env::vars_os().filter(|(name, _)| set.iter().all(|(set, _)| set != name));
+    others.chain(set.iter().cloned()).collect()
+}
+
+fn profile_names() -> Vec<&'static str> {
+    PROFILES.iter().map(|profile| profile.name).collect()
 }
 
 /// Returns why the options cannot be applied; `None` when they can.
@@ -269,11 +282,12 @@ fn not_followed(config: &Config, name: &str) -> Vec<String> {
 
 /// The given option that a running service would ignore, if any.
 fn refused_option(arguments: &Arguments) -> Option<&'static str> {
-    match (&arguments.config, arguments.workers) {
-        (Some(_), _) => Some("--config"),
-        (None, Some(_)) => Some("--workers"),
-        (None, None) => None,
-    }
+    let options = [
+        (arguments.config.is_some(), "--config"),
+        (arguments.workers.is_some(), "--workers"),
+        (arguments.profile.is_some(), "--profile"),
+    ];
+    options.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
 }
 
 /// Describes what a running service serves, from its statistics and the kernel's addresses.

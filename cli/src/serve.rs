@@ -4,6 +4,8 @@
 //! makes progress; reads its configuration again on SIGHUP; ends on SIGTERM, SIGINT and SIGQUIT, after the kernel has taken over
 //! what programs have open (service.handover_s), and leaves nothing behind. Does not do: fork, write log files; the supervisor does.
 
+mod followed;
+
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -16,6 +18,8 @@ use clap::Args;
 use ringway_service::{Admission, Config, DEFAULT_NAME, Opening, RunDirectory, Service};
 
 use crate::run::launch::{Signals, Told};
+
+use followed::{Followed, Source};
 
 /// Arguments of `ringway serve`.
 #[derive(Args, Debug)]
@@ -43,7 +47,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn serve(arguments: &Arguments) -> Result<(), String> {
-    let mut config = load(arguments)?;
+    let source = Source { file: arguments.config.clone(), workers: arguments.workers };
+    let config = source.load("")?;
     let mut signals = Signals::take().map_err(|error| format!("cannot install signal handlers: {error}"))?;
     let admission = Admission::of_group(&config.policy.group);
     let directory = RunDirectory::of_this_machine();
@@ -62,38 +67,26 @@ fn serve(arguments: &Arguments) -> Result<(), String> {
     service.confine_process(&config).map_err(|error| format!("the service cannot drop its privileges: {error}"))?;
     let notes: String = service.notes().iter().map(|note| format!("; {note}")).collect();
     eprintln!("ringway: service {} ready: TCP on {}{notes}", service.name(), crate::run::served(service.served()));
+    let mut followed = Followed::new(config, source, &service, &directory);
     tell_supervisor("READY=1").map_err(|error| format!("NOTIFY_SOCKET: {error}"))?;
-    let ended = until_told(&service, &mut signals, || reload(&mut config, arguments, &service));
+    let ended = until_told(&service, &mut signals, || reload(&mut followed, &service));
     tell_supervisor("STOPPING=1").map_err(|error| format!("NOTIFY_SOCKET: {error}"))?;
-    if ended.is_ok() && config.handover > ringway_shm::Duration::ZERO {
-        send_home(&service, &config, &mut signals).map_err(|error| format!("connections cannot be handed over: {error}"))?;
+    if ended.is_ok() && followed.config.handover > ringway_shm::Duration::ZERO {
+        send_home(&service, &followed.config, &mut signals)
+            .map_err(|error| format!("connections cannot be handed over: {error}"))?;
     }
     let stopped = service.stop();
     // A worker's own error says more than that it has ended.
     stopped.and(ended).map_err(|error| error.to_string())
 }
 
-fn load(arguments: &Arguments) -> Result<Config, String> {
-    let environment = crate::run::environment(arguments.workers);
-    Config::load(arguments.config.as_deref(), environment).map_err(|error| error.to_string())
-}
-
-/// Reads the configuration again. A mistake in it is told, and changes nothing.
-fn reload(config: &mut Config, arguments: &Arguments, service: &Service) -> io::Result<()> {
+/// Reads the configuration again, and tells the supervisor before and after.
+fn reload(followed: &mut Followed, service: &Service) -> io::Result<()> {
     // systemd.service(5), Type=notify-reload.
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let now_us = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
     tell_supervisor(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}"))?;
-    let reloaded = load(arguments).and_then(|new| config.reload(&new).map_err(|error| error.to_string()));
-    match reloaded {
-        Ok(reloaded) => {
-            service.follow_config(config)?;
-            let list = |keys: &[&str]| if keys.is_empty() { "nothing".to_owned() } else { keys.join(", ") };
-            let (applied, restart) = (list(&reloaded.applied), list(&reloaded.restart));
-            eprintln!("ringway: configuration read again: changed: {applied}; needs a restart: {restart}");
-        }
-        Err(error) => eprintln!("ringway: the configuration stays as it is: {error}"),
-    }
+    followed.reload(service)?;
     tell_supervisor("READY=1")
 }
 

@@ -153,7 +153,8 @@ pub(crate) struct BrokerConfig {
 pub(crate) fn start(path: &Path, config: BrokerConfig) -> io::Result<JoinHandle<()>> {
     // The name appears when programs can connect: between bind(2) and listen(2) the kernel refuses them.
     let unfinished = path.with_extension("new");
-    let _ = std::fs::remove_file(&unfinished);
+    // What a service left that was killed in between.
+    std::fs::remove_file(&unfinished).ok();
     let listener = ControlListener::bind(&unfinished)?;
     // Programs that have given up their rights must still reach us; admission is decided by
     // credentials and token, not by the file's mode.

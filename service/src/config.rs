@@ -1,11 +1,12 @@
-//! The configuration: one TOML file, environment overrides, defaults with reasons.
+//! The configuration: one TOML file, environment overrides, profiles, defaults with reasons.
 //!
 //! One table ([`keys`]) names every key with its type, range, default and reason; reading,
 //! checking, overriding and showing all follow it. Promises: an unknown key or a value out of
-//! range is an error that names the place and what was meant. Does not do: change at run time.
+//! range is an error that names the place and what was meant. Does not do: change at run time; `reload` does.
 
 pub mod keys;
 mod limits;
+pub mod profiles;
 mod read;
 mod show;
 mod value;
@@ -21,7 +22,7 @@ use ringway_stack::{
 };
 
 pub use limits::GroupLimits;
-pub use read::{DEFAULT_PATH, Environment};
+pub use read::{DEFAULT_PATH, Environment, SET};
 pub use value::Value;
 
 use limits::region;
@@ -212,7 +213,16 @@ impl Config {
     /// # Errors
     /// Everything that is wrong, at once.
     pub fn load(path: Option<&Path>, environment: Environment) -> Result<Config, ConfigError> {
-        let values = read::load(path, environment)?;
+        let values = read::load(path, environment, None)?;
+        Config::from_values(values)
+    }
+
+    /// The same, with what `ringway config set` has written (`set`) before both.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at once.
+    pub fn load_with(path: Option<&Path>, environment: Environment, set: &str) -> Result<Config, ConfigError> {
+        let values = read::load(path, environment, Some(set))?;
         Config::from_values(values)
     }
 
@@ -221,14 +231,19 @@ impl Config {
     /// # Errors
     /// Everything that is wrong, at once.
     pub fn parse(name: &str, text: &str, environment: Environment) -> Result<Config, ConfigError> {
-        let values = read::parse(name, text, environment)?;
+        let values = read::parse(name, text, environment, None)?;
         Config::from_values(values)
     }
 
     /// The configuration as a file that can be read back: every key, its reason, and where its
     /// value comes from if it is not the default.
     pub fn show(&self) -> String {
-        show::show(&self.values)
+        show::show(&self.values, |_, origin| origin)
+    }
+
+    /// The same with other origins: those of a running service.
+    pub fn show_with<'a>(&'a self, origin: impl Fn(&str) -> Option<&'a str>) -> String {
+        show::show(&self.values, |key, _| origin(key))
     }
 
     /// The values alone, as a file that can be read back.
@@ -241,8 +256,13 @@ impl Config {
         self.values.changed()
     }
 
+    /// All keys with value and origin (`None`: the default).
+    pub fn entries(&self) -> impl Iterator<Item = (&'static keys::Key, &Value, Option<&str>)> {
+        self.values.iter()
+    }
+
     /// The keys whose values differ in `other`.
-    pub(crate) fn differences(&self, other: &Config) -> Vec<&'static str> {
+    pub fn differences(&self, other: &Config) -> Vec<&'static str> {
         let pairs = self.values.iter().zip(other.values.iter());
         pairs.filter(|((_, value, _), (_, other, _))| value != other).map(|((key, ..), _)| key.path).collect()
     }

@@ -7,10 +7,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::plan::Plan;
 use crate::printable;
+use crate::rundir::write_whole;
 
 /// Of a file, what is read.
 const BYTES_MAX: u64 = 64 << 10;
@@ -42,11 +43,7 @@ pub(crate) fn note(path: &Path, plan: &Plan) -> io::Result<()> {
             _ => Ok(()),
         };
     }
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push("-new");
-    let unfinished = PathBuf::from(unfinished);
-    fs::write(&unfinished, text)?;
-    fs::rename(unfinished, path)
+    write_whole(path, &text)
 }
 
 /// What a service has noted in `path`; nothing, where there is no such file.

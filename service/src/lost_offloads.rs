@@ -19,7 +19,7 @@ use std::sync::Mutex;
 use ringway_device::xdp::offloads::{Journal, LostOffloads};
 use rustix::fs::OFlags;
 
-use crate::rundir::network_here;
+use crate::rundir::{network_here, unfinished};
 
 /// Of a file, what is read; and the lines of one.
 const BYTES_MAX: u64 = 64 << 10;
@@ -107,16 +107,6 @@ fn write<'a>(path: &Path, lines: impl Iterator<Item = &'a Line>) -> io::Result<(
     file.write_all(text.as_bytes())?;
     fs::rename(unfinished, path)
 }
-
-/// The file that takes the place of `path` when it is whole.
-fn unfinished(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(UNFINISHED);
-    PathBuf::from(name)
-}
-
-/// At the end of the name of a file that is being written.
-pub(crate) const UNFINISHED: &str = "-new";
 
 /// The file of a living service.
 #[derive(Debug)]

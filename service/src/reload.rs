@@ -38,8 +38,8 @@ impl Workers {
     }
 }
 
-/// Returns true when the key can change while the service runs.
-fn is_live(key: &str) -> bool {
+/// Returns true when the key `section.key` can change while the service runs.
+pub fn is_live(key: &str) -> bool {
     matches!(key, "service.drain_s" | "service.handover_s") || (key.starts_with("tcp.") && !TCP_AT_START.contains(&key))
 }
 

@@ -32,10 +32,17 @@ const NAME_LEN_MAX: usize = 64;
 /// Of a lock file, what is read.
 const LOCK_BYTES: u64 = 64;
 /// Everything that a service may leave behind, the lock last.
-const EXTENSIONS: [&str; 10] =
-    ["sock", "new", "stats", "capture", "selftest", PROGRAMS, "offloads-new", KEPT, "kernel-new", "lock"];
+#[rustfmt::skip]
+const EXTENSIONS: [&str; 14] = [
+    "sock", "new", "stats", "capture", "selftest", PROGRAMS, "offloads-new", KEPT, "kernel-new", CONFIG, "config-new", SET, "set-new",
+    "lock",
+];
 /// The interfaces that stay with the kernel; see `kept`.
 const KEPT: &str = "kernel";
+/// The configuration that the service follows; see `published`.
+const CONFIG: &str = "config";
+/// What has been changed in it; see `published`.
+const SET: &str = "set";
 /// Offloads that cards have lost; see `lost_offloads`.
 const OFFLOADS: &str = "offloads";
 /// The numbers of the programs that a service has attached to interfaces, a line each.
@@ -124,6 +131,16 @@ impl RunDirectory {
     /// Returns the path of the file with the findings of service `name` about AF_XDP on its interfaces; there from the first device of that kind on.
     pub fn selftest_path(&self, name: &str) -> PathBuf {
         self.file(name, "selftest")
+    }
+
+    /// The configuration that the service `name` follows; see [`published`](crate::published).
+    pub fn config_path(&self, name: &str) -> PathBuf {
+        self.file(name, CONFIG)
+    }
+
+    /// What has been set in the service `name` while it runs.
+    pub fn set_path(&self, name: &str) -> PathBuf {
+        self.file(name, SET)
     }
 
     /// The BPF programs of the services here, by the kernel's numbers. A directory that is neither root's nor this user's says
@@ -220,6 +237,11 @@ impl RunDirectory {
     /// the service's process.
     pub fn network_of(&self, name: &str) -> Option<String> {
         read_owner(&mut File::open(self.file(name, "lock")).ok()?)?.1
+    }
+
+    /// The process of the service `name`, as its lock file says.
+    pub fn process_of(&self, name: &str) -> Option<u32> {
+        read_owner(&mut File::open(self.file(name, "lock")).ok()?).map(|(pid, _)| pid)
     }
 
     /// Removes the files of services that have died; returns their names.
@@ -367,6 +389,23 @@ impl Drop for Claim {
             eprintln!("ringway: files of {} stay in {}: {error}", self.name, self.directory.path.display());
         }
     }
+}
+
+/// Writes a file that is whole or not there; it takes the place of one that is there.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let unfinished = unfinished(path);
+    std::fs::write(&unfinished, text)?;
+    std::fs::rename(unfinished, path)
+}
+
+/// The file that takes the place of `path` when it is whole.
+pub(crate) fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-new");
+    PathBuf::from(name)
 }
 
 fn is_ours(extension: &str) -> bool {

@@ -1,5 +1,7 @@
 //! The configuration as a user meets it.
 
+use rustix::process::Signal;
+
 use crate::harness::*;
 
 #[test]
@@ -73,4 +75,67 @@ fn a_second_service_of_the_same_name_is_refused() {
     let second = net.run(Server, &[RINGWAY, "serve", "--name", &name]);
     assert_ne!(second.code(), 0);
     assert!(second.stderr.contains(&name), "{}", second.stderr);
+}
+
+/// The exit status and both outputs of `ringway config …`.
+fn config(net: &Net, arguments: &[&str]) -> (i32, String) {
+    let done = net.run(Server, &[&[RINGWAY, "config"], arguments].concat());
+    (done.code(), done.stdout + &done.stderr)
+}
+
+#[test]
+fn a_running_service_is_changed_and_compared_with_its_file() {
+    let net = Net::new();
+    let file = net.file("ringway.toml", "[tcp]\nretries = 8 # few\n");
+    let (mut service, name) = net.serve(Server, &["--config", &file]);
+    service.wait_for_error_line("ready");
+    assert_eq!(config(&net, &["diff", "--name", &name]), (0, String::new()));
+    assert_eq!(
+        config(&net, &["set", "--name", &name, "tcp.retries=5", "service.drain_s=3"]).1,
+        "tcp.retries = 5\nservice.drain_s = 3\n"
+    );
+    let (code, text) = config(&net, &["diff", "--name", &name]);
+    assert!(
+        code == 1 && text.starts_with("tcp.retries: 5 -> 8 (now from ringway config set, which goes before the file)"),
+        "{text}"
+    );
+    let shown = config(&net, &["show", "--name", &name, "--json"]).1;
+    let shown: serde_json::Value = serde_json::from_str(&shown).expect("it is JSON");
+    assert_eq!((&shown["tcp.retries"]["value"], &shown["tcp.retries"]["live"]), (&5.into(), &true.into()));
+    assert_eq!((&shown["memory.slots"]["live"], &shown["tcp.retries"]["default"]), (&false.into(), &15.into()));
+
+    let (code, text) = config(&net, &["set", "--name", &name, "memory.slots=4096"]);
+    assert!(code == 1 && text.contains("memory.slots needs a restart"), "{text}");
+    // Right alone, wrong beside what holds.
+    let (code, text) = config(&net, &["set", "--name", &name, "tcp.rto_min_ms=50000"]);
+    assert!(code == 1 && text.contains("tcp.rto_initial_ms"), "{text}");
+    assert_eq!(
+        config(&net, &["unset", "--name", &name, "tcp.retries", "service.drain_s"]),
+        (0, "tcp.retries = 8\nservice.drain_s = 0\n".to_owned())
+    );
+
+    let (code, text) = config(&net, &["set", "--name", &name, "--persist", "tcp.retries=6", "memory.slots=4096"]);
+    assert!(
+        code == 0 && text.contains("memory.slots = 262144 until the service is restarted") && text.contains("tcp.retries = 6\n"),
+        "{text}"
+    );
+    let written = std::fs::read_to_string(&file).expect("the test's own");
+    assert_eq!(written, "[tcp]\nretries = 6 # few\n\n[memory]\nslots = 4096\n");
+    assert_eq!(config(&net, &["diff", "--name", &name]), (1, "memory.slots: 262144 -> 4096 (needs a restart)\n".to_owned()));
+    service.signal(Signal::TERM);
+    service.finish(DEADLINE).success();
+    let (code, text) = config(&net, &["set", "--name", &name, "tcp.retries=5"]);
+    assert!(code == 1 && text.contains("no service"), "{text}");
+}
+
+#[test]
+fn a_program_runs_with_each_profile() {
+    let net = Net::new();
+    for profile in ["latency", "throughput", "many_connections", "memory"] {
+        let done = net.run(Server, &[RINGWAY, "run", "--profile", profile, "--", "true"]).success();
+        assert!(done.stderr.contains("ringway:"), "{profile}: {}", done.stderr);
+    }
+    let wrong = net.run(Server, &[RINGWAY, "run", "--profile", "fast", "--", "true"]);
+    assert!(wrong.code() == 2 && wrong.stderr.contains("many_connections"), "{}", wrong.stderr);
+    assert!(config(&net, &["profiles"]).1.contains("worker.spin_us = 1000: "));
 }

@@ -490,6 +490,13 @@ pub const KEYS: &[Key] = &[
         "ringway",
         "Members of this group may attach to `ringway serve`, besides root and the service's own user.",
     ),
+    choice(
+        "service.profile",
+        "none",
+        &["none", "latency", "throughput", "many_connections", "memory"],
+        "A named set of settings for a purpose, in place of the defaults; `ringway config profiles` lists them with their reasons. A key \
+         that is set here or in the environment goes before it.",
+    ),
     number(
         "service.drain_s",
         0,

@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::keys::KEYS;
 use super::value::{Value, Values};
-use super::{ConfigError, Problem};
+use super::{ConfigError, Problem, profiles};
 
 /// Read when no file is named and it exists.
 pub const DEFAULT_PATH: &str = "/etc/ringway/ringway.toml";
@@ -16,29 +16,32 @@ pub const DEFAULT_PATH: &str = "/etc/ringway/ringway.toml";
 /// Environment variables, as `std::env::vars_os` gives them.
 pub type Environment = Vec<(OsString, OsString)>;
 
+/// Where a value comes from that was set in the running service.
+pub const SET: &str = "ringway config set";
+
 /// A name that is further than this from every known one gets no suggestion.
 const SUGGESTION_DISTANCE: f64 = 0.72;
 
-pub(super) fn load(path: Option<&Path>, environment: Environment) -> Result<Values, ConfigError> {
+/// Reads a configuration file, the environment, and what an operator has set in the running service, which goes before both.
+pub(super) fn load(path: Option<&Path>, environment: Environment, set: Option<&str>) -> Result<Values, ConfigError> {
     let chosen = path.unwrap_or(Path::new(DEFAULT_PATH));
     let name = chosen.display().to_string();
     match std::fs::read_to_string(chosen) {
-        Ok(text) => parse(&name, &text, environment),
-        Err(error) if path.is_none() && error.kind() == std::io::ErrorKind::NotFound => parse(&name, "", environment),
+        Ok(text) => parse(&name, &text, environment, set),
+        Err(error) if path.is_none() && error.kind() == std::io::ErrorKind::NotFound => parse(&name, "", environment, set),
         Err(error) => Err(ConfigError(vec![Problem { origin: name, text: format!("cannot be read: {error}") }])),
     }
 }
 
-pub(super) fn parse(name: &str, text: &str, environment: Environment) -> Result<Values, ConfigError> {
+pub(super) fn parse(name: &str, text: &str, environment: Environment, set: Option<&str>) -> Result<Values, ConfigError> {
     let mut reader = Reader { name, text, values: Values::defaults(), problems: Vec::new() };
-    match DeTable::parse(text) {
-        Ok(document) => reader.document(document.get_ref()),
-        Err(error) => {
-            let at = error.span().map_or(0, |span| span.start);
-            reader.complain(at, error.message().to_owned());
-        }
-    }
+    reader.text();
     reader.environment(environment);
+    if let Some(text) = set {
+        (reader.name, reader.text) = (SET, text);
+        reader.text();
+    }
+    profiles::apply(&mut reader.values);
     if reader.problems.is_empty() { Ok(reader.values) } else { Err(ConfigError(reader.problems)) }
 }
 
@@ -50,6 +53,16 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    fn text(&mut self) {
+        match DeTable::parse(self.text) {
+            Ok(document) => self.document(document.get_ref()),
+            Err(error) => {
+                let at = error.span().map_or(0, |span| span.start);
+                self.complain(at, error.message().to_owned());
+            }
+        }
+    }
+
     fn document(&mut self, document: &DeTable<'_>) {
         for (section, content) in document {
             let name: &str = section.get_ref();
@@ -121,6 +134,9 @@ impl Reader<'_> {
     }
 
     fn origin(&self, at: usize) -> String {
+        if self.name == SET {
+            return SET.to_owned();
+        }
         let line = 1 + self.text.bytes().take(at).filter(|byte| *byte == b'\n').count();
         format!("{}:{line}", self.name)
     }

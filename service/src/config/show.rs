@@ -3,11 +3,12 @@
 use std::fmt::Write;
 
 use super::value::Values;
+use crate::reload::is_live;
 
 const WIDTH: usize = 96;
 
 /// Every key with its reason, what may stand there, and where its value comes from.
-pub(super) fn show(values: &Values) -> String {
+pub(super) fn show<'a>(values: &'a Values, from: impl Fn(&str, Option<&'a str>) -> Option<&'a str>) -> String {
     let mut text = String::from("# Every key of ringway.toml. An environment variable RINGWAY_SECTION_KEY overrides each.\n");
     let mut section = "";
     for (key, value, origin) in values.iter() {
@@ -19,7 +20,10 @@ pub(super) fn show(values: &Values) -> String {
             line(&mut text, format_args!("# {words}"));
         }
         line(&mut text, format_args!("# {}; default {}", key.expected(), key.default_value()));
-        match origin {
+        if is_live(key.path) {
+            line(&mut text, format_args!("# changes while the service runs"));
+        }
+        match from(key.path, origin) {
             None => line(&mut text, format_args!("{} = {value}", key.name())),
             Some(origin) => line(&mut text, format_args!("{} = {value}  # from {origin}", key.name())),
         }

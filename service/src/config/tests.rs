@@ -259,3 +259,27 @@ fn quotas_out_of_range_are_errors() {
         assert!(error.contains(&format!("limits.{key}")) && error.contains("out of range"), "{error}");
     }
 }
+
+#[test]
+fn a_profile_stands_where_the_defaults_would() {
+    for profile in super::profiles::PROFILES {
+        let alone = parse(&format!("[service]\nprofile = \"{}\"", profile.name)).expect(profile.name);
+        let changed = alone.changed();
+        assert_eq!(changed.len(), profile.settings.len() + 1, "{}: a setting is the default", profile.name);
+        assert!(profile.settings.iter().all(|setting| changed.iter().any(|(key, _)| *key == setting.key)), "{}", profile.name);
+        assert!(alone.region.is_valid());
+    }
+    let mixed = parse("[service]\nprofile = \"memory\"\n[limits]\nconnections = 999\n").expect("it is right");
+    assert_eq!((mixed.stack.connections_max, mixed.stack.time_wait_max), (999, 4096), "the file goes before the profile");
+    assert!(mixed.show().contains("time_wait = 4096  # from profile memory"));
+    assert!(parse("[service]\nprofile = \"fast\"").is_err());
+}
+
+#[test]
+fn what_is_set_in_a_running_service_goes_before_file_and_environment() {
+    let environment = vec![("RINGWAY_TCP_RETRIES".into(), "9".into())];
+    let values = super::read::parse("t.toml", "[tcp]\nretries = 8\n", environment, Some("[tcp]\nretries = 5\n")).expect("right");
+    assert_eq!((values.number("tcp.retries"), values.origin("tcp.retries")), (5, "ringway config set"));
+    let wrong = super::read::parse("t.toml", "", Vec::new(), Some("[tcp]\nretries = 1\n")).expect_err("out of range");
+    assert_eq!(wrong.0[0].origin, "ringway config set");
+}

@@ -74,6 +74,13 @@ impl Values {
         self.entries[index] = Entry { value, origin: Some(origin) };
     }
 
+    /// Sets what nothing has set yet.
+    pub(super) fn set_default(&mut self, index: usize, value: Value, origin: String) {
+        if self.entries[index].origin.is_none() {
+            self.set(index, value, origin);
+        }
+    }
+
     /// These values, with those of `keys` from another set.
     pub(super) fn with(&self, other: &Values, keys: &[&str]) -> Values {
         let pick = |(key, (own, theirs)): (&Key, (&Entry, &Entry))| if keys.contains(&key.path) { theirs } else { own }.clone();
