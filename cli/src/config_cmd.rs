@@ -59,7 +59,11 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 fn check(path: Option<&std::path::Path>) -> ExitCode {
     match Config::load(path, std::env::vars_os().collect()) {
-        Ok(config) => print(&config.changed().iter().map(|(key, value)| format!("{key} = {value}\n")).collect::<String>()),
+        Ok(config) => {
+            let keys = config.changed().into_iter().map(|(key, value)| format!("{key} = {value}\n"));
+            let rules = config.rules().iter().map(|rule| format!("rule: {rule}\n"));
+            print(&keys.chain(rules).collect::<String>())
+        }
         Err(error) => fail(&error),
     }
 }

@@ -10,7 +10,8 @@ pub(crate) mod launch;
 mod library;
 mod program;
 
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -253,6 +254,9 @@ fn find_server(arguments: &Arguments, config: &Config, token: [u8; 16], strict: 
         let socket = directory.socket_path(name);
         // Attach now, so that the banner, or strict mode, promises only what the service has accepted.
         let group = if strict || !arguments.quiet {
+            // Rules of the service that name programs are about the one that this process becomes the parent of.
+            let program = Path::new(&arguments.program[0]).file_name().unwrap_or(&arguments.program[0]);
+            CString::new(program.as_bytes()).map(|program| rustix::thread::set_name(&program)).ok();
             let client = Client::attach(&socket, token, DESCRIPTORS_FROM);
             Some(Box::new(client.map_err(|error| format!("service {name}: {error}"))?))
         } else {

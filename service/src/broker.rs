@@ -44,8 +44,10 @@ pub(crate) use handovers::{HandoverThread, Handovers};
 pub(crate) use wake_fds::{WakeFdLimits, WakeFds};
 
 use crate::cgroups::Cgroups;
+use crate::config::rules::Rules;
 use crate::host::{Fork, Forks};
 use crate::readiness::Readiness;
+use admission::obey_rules;
 use confine::Confined;
 use desk::Shown;
 use handovers::HandedOver;
@@ -128,6 +130,8 @@ pub(crate) struct BrokerConfig {
     /// Of the regions that the worker makes.
     pub(crate) shape: Shape,
     pub(crate) limits: AttachLimits,
+    /// Which processes are the kernel's.
+    pub(crate) rules: Rules,
     pub(crate) worker: WorkerHandle,
     pub(crate) forks: Forks,
     /// Of the brokers of all workers.
@@ -402,6 +406,7 @@ impl Broker {
         let standing = self.members.standing(&token, peer.pid);
         self.config.admission.decide(&token, standing, peer, &groups)?;
         self.config.readiness.pass()?;
+        obey_rules(&self.config.rules, peer)?;
         let seen = self.confined.examine(peer.pid);
         let (process, group) = self.members.join(token, peer, wanted, name)?;
         self.confined.obey(process.region, &group.program, &seen)?;

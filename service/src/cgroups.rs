@@ -172,6 +172,14 @@ pub fn describe_caller(config: &Config) -> Described {
     Described { line, remedy: Some("start programs in another cgroup (systemd-run --scope)") }
 }
 
+/// The cgroup of a process, from the root of version 2; `None`: it cannot be known.
+pub(crate) fn name_of(pid: u32) -> Option<String> {
+    match place_of(pid) {
+        Ok(Some(Place::Cgroup(name))) => Some(name),
+        _ => None,
+    }
+}
+
 fn serve(reader: &Reader, queue: &Receiver<Question>) {
     while let Ok(Question { pids, answer }) = queue.recv() {
         let mut known = BTreeMap::new();

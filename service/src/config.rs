@@ -8,6 +8,7 @@ pub mod keys;
 mod limits;
 pub mod profiles;
 mod read;
+pub mod rules;
 mod show;
 mod value;
 
@@ -26,6 +27,7 @@ pub use read::{DEFAULT_PATH, Environment, SET};
 pub use value::Value;
 
 use limits::region;
+use rules::{Rule, Rules};
 use value::Values;
 
 /// Which back end carries the packets.
@@ -256,15 +258,27 @@ impl Config {
         self.values.changed()
     }
 
+    /// Which programs, ports and peers are the kernel's.
+    pub fn rules(&self) -> &Rules {
+        &self.values.rules
+    }
+
+    /// The rules as they stand in a file.
+    pub fn rules_text(&self) -> String {
+        show::rules(&self.values)
+    }
+
     /// All keys with value and origin (`None`: the default).
     pub fn entries(&self) -> impl Iterator<Item = (&'static keys::Key, &Value, Option<&str>)> {
         self.values.iter()
     }
 
-    /// The keys whose values differ in `other`.
+    /// The keys whose values differ in `other`, and `rule` where the rules do.
     pub fn differences(&self, other: &Config) -> Vec<&'static str> {
         let pairs = self.values.iter().zip(other.values.iter());
-        pairs.filter(|((_, value, _), (_, other, _))| value != other).map(|((key, ..), _)| key.path).collect()
+        let keys = pairs.filter(|((_, value, _), (_, other, _))| value != other).map(|((key, ..), _)| key.path);
+        let same_rules = self.rules().iter().map(Rule::to_string).eq(other.rules().iter().map(Rule::to_string));
+        keys.chain((!same_rules).then_some(rules::SECTION)).collect()
     }
 
     /// This configuration with the values of `keys` of another.

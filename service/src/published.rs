@@ -71,7 +71,7 @@ pub fn note(path: &Path, config: &Config, file: &Path, reading: u64, refused: Op
         let origin = origin.map_or_else(String::new, |origin| format!("  # from {}", printable(origin)));
         values += &format!("{} = {value}{origin}\n", key.name());
     }
-    write_whole(path, &(text + &values))
+    write_whole(path, &(text + &values + &config.rules_text()))
 }
 
 /// What a service has published in `path`.

@@ -154,7 +154,7 @@ impl Service {
         let devices = Devices::new(&plan.served, PORTS_MAX, count, claim.files()).map_err(StartError::Start)?;
         devices.tell_kept(&plan);
         let forks: Vec<Forks> = (0..count).map(|_| Forks::new()).collect::<io::Result<_>>().map_err(StartError::Start)?;
-        let gate = Gate::new(config.policy.firewall, machine.rules.clone(), named_links(&plan));
+        let gate = Gate::new(config.policy.firewall, machine.rules.clone(), named_links(&plan)).behind(config.rules());
         let (shared_ports, ports) = shared_ports(config, &plan, &devices, &gate, count).map_err(StartError::Start)?;
         let threads = start_workers(config, &claim, shared_ports, &links, &forks).map_err(StartError::Start)?;
         // A device that programs are told of exactly, or an interface of its own, is there from the start.
@@ -368,6 +368,7 @@ impl Service {
                 admission: admission.clone(),
                 shape: config.region,
                 limits: attach,
+                rules: config.rules().clone(),
                 worker: worker.clone(),
                 forks,
                 wake_fds: wake_fds.clone(),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ringway_service::config::SET;
+use ringway_service::config::rules::SECTION;
 use ringway_service::{Config, DEFAULT_NAME, RunDirectory, is_live, published};
 
 /// Exit status when the configurations differ, as diff(1).
@@ -78,5 +79,8 @@ fn service(name: &str, file: Option<&Path>) -> Result<Vec<String>, String> {
 fn lines(old: &Config, new: &Config, note: impl Fn(&str) -> String) -> Vec<String> {
     let changed = old.differences(new);
     let pairs = old.entries().zip(new.entries()).filter(|((key, ..), _)| changed.contains(&key.path));
-    pairs.map(|((key, old, _), (_, new, _))| format!("{}: {old} -> {new}{}\n", key.path, note(key.path))).collect()
+    let keys = pairs.map(|((key, old, _), (_, new, _))| format!("{}: {old} -> {new}{}\n", key.path, note(key.path)));
+    let list = |config: &Config| config.rules().iter().map(|rule| format!("\n  {rule}")).collect::<String>();
+    let rules = changed.contains(&SECTION).then(|| format!("{SECTION}{}:{}\n ->{}\n", note(SECTION), list(old), list(new)));
+    keys.chain(rules).collect()
 }

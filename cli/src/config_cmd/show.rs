@@ -62,7 +62,8 @@ fn json(config: &Config, origin: impl Fn(&str, Option<&str>) -> Option<String>) 
         });
         (key.path.to_owned(), entry)
     });
-    let object: Map<String, Json> = entries.collect();
+    let rules: Vec<String> = config.rules().iter().map(ToString::to_string).collect();
+    let object: Map<String, Json> = entries.chain([("rule".to_owned(), json!(rules))]).collect();
     format!("{:#}\n", Json::Object(object))
 }
 

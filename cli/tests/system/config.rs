@@ -139,3 +139,46 @@ fn a_program_runs_with_each_profile() {
     assert!(wrong.code() == 2 && wrong.stderr.contains("many_connections"), "{}", wrong.stderr);
     assert!(config(&net, &["profiles"]).1.contains("worker.spin_us = 1000: "));
 }
+
+/// The service's sockets, as it lists them.
+fn sockets(net: &Net, name: &str) -> String {
+    net.output(Server, &[RINGWAY, "ss", "-tanH", "--name", name])
+}
+
+#[test]
+fn rules_leave_ports_and_connections_to_the_kernel() {
+    let net = Net::new();
+    let rules = "[[rule]]\naction = \"accelerate\"\nport = 8081\n[[rule]]\naction = \"kernel\"\nprotocol = \"tcp\"\nport = \"8080-8089\"\n\
+                 [[rule]]\naction = \"kernel\"\npeer_port = 5000\n";
+    let file = net.file("ringway.toml", rules);
+    let (_service, name) = net.serve(Server, &["--config", &file]);
+    let program = net.file(
+        "program.py",
+        "import socket\nkept = []\nfor port in 8080, 8081:\n  s = socket.create_server(('', port)); kept.append(s)\n\
+         print('listening', flush=True)\nfor s in kept:\n  c, _ = s.accept(); c.sendall(c.recv(9)); kept.append(c)\ninput()\n",
+    );
+    let mut program = net.spawn(Server, &[RINGWAY, "run", "-q", "--name", &name, "--", "python3", &program]);
+    net.wait_printed(&mut program, "listening");
+    net.wait_served(Server, 8081, &mut program);
+    let all = sockets(&net, &name);
+    assert!(all.lines().any(|line| line.contains(":8080") && line.contains("path:kernel")), "{all}");
+    let kernel = net.output(Server, &["ss", "-Hltn"]);
+    assert!(kernel.contains(":8080"), "{kernel}");
+    let ip = net.address(Server);
+    let client = format!(
+        "import socket\nfor port in 8080, 8081:\n  s = socket.create_connection(('{ip}', port), 5)\n  s.sendall(b'ping'); print(s.recv(9))\n"
+    );
+    assert_eq!(net.output(Client, &["python3", "-c", &client]), "b'ping'\nb'ping'\n");
+}
+
+#[test]
+fn a_rule_leaves_programs_to_the_kernel() {
+    let net = Net::new();
+    let file = net.file("ringway.toml", "[[rule]]\naction = \"kernel\"\nprogram = \"sleep\"\nuser = \"root\"\n");
+    let (_service, name) = net.serve(Server, &["--config", &file]);
+    let refused = net.run(Server, &[RINGWAY, "run", "--name", &name, "--", "sleep", "0"]).success();
+    assert!(refused.stderr.contains("a rule of the configuration"), "{}", refused.stderr);
+    let served = net.run(Server, &[RINGWAY, "run", "--name", &name, "--", "true"]).success();
+    assert!(!served.stderr.contains("a rule of the configuration"), "{}", served.stderr);
+    assert_eq!(config(&net, &["check", &file]).1, "rule: action = \"kernel\", program = \"sleep\", user = \"root\"\n");
+}

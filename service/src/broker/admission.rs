@@ -1,6 +1,10 @@
 //! Admission: which processes may attach, and to which group.
 
-use ringway_shm::channel::attach::Credentials;
+use ringway_shm::channel::attach::{Credentials, Peer};
+
+use super::members::program_name;
+use crate::cgroups;
+use crate::config::rules::{Process, Rules};
 
 /// The relation of a process to an existing group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +69,19 @@ impl Admission {
                 Err(format!("user {} may not use this service: join group {group} (policy.group)", peer.uid))
             }
         }
+    }
+}
+
+/// The kernel serves a process that a rule of the configuration makes its own.
+pub(super) fn obey_rules(rules: &Rules, peer: Credentials) -> Result<(), String> {
+    if !rules.names_processes() {
+        return Ok(());
+    }
+    let program = Some(program_name(peer.pid)).filter(|name| !name.is_empty() && !Peer::is_foreign(peer.pid));
+    let process = Process { user: peer.uid, cgroup: cgroups::name_of(peer.pid), program };
+    match rules.against_process(&process) {
+        Some(rule) => Err(format!("a rule of the configuration leaves it to the kernel ({rule}; {})", rule.origin)),
+        None => Ok(()),
     }
 }
 

@@ -337,7 +337,7 @@ fn parent_of(pid: u32) -> Option<u32> {
 }
 
 /// The name that a program has given itself (PR_SET_NAME).
-fn program_name(pid: u32) -> String {
+pub(super) fn program_name(pid: u32) -> String {
     std::fs::read(format!("/proc/{pid}/comm")).map(|name| name_of(&name)).unwrap_or_default()
 }
 

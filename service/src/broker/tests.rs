@@ -111,6 +111,7 @@ impl House {
             admission,
             shape: SHAPE,
             limits: most.attach,
+            rules: crate::config::rules::Rules::default(),
             worker: worker.handle.clone(),
             forks,
             wake_fds,

@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::KEYS;
+use super::rules::{self, Rules};
 use super::value::{Value, Values};
 use super::{ConfigError, Problem, profiles};
 
@@ -67,6 +68,10 @@ impl Reader<'_> {
         for (section, content) in document {
             let name: &str = section.get_ref();
             let at = section.span().start;
+            if name == rules::SECTION {
+                self.rules(at, content.get_ref());
+                continue;
+            }
             if !sections().any(|known| known == name) {
                 self.complain(at, unknown("section", &format!("[{name}]"), suggestion(name, sections())));
                 continue;
@@ -76,6 +81,23 @@ impl Reader<'_> {
                 _ => self.complain(at, format!("{name:?} is a section; write [{name}] and its keys below")),
             }
         }
+    }
+
+    /// Rules of a later text take the place of those of an earlier one.
+    fn rules(&mut self, at: usize, content: &DeValue<'_>) {
+        let DeValue::Array(tables) = content else {
+            return self.complain(at, "rules are a list; write [[rule]] before each".to_owned());
+        };
+        let mut read = Rules::default();
+        for table in tables {
+            let at = table.span().start;
+            let rule = table.get_ref().as_table().ok_or_else(|| "a rule is a table".to_owned());
+            match rule.and_then(|rule| rules::read(rule, self.origin(at))) {
+                Ok(rule) => read.push(rule),
+                Err(text) => self.complain(at, text),
+            }
+        }
+        self.values.rules = read;
     }
 
     fn section(&mut self, section: &str, table: &DeTable<'_>) {
@@ -158,7 +180,7 @@ fn plain(value: &DeValue<'_>) -> Result<Value, String> {
     }
 }
 
-fn unknown(what: &str, name: &str, suggestion: Option<String>) -> String {
+pub(super) fn unknown(what: &str, name: &str, suggestion: Option<String>) -> String {
     match suggestion {
         Some(suggestion) => format!("unknown {what} {name}; did you mean {suggestion}?"),
         None => format!("unknown {what} {name}; \"ringway config show\" prints all"),
@@ -175,7 +197,7 @@ fn suggest_key(section: &str, name: &str) -> Option<String> {
     KEYS.iter().find(|key| key.name() == elsewhere).map(|key| key.path.to_owned())
 }
 
-fn suggestion<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+pub(super) fn suggestion<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let scored = known.map(|candidate| (strsim::jaro_winkler(name, candidate), candidate));
     let (score, best) = scored.max_by(|left, right| left.0.total_cmp(&right.0))?;
     (score >= SUGGESTION_DISTANCE).then(|| best.to_owned())

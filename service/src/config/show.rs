@@ -28,6 +28,7 @@ pub(super) fn show<'a>(values: &'a Values, from: impl Fn(&str, Option<&'a str>) 
             Some(origin) => line(&mut text, format_args!("{} = {value}  # from {origin}", key.name())),
         }
     }
+    text += &rules(values);
     text
 }
 
@@ -41,6 +42,19 @@ pub(super) fn effective(values: &Values) -> String {
             line(&mut text, format_args!("[{section}]"));
         }
         line(&mut text, format_args!("{} = {value}", key.name()));
+    }
+    text += &rules(values);
+    text
+}
+
+/// The rules, each key on its line.
+pub(super) fn rules(values: &Values) -> String {
+    let mut text = String::new();
+    for rule in values.rules.iter() {
+        line(&mut text, format_args!("\n[[rule]]  # from {}", rule.origin));
+        for (name, value) in rule.settings() {
+            line(&mut text, format_args!("{name} = {value}"));
+        }
     }
     text
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use ringway_shm::Duration;
 
 use super::keys::{KEYS, Key, Kind};
+use super::rules::{Rules, SECTION};
 
 /// The value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +56,7 @@ fn quote(text: &str) -> String {
 #[derive(Clone, Debug)]
 pub(super) struct Values {
     entries: Vec<Entry>,
+    pub(super) rules: Rules,
 }
 
 #[derive(Clone, Debug)]
@@ -67,7 +69,8 @@ struct Entry {
 impl Values {
     /// Every key at its default.
     pub(super) fn defaults() -> Values {
-        Values { entries: KEYS.iter().map(|key| Entry { value: key.default_value(), origin: None }).collect() }
+        let entries = KEYS.iter().map(|key| Entry { value: key.default_value(), origin: None }).collect();
+        Values { entries, rules: Rules::default() }
     }
 
     pub(super) fn set(&mut self, index: usize, value: Value, origin: String) {
@@ -84,7 +87,8 @@ impl Values {
     /// These values, with those of `keys` from another set.
     pub(super) fn with(&self, other: &Values, keys: &[&str]) -> Values {
         let pick = |(key, (own, theirs)): (&Key, (&Entry, &Entry))| if keys.contains(&key.path) { theirs } else { own }.clone();
-        Values { entries: KEYS.iter().zip(self.entries.iter().zip(&other.entries)).map(pick).collect() }
+        let rules = if keys.contains(&SECTION) { &other.rules } else { &self.rules }.clone();
+        Values { entries: KEYS.iter().zip(self.entries.iter().zip(&other.entries)).map(pick).collect(), rules }
     }
 
     /// All keys with value and origin.

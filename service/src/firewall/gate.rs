@@ -1,4 +1,5 @@
-//! Answers of the rules to workers: true if a port may be served, or a connection may be opened.
+//! Answers of the rules to workers: true if a port may be served, or a connection may be opened. Rules of the configuration
+//! (`config::rules`) are asked before those of the packet filters.
 //!
 //! Answers are kept until the rules or the links change, and what holds for all connections is found out when they do: a worker
 //! that opens a connection takes a lock that is held briefly, and looks at rules only where they tell peers apart.
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use ringway_engine::Transport;
 
 use super::{Beginning, Flow, Judgment, Link, LocalPort, Ruleset};
-use crate::config::RuleChoice;
+use crate::config::{RuleChoice, rules as policy};
 use crate::ports::listeners::listening;
 
 /// The first of the ports that are judged together.
@@ -26,6 +27,8 @@ const LINES_MAX: usize = 32;
 #[derive(Clone)]
 pub(crate) struct Gate {
     choice: RuleChoice,
+    /// Those of the configuration.
+    policy: Arc<policy::Rules>,
     now: Arc<RwLock<Arc<Rules>>>,
     /// Ports of TCP that a worker could not own for the number of the kernel's connections.
     many: Arc<Mutex<BTreeSet<(IpAddr, u16)>>>,
@@ -65,7 +68,13 @@ struct Rules {
 impl Gate {
     /// With the rules that are in force at the start.
     pub(crate) fn new(choice: RuleChoice, ruleset: Arc<Ruleset>, links: Vec<NamedLink>) -> Gate {
-        Gate { choice, now: Arc::new(RwLock::new(Arc::new(Rules::new(ruleset, links)))), many: Arc::default() }
+        let now = Arc::new(RwLock::new(Arc::new(Rules::new(ruleset, links))));
+        Gate { choice, policy: Arc::default(), now, many: Arc::default() }
+    }
+
+    /// The same behind these rules of the configuration.
+    pub(crate) fn behind(self, policy: &policy::Rules) -> Gate {
+        Gate { policy: Arc::new(policy.clone()), ..self }
     }
 
     /// From now on these rules count; ports that come back from the kernel are held until [`let_go`](Gate::let_go). `false`: they are the
@@ -132,6 +141,9 @@ impl Gate {
 
     /// Returns true if packets of this port of the machine's may be the stack's, whatever peer they are of.
     pub(crate) fn may_serve(&self, transport: Transport, ip: IpAddr, port: u16) -> bool {
+        if self.policy.against_port(transport, ip, port).is_some() {
+            return false;
+        }
         let rules = self.rules();
         if transport == Transport::Tcp && rules.held.contains(&(ip, port)) {
             return false;
@@ -142,6 +154,9 @@ impl Gate {
 
     /// Returns true if a connection may be opened.
     pub(crate) fn may_connect(&self, local: SocketAddr, peer: SocketAddr) -> bool {
+        if self.policy.against_connection(local, peer).is_some() {
+            return false;
+        }
         let rules = self.rules();
         let objection = rules.objection_to_connection(local, peer);
         objection.is_none_or(|why| self.hear(&rules, (Transport::Tcp, Beginning::Ours, peer.port()), &why))
