@@ -21,6 +21,9 @@ impl Posix {
             return Err(Errno::INVAL);
         }
         let channel = self.attached().ok_or(Errno::INVAL)?;
+        if self.service_is_dead() {
+            self.before_kernel();
+        }
         if let Some(answer) = self.try_accept(channel, fd, listener, flags) {
             return answer;
         }
@@ -50,7 +53,7 @@ impl Posix {
             _ => return Some(Err(Errno::INVAL)),
         }
         // Looked at last: a listener moves when the program has accepted all that the stack has.
-        if self.has_moved(channel, listener) {
+        if self.has_moved(channel, listener) || self.has_left(listener) {
             return Some(Err(Errno::MOVED));
         }
         let accepted = match self.kernel.accept4(fd, flags) {

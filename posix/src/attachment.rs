@@ -1,4 +1,4 @@
-//! Attaching once, when the first socket needs a channel, and detecting the death of the service.
+//! Attaching, when the first socket needs a channel, and detecting the death of the service. `reattach` has what comes after it.
 
 use crate::Posix;
 use crate::apart::is_apart;
@@ -6,10 +6,10 @@ use crate::channel::{Attach, Channel};
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, OnExec};
 use crate::fd_table::Entry;
-use crate::first_use::FirstUse;
+use crate::first_use::{FirstUse, boxed};
 use ringway_shm::sys::{wait_on, wake_all};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Settings of this process from the environment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,13 +22,24 @@ pub struct Settings {
     pub log_fallback: bool,
 }
 
+/// What has become of an attach; empty before it.
+type Outcome = FirstUse<Option<Box<dyn Channel>>>;
+
 /// State of the process's attachment.
 pub(crate) struct Attachment {
-    attach: Box<dyn Attach>,
-    channel: FirstUse<Option<Box<dyn Channel>>>,
+    pub(crate) attach: Box<dyn Attach>,
+    /// One channel for each service that this process has met, in their order. None is dropped: a thread may be in the middle of a call.
+    channels: Box<[Outcome; SERVICES_MAX]>,
+    /// Place of the channel that counts.
+    present: AtomicUsize,
+    /// Number of services that are known to be dead.
+    dead: AtomicUsize,
     /// 1: a thread attaches, and others wait for it.
     attaching: AtomicU32,
-    dead: AtomicBool,
+    /// There may be something to do for `reattach`: calls on their way to the kernel look after the service.
+    seeks: AtomicBool,
+    /// Time of the next such look, nanoseconds.
+    pub(crate) next_look: AtomicU64,
 }
 
 thread_local! {
@@ -38,10 +49,18 @@ thread_local! {
 
 impl Attachment {
     pub(crate) fn new(attach: Box<dyn Attach>) -> Attachment {
-        Attachment { attach, channel: FirstUse::new(), attaching: AtomicU32::new(0), dead: AtomicBool::new(false) }
+        Attachment {
+            attach,
+            channels: boxed(FirstUse::new),
+            present: AtomicUsize::new(0),
+            dead: AtomicUsize::new(0),
+            attaching: AtomicU32::new(0),
+            seeks: AtomicBool::new(false),
+            next_look: AtomicU64::new(0),
+        }
     }
 
-    /// The outcome of the process's one attempt, which is made now if there was none.
+    /// The outcome of the process's first attempt, which is made now if there was none.
     fn once(&self, attach: impl FnOnce() -> Option<Box<dyn Channel>>) -> &Option<Box<dyn Channel>> {
         if ATTACHES.get() {
             // A signal handler has interrupted the attach of its own thread.
@@ -51,11 +70,56 @@ impl Attachment {
             wait_on(&self.attaching, 1, None);
         }
         ATTACHES.set(true);
-        let channel = self.channel.get_or_init(|| Box::new(attach()));
+        let channel = self.channels[0].get_or_init(|| Box::new(attach()));
         ATTACHES.set(false);
         self.attaching.store(0, Ordering::Release);
         wake_all(&self.attaching);
         channel
+    }
+
+    /// Runs `attach` while no other thread attaches. Returns false, and does nothing, if one does.
+    pub(crate) fn alone(&self, attach: impl FnOnce() -> bool) -> bool {
+        if ATTACHES.get() || self.attaching.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        ATTACHES.set(true);
+        let attached = attach();
+        ATTACHES.set(false);
+        self.attaching.store(0, Ordering::Release);
+        wake_all(&self.attaching);
+        attached
+    }
+
+    /// The channel that counts, and its place.
+    #[inline]
+    pub(crate) fn present(&self) -> (usize, Option<&dyn Channel>) {
+        let place = self.present.load(Ordering::Acquire);
+        (place, self.channels[place].get().and_then(|channel| channel.as_deref()))
+    }
+
+    /// Makes this the channel that counts. The caller attaches alone.
+    pub(crate) fn succeed(&self, channel: Box<dyn Channel>) -> &dyn Channel {
+        let place = self.present.load(Ordering::Relaxed) + 1;
+        let channel = self.channels[place].get_or_init(|| Box::new(Some(channel)));
+        self.present.store(place, Ordering::Release);
+        channel.as_deref().expect("one thread attaches at a time")
+    }
+
+    /// The channel before the one that counts.
+    pub(crate) fn before(&self) -> Option<&dyn Channel> {
+        let place = self.present.load(Ordering::Relaxed).checked_sub(1)?;
+        self.channels[place].get()?.as_deref()
+    }
+
+    /// Returns true if there may be something to do for `reattach`.
+    #[inline]
+    pub(crate) fn seeks(&self) -> bool {
+        self.seeks.load(Ordering::Relaxed)
+    }
+
+    /// There is nothing to do for `reattach`.
+    pub(crate) fn end_seeking(&self) {
+        self.seeks.store(false, Ordering::Relaxed);
     }
 
     /// In a child of fork: a thread that attaches is the parent's, and the child attaches by itself. (The gate keeps forks
@@ -69,10 +133,10 @@ impl Posix {
     /// The channel if this process is attached; never attaches.
     #[inline]
     pub fn attached(&self) -> Option<&dyn Channel> {
-        self.attachment.channel.get()?.as_deref()
+        self.attachment.present().1
     }
 
-    /// The channel; attaches at the first call. `Ok(None)`: no service, the kernel serves everything.
+    /// The channel; attaches at the first call, and again when the service has died and another one is there. `Ok(None)`: no service, the kernel serves everything.
     ///
     /// # Errors
     /// ENETDOWN in strict mode without a service.
@@ -80,15 +144,18 @@ impl Posix {
         if is_apart() {
             return if self.settings.strict { Err(Errno::NETDOWN) } else { Ok(None) };
         }
-        let channel = match self.attachment.channel.get() {
-            Some(channel) => channel,
+        if self.attachment.seeks() {
+            self.look_for_service();
+        }
+        let channel = match self.attached() {
+            Some(channel) => Some(channel),
             None => {
                 // A child has no use of what another thread of its parent has attached by half.
                 let _inside = self.fork_gate.enter();
-                self.attachment.once(|| self.attach_now())
+                self.attachment.once(|| self.attach_now()).as_deref()
             }
         };
-        match channel.as_deref() {
+        match channel {
             None if self.settings.strict => Err(Errno::NETDOWN),
             channel => Ok(channel),
         }
@@ -110,7 +177,7 @@ impl Posix {
     }
 
     fn attach_now(&self) -> Option<Box<dyn Channel>> {
-        match self.attachment.attach.attach(self.internal_floor()) {
+        match self.attachment.attach.attach(self.internal_floor(), 0) {
             Ok(channel) => {
                 self.protect(&channel.descriptors());
                 self.waits.cells();
@@ -129,6 +196,13 @@ impl Posix {
     pub(crate) fn protect(&self, descriptors: &[Fd]) {
         for &fd in descriptors {
             self.table.set(fd, Entry::Internal);
+        }
+    }
+
+    /// Ends that, before they are closed.
+    pub(crate) fn unprotect(&self, descriptors: &[Fd]) {
+        for &fd in descriptors {
+            self.table.take_exactly(fd, Entry::Internal);
         }
     }
 
@@ -154,10 +228,11 @@ impl Posix {
 
     /// Returns true if the service is gone; then every socket is reset.
     pub(crate) fn service_is_dead(&self) -> bool {
-        if self.attachment.dead.load(Ordering::Acquire) {
+        let (place, channel) = self.attachment.present();
+        if self.attachment.dead.load(Ordering::Acquire) > place {
             return true;
         }
-        match self.attached() {
+        match channel {
             Some(channel) if !channel.alive() => {
                 self.note_service_death();
                 true
@@ -176,14 +251,17 @@ impl Posix {
     /// Checks a control descriptor that has hung up. In a forked child it may have been the parent's, and its hang-up
     /// not the service's.
     pub fn note_service_death(&self) {
-        let Some(channel) = self.attached() else { return };
+        let (place, Some(channel)) = self.attachment.present() else { return };
         channel.confirm_death();
         if !channel.alive() {
-            self.attachment.dead.store(true, Ordering::Release);
+            self.attachment.dead.fetch_max(place + 1, Ordering::AcqRel);
+            self.attachment.seeks.store(true, Ordering::Relaxed);
         }
     }
 }
 
+/// Services that a process attaches to in its life, one after the other.
+pub(crate) const SERVICES_MAX: usize = 256;
 /// Our own descriptors stay below this number even under a higher limit: the kernel's table grows with the highest.
 const INTERNAL_TOP: u64 = 16_384;
 /// Numbers below the limit that are reserved for us.

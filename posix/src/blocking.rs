@@ -21,7 +21,7 @@ use crate::first_use::{FirstUse, boxed};
 use crate::yield_policy::look_at;
 use ringway_shm::{Duration, Instant};
 use std::os::fd::IntoRawFd;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// The process's wait contexts.
 pub(crate) struct WaitPool {
@@ -43,6 +43,8 @@ pub(crate) struct Cell {
     wake_fd: AtomicI32,
     /// Way in which a thread sleeps on it: [`Sleepers`] as a number.
     sleepers: AtomicU32,
+    /// Place of the attachment whose context it is.
+    attachment: AtomicUsize,
 }
 
 impl Cell {
@@ -52,6 +54,7 @@ impl Cell {
             context: AtomicU32::new(0),
             wake_fd: AtomicI32::new(-1),
             sleepers: AtomicU32::new(0),
+            attachment: AtomicUsize::new(0),
         }
     }
 
@@ -111,6 +114,8 @@ pub struct Waiter<'a> {
     wake_fd: Fd,
     sleepers: Sleepers,
     cell: usize,
+    /// Place of the attachment whose context it is.
+    pub(crate) attachment: usize,
 }
 
 /// How long a thread sleeps in the kernel, and with which signal mask, as ppoll(2) and epoll_pwait2(2) say it.
@@ -189,6 +194,9 @@ impl Drop for Waiter<'_> {
         if self.sleepers != Sleepers::Several {
             self.channel.disarm(self.context);
         }
+        if self.attachment != self.posix.attachment.present().0 {
+            return self.posix.empty_cell(&self.posix.waits.cells()[self.cell]);
+        }
         self.posix.waits.last.store(self.cell as u32, Ordering::Relaxed);
         self.posix.waits.cells()[self.cell].state.store(FREE, Ordering::Release);
     }
@@ -198,7 +206,8 @@ impl Posix {
     /// Takes a wait context for the calling thread; `None` if this process is not attached, or if no context or no
     /// descriptor is left.
     pub fn waiter(&self) -> Option<Waiter<'_>> {
-        let channel = self.attached()?;
+        let (attachment, channel) = self.attachment.present();
+        let channel = channel?;
         let waiter = |cell: usize| {
             let held = &self.waits.cells()[cell];
             let context = Context(held.context.load(Ordering::Relaxed) as u16);
@@ -207,10 +216,15 @@ impl Posix {
                 sleepers if sleepers == Sleepers::Several as u32 => Sleepers::Several,
                 _ => Sleepers::Confined,
             };
-            Waiter { posix: self, channel, context, wake_fd: held.wake_fd.load(Ordering::Relaxed), sleepers, cell }
+            Waiter { posix: self, channel, context, wake_fd: held.wake_fd.load(Ordering::Relaxed), sleepers, cell, attachment }
         };
-        if let Some(cell) = self.waits.claim(FREE) {
-            return Some(waiter(cell));
+        while let Some(cell) = self.waits.claim(FREE) {
+            let held = &self.waits.cells()[cell];
+            if held.attachment.load(Ordering::Relaxed) == attachment {
+                return Some(waiter(cell));
+            }
+            // An earlier service's.
+            self.empty_cell(held);
         }
         let cell = self.waits.claim(EMPTY)?;
         let held = &self.waits.cells()[cell];
@@ -221,6 +235,7 @@ impl Posix {
             held.state.store(EMPTY, Ordering::Release);
             return None;
         };
+        held.attachment.store(attachment, Ordering::Relaxed);
         held.context.store(u32::from(context.0), Ordering::Relaxed);
         held.wake_fd.store(wake_fd, Ordering::Relaxed);
         held.sleepers.store(sleepers as u32, Ordering::Relaxed);
@@ -295,18 +310,35 @@ impl Posix {
         drop((0..used.clamp(1, 8)).map(|_| self.waiter()).collect::<Vec<_>>());
     }
 
+    /// Gives up the wake descriptor of a cell that no other thread uses.
+    fn empty_cell(&self, cell: &Cell) {
+        let wake_fd = cell.wake_fd.swap(-1, Ordering::Relaxed);
+        if wake_fd >= 0 {
+            self.discard_internal(wake_fd);
+        }
+        cell.state.store(EMPTY, Ordering::Release);
+    }
+
+    /// After the attachment to another service: drops the contexts of the one before. Those that threads wait on go when they return.
+    pub(crate) fn renew_waiters(&self) {
+        while let Some(cell) = self.waits.claim(FREE) {
+            self.empty_cell(&self.waits.cells()[cell]);
+        }
+        self.waited_for.store(0, Ordering::Relaxed);
+        self.forget_shared_context();
+    }
+
     /// In a forked child: drops the parent's contexts.
     pub(crate) fn forget_waiters(&self) {
         for cell in self.waits.used() {
-            if cell.state.load(Ordering::Relaxed) == EMPTY {
-                continue;
-            }
-            let wake_fd = cell.wake_fd.swap(-1, Ordering::Relaxed);
-            cell.state.store(EMPTY, Ordering::Relaxed);
-            if wake_fd >= 0 {
-                self.discard_internal(wake_fd);
+            if cell.state.load(Ordering::Relaxed) != EMPTY {
+                self.empty_cell(cell);
             }
         }
+        self.forget_shared_context();
+    }
+
+    fn forget_shared_context(&self) {
         let shared = self.waits.shared.swap(0, Ordering::Relaxed);
         if shared != 0 {
             self.discard_internal((shared >> 32) as Fd);

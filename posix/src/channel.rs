@@ -228,6 +228,10 @@ pub trait Channel: Send + Sync {
     fn control_descriptor(&self) -> Fd;
     /// All descriptors that this attachment keeps open.
     fn descriptors(&self) -> Vec<Fd>;
+    /// Returns true if no other process of the group has attached before.
+    fn is_first_of_group(&self) -> bool;
+    /// Gives up the descriptors and the memory of a service that is long dead. Calls find no socket from then on.
+    fn retire(&self);
 
     /// Takes a free slot for a `connect` or `listen`.
     fn open(&self, place: Place) -> Option<SocketRef>;
@@ -377,6 +381,9 @@ pub trait Channel: Send + Sync {
 
 /// Way for a process to get a channel.
 pub trait Attach: Send + Sync {
-    /// Attaches now, with all descriptors at `floor` or above; the text gives the reason of a failure.
-    fn attach(&self, floor: Fd) -> Result<Box<dyn Channel>, String>;
+    /// Attaches now, with all descriptors at `floor` or above; the text gives the reason of a failure. `earlier`: services that this
+    /// process was attached to before. References to their sockets mean nothing to the new channel.
+    fn attach(&self, floor: Fd, earlier: u32) -> Result<Box<dyn Channel>, String>;
+    /// The service's name, for messages.
+    fn service(&self) -> String;
 }

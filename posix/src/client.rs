@@ -39,6 +39,8 @@ pub(crate) struct Attached {
     /// Indexed by worker.
     clients: Box<[shm::Client]>,
     worker_bits: u32,
+    /// Makes a generation here unlike those of earlier services' sockets, which a thread may still hold.
+    salt: u32,
     /// For each wait context, which is named by its number at the first worker: its numbers at all workers.
     contexts: Box<[AtomicU32]>,
     /// Counter for the worker of the next connection.
@@ -48,11 +50,13 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    pub(crate) fn new(clients: Vec<shm::Client>) -> Attached {
+    /// `earlier`: services that this process was attached to before.
+    pub(crate) fn new(clients: Vec<shm::Client>, earlier: u32) -> Attached {
         let contexts = if clients.len() > 1 { clients.len() * shm::CONTEXTS as usize } else { 0 };
         Attached {
             worker_bits: clients.len().next_power_of_two().trailing_zeros(),
             contexts: (0..contexts).map(|_| AtomicU32::new(0)).collect(),
+            salt: if earlier == 0 { 0 } else { (clients[0].region().wrapping_mul(SPREAD) >> 32) as u32 },
             clients: clients.into(),
             turn: AtomicU32::new(0),
             must_reattach: AtomicBool::new(false),
@@ -60,17 +64,22 @@ impl Attached {
     }
 
     fn worker_of(&self, socket: SocketRef) -> usize {
-        (socket.index & ((1 << self.worker_bits) - 1)) as usize
+        let worker = (socket.index & ((1 << self.worker_bits) - 1)) as usize;
+        // An earlier service may have had more workers.
+        if worker < self.clients.len() { worker } else { 0 }
+    }
+
+    fn slot_of(&self, socket: SocketRef) -> shm::SlotRef {
+        shm::SlotRef { index: socket.index >> self.worker_bits, generation: socket.generation ^ self.salt }
     }
 
     /// The socket's worker and its slot there.
     fn place(&self, socket: SocketRef) -> (&shm::Client, shm::SlotRef) {
-        let slot = shm::SlotRef { index: socket.index >> self.worker_bits, generation: socket.generation };
-        (&self.clients[self.worker_of(socket)], slot)
+        (&self.clients[self.worker_of(socket)], self.slot_of(socket))
     }
 
     fn socket(&self, worker: usize, slot: shm::SlotRef) -> SocketRef {
-        SocketRef { index: slot.index << self.worker_bits | worker as u32, generation: slot.generation }
+        SocketRef { index: slot.index << self.worker_bits | worker as u32, generation: slot.generation ^ self.salt }
     }
 
     fn current(&self, socket: SocketRef) -> Option<&shm::slot::SlotShared> {
@@ -103,19 +112,6 @@ impl Attached {
             worker => self.contexts[context.0 as usize * self.clients.len() + worker].load(Ordering::Acquire),
         }
     }
-
-    /// Attaches a forked child that has not done so yet; returns false if that fails.
-    fn is_attached_itself(&self) -> bool {
-        if self.must_reattach.swap(false, Ordering::AcqRel) && !self.reattach() {
-            self.must_reattach.store(true, Ordering::Release);
-            return false;
-        }
-        true
-    }
-
-    fn reattach(&self) -> bool {
-        self.clients.iter().all(|client| client.reattach().is_ok())
-    }
 }
 
 impl Channel for Attached {
@@ -135,6 +131,14 @@ impl Channel for Attached {
 
     fn descriptors(&self) -> Vec<Fd> {
         self.clients.iter().flat_map(shm::Client::internal_fds).collect()
+    }
+
+    fn is_first_of_group(&self) -> bool {
+        self.clients[0].process() == 0
+    }
+
+    fn retire(&self) {
+        self.clients.iter().for_each(shm::Client::retire);
     }
 
     fn open(&self, place: Place) -> Option<SocketRef> {
@@ -466,8 +470,8 @@ impl Channel for Attached {
     }
 
     fn is_open(&self, socket: SocketRef) -> bool {
-        let slot = shm::SlotRef { index: socket.index >> self.worker_bits, generation: socket.generation };
-        self.clients.get(self.worker_of(socket)).is_some_and(|client| client.is_held(slot))
+        let (client, slot) = self.place(socket);
+        client.is_held(slot)
     }
 
     fn held(&self) -> Vec<SocketRef> {
@@ -585,6 +589,8 @@ impl Channel for Attached {
     }
 }
 
+/// An odd number with bits everywhere, which makes a salt of an inode: processes that fork has parted have the same for a service.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Bit of O_NONBLOCK, the first of `STATUS_FLAGS`, in the slot's application flags; the others follow.
 const NONBLOCKING: u32 = 1;
 /// The bit behind them: a process has given the kernel socket the rest of the state.

@@ -12,7 +12,7 @@
 //!
 //! A wait in an epoll instance does not enter. The thread that forks holds the locks of all instances instead (`epoll.rs`).
 //!
-//! Rules: nothing inside waits for the peer or the service, except the one attach of a process. A lock taken inside
+//! Rules: nothing inside waits for the peer or the service, except an attach. A lock taken inside
 //! must not be held by a thread that enters. A signal handler on a thread inside may do anything inside, fork included.
 //! Waiting costs no processor time; entering is one addition to a cache line that few threads share.
 

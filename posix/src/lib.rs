@@ -38,6 +38,7 @@ mod passing;
 mod poll_select;
 mod readiness;
 mod reasons;
+mod reattach;
 mod sendfile;
 mod socket;
 mod spares;

@@ -356,13 +356,19 @@ impl Kernel for TestKernel {
     }
 }
 
-/// Returns one attachment that was made before.
-struct Ready(Mutex<Option<Client>>);
+/// Returns attachments that were made before.
+struct Ready(Clients);
+
+type Clients = Arc<Mutex<Vec<Client>>>;
 
 impl Attach for Ready {
-    fn attach(&self, _floor: Fd) -> Result<Box<dyn Channel>, String> {
-        let client = self.0.lock().expect("no test panics with it").take().ok_or("attached before")?;
-        Ok(Box::new(Attached::new(vec![client])))
+    fn attach(&self, _floor: Fd, earlier: u32) -> Result<Box<dyn Channel>, String> {
+        let client = self.0.lock().expect("no test panics with it").pop().ok_or("attached before")?;
+        Ok(Box::new(Attached::new(vec![client], earlier)))
+    }
+
+    fn service(&self) -> String {
+        "test".into()
     }
 }
 
@@ -382,6 +388,7 @@ pub(crate) struct Bench {
     pub(crate) desk: Arc<Desk>,
     broker: Option<thread::JoinHandle<()>>,
     stop: Arc<OwnedFd>,
+    clients: Clients,
 }
 
 impl Bench {
@@ -396,9 +403,22 @@ impl Bench {
         std::fs::remove_file(&path).expect("it was bound");
         let kernel = TestKernel::default();
         kernel.foreign.lock().expect("it is not locked").extend(client.internal_fds());
-        let posix = Posix::new(Box::new(kernel.clone()), Box::new(Ready(Mutex::new(Some(client)))), settings);
+        let clients: Clients = Arc::new(Mutex::new(vec![client]));
+        let posix = Posix::new(Box::new(kernel.clone()), Box::new(Ready(clients.clone())), settings);
         assert!(posix.attach_early());
-        Bench { posix, kernel, desk, broker, stop }
+        Bench { posix, kernel, desk, broker, stop, clients }
+    }
+
+    /// Another service takes the place of the one before, which is dead.
+    pub(crate) fn start_service(&mut self) {
+        assert!(self.broker.is_none(), "one at a time");
+        let path = socket_path();
+        let Played { desk, broker, stop } = Played::at(&path);
+        let client = Client::attach(&path, [7; 16], 0).expect("the broker accepts");
+        std::fs::remove_file(&path).expect("it was bound");
+        self.kernel.foreign.lock().expect("it is not locked").extend(client.internal_fds());
+        self.clients.lock().expect("no test panics with it").push(client);
+        (self.desk, self.broker, self.stop) = (desk, broker, stop);
     }
 
     /// Lets the worker act and end its iteration.

@@ -207,8 +207,10 @@ impl Posix {
         drop(inside);
         if is_last {
             self.epoll_forget(socket);
-            // The slot ends; the connection does not.
-            channel.close(socket, None);
+            // The slot ends; the connection does not. A dead service has none.
+            if !self.service_is_dead() {
+                channel.close(socket, None);
+            }
         }
     }
 

@@ -113,6 +113,7 @@ unsafe fn wait(
 ) -> Option<Answer<c_int>> {
     let posix = posix()?;
     posix.attached()?;
+    posix.before_kernel();
     match usize::try_from(room) {
         Ok(count) if count > 0 && count <= ROOM_MAX && may_be_memory(events.cast(), count * size_of::<epoll_event>()) => {
             // SAFETY: the program promises `room` entries. epoll_event is packed: any address will do.

@@ -108,8 +108,12 @@ impl Drop for Libc {
 struct Nobody;
 
 impl Attach for Nobody {
-    fn attach(&self, _floor: c_int) -> Result<Box<dyn ringway_posix::channel::Channel>, String> {
+    fn attach(&self, _floor: c_int, _earlier: u32) -> Result<Box<dyn ringway_posix::channel::Channel>, String> {
         Err("nobody is there".into())
+    }
+
+    fn service(&self) -> String {
+        "nobody".into()
     }
 }
 

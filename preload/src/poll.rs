@@ -65,6 +65,7 @@ unsafe fn poll_ours(
 ) -> Option<Answer<c_int>> {
     let posix = posix()?;
     posix.attached()?;
+    posix.before_kernel();
     if set.is_null() || count == 0 || count > SET_MAX {
         return None;
     }
@@ -134,6 +135,7 @@ unsafe fn select_ours(
 ) -> Option<Answer<c_int>> {
     let posix = posix()?;
     posix.attached()?;
+    posix.before_kernel();
     let count = usize::try_from(count).ok().filter(|count| (1..=SET_MAX as usize).contains(count))?;
     // SAFETY: the program promises that each set is null or has a bit for every number below `count`.
     let [read, write, except] = sets.map(|set| unsafe { words(set, count) });

@@ -60,6 +60,7 @@ pub unsafe extern "C" fn accept4(fd: c_int, address: *mut sockaddr, len: *mut so
 }
 
 unsafe fn accept_with(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> Option<c_int> {
+    posix()?.before_kernel();
     let (posix, socket) = ours(fd)?;
     // Before a connection is taken that could not be told of. SAFETY: the program's promise about `address` and `len`.
     if let Err(error) = unsafe { c::check_room(address, len) } {

@@ -49,6 +49,12 @@ impl Region {
         Ok(Region { base: sys::map(fd, bytes)?, bytes })
     }
 
+    /// Gives the memory up: zeros of this process alone take its place, and cost nothing until they are written.
+    pub(crate) fn forget(&self) {
+        // SAFETY: the mapping stays, whole. The other party may write anything at any time, zeros too.
+        unsafe { sys::replace_by_zeros(self.base, self.bytes) };
+    }
+
     /// The shared value at `offset`.
     ///
     /// # Panics

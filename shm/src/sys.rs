@@ -76,6 +76,26 @@ pub(crate) unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
     unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
 }
 
+/// Puts zeros of this process alone in the place of a mapping of [`map`]. If the kernel has no memory for that, the mapping stays.
+///
+/// # Safety
+/// Users of the mapping must be prepared for zeros.
+pub(crate) unsafe fn replace_by_zeros(base: NonNull<u8>, bytes: usize) {
+    let (protection, at) = (libc::PROT_READ | libc::PROT_WRITE, base.as_ptr().cast());
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    // SAFETY: the caller promises that this is a whole mapping, and that its bytes may change.
+    unsafe { libc::mmap(at, bytes, protection, kind, -1, 0) };
+}
+
+/// The inode of a descriptor's file.
+pub(crate) fn inode_of(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    // SAFETY: all-zero is a valid stat buffer.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes into the buffer that we own.
+    check(unsafe { libc::fstat(fd.as_raw_fd(), &mut status) })?;
+    Ok(status.st_ino)
+}
+
 /// Asks for huge pages behind whole pages of memory of ours: packets spread over more small pages than the processor
 /// remembers the places of. A kernel that has none goes on with small ones.
 pub(crate) fn prefer_huge_pages(base: NonNull<u8>, bytes: usize) {

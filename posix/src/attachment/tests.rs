@@ -14,12 +14,16 @@ struct Slow {
 }
 
 impl Attach for Arc<Slow> {
-    fn attach(&self, _floor: Fd) -> Result<Box<dyn Channel>, String> {
+    fn attach(&self, _floor: Fd, _earlier: u32) -> Result<Box<dyn Channel>, String> {
         if self.attempts.fetch_add(1, Ordering::SeqCst) == 0 {
             self.begun.lock().expect("one sender").send(()).expect("the test listens");
             self.end.lock().expect("one receiver").recv().expect("the test sends");
         }
         Err("there is none".into())
+    }
+
+    fn service(&self) -> String {
+        "test".into()
     }
 }
 
@@ -49,11 +53,15 @@ fn a_child_does_not_wait_for_an_attach_of_its_parents_other_threads() {
 struct Interrupted(Arc<Mutex<Weak<Posix>>>, Arc<AtomicBool>);
 
 impl Attach for Interrupted {
-    fn attach(&self, _floor: Fd) -> Result<Box<dyn Channel>, String> {
+    fn attach(&self, _floor: Fd, _earlier: u32) -> Result<Box<dyn Channel>, String> {
         let posix = self.0.lock().expect("no panic").upgrade().expect("it attaches");
         let is_kernels = matches!(posix.channel(), Ok(None));
         self.1.store(is_kernels, Ordering::SeqCst);
         Err("there is none".into())
+    }
+
+    fn service(&self) -> String {
+        "test".into()
     }
 }
 

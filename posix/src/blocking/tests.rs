@@ -14,7 +14,7 @@ fn sharing(posix: &Posix) -> Waiter<'_> {
     let (context, wake_fd, sleepers) = posix.shared_wake_fd(channel).expect("descriptors are left");
     assert_eq!(sleepers, Sleepers::Several);
     let cell = posix.waits.claim(EMPTY).expect("cells are left");
-    Waiter { posix, channel, context, wake_fd, sleepers, cell }
+    Waiter { posix, channel, context, wake_fd, sleepers, cell, attachment: 0 }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use ringway_shm::channel as shm;
 use ringway_shm::channel::attach::{AttachError, WORKERS_MAX, path_of_worker};
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 /// Parameters from `ringway run`: the service's address, and the group of this process.
 struct Invitation {
@@ -29,8 +30,23 @@ fn token_of(group: &str) -> [u8; 16] {
     token
 }
 
+impl Attached {
+    /// Attaches a forked child that has not done so yet; returns false if that fails.
+    pub(super) fn is_attached_itself(&self) -> bool {
+        if self.must_reattach.swap(false, Ordering::AcqRel) && !self.reattach() {
+            self.must_reattach.store(true, Ordering::Release);
+            return false;
+        }
+        true
+    }
+
+    fn reattach(&self) -> bool {
+        self.clients.iter().all(|client| client.reattach().is_ok())
+    }
+}
+
 impl Attach for Invitation {
-    fn attach(&self, floor: Fd) -> Result<Box<dyn Channel>, String> {
+    fn attach(&self, floor: Fd, earlier: u32) -> Result<Box<dyn Channel>, String> {
         let mut clients = Vec::new();
         for worker in 0..WORKERS_MAX {
             match shm::Client::attach(&path_of_worker(&self.socket, worker), self.token, floor) {
@@ -39,6 +55,10 @@ impl Attach for Invitation {
                 Err(error) => return Err(error.to_string()),
             }
         }
-        Ok(Box::new(Attached::new(clients)))
+        Ok(Box::new(Attached::new(clients, earlier)))
+    }
+
+    fn service(&self) -> String {
+        self.socket.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
 }

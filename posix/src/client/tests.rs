@@ -8,7 +8,7 @@ use ringway_shm::channel as shm;
 #[test]
 fn an_attempt_is_over_as_soon_as_its_failure_is_told() {
     let house = two_workers();
-    let channel = Attached::new(house.clients());
+    let channel = Attached::new(house.clients(), 0);
     let socket = channel.open(Place::First).expect("slots are free");
     let mut worker = house.workers().0;
     let slot = socket.index >> 1;

@@ -102,6 +102,53 @@ impl Posix {
         self.watch_control(set, channel)
     }
 
+    /// After the attachment to another service: the instance's ends go over to its channel, and threads that wait are woken for that.
+    fn renew_ends(&self, instance: &mut Instance, epoll: Fd, channel: &dyn Channel) -> Answer<()> {
+        let Some((_, ends)) = instance.wake_fd.as_mut() else { return Ok(()) };
+        let (context, wake_fd) = self.new_context(channel, Sleepers::One).ok_or(Errno::NOSPC)?;
+        let before = std::mem::replace(&mut ends.wake_fd, wake_fd);
+        let ends = *ends;
+        instance.wake_fd = Some((context, ends));
+        let ring = epoll_event { events: EDGE_IN, u64: BELL };
+        let mut answer = self.watch_control(ends.own_set.unwrap_or(epoll), channel);
+        for set in std::iter::once(epoll).chain(ends.own_set) {
+            // Where the one before was.
+            if self.kernel.epoll_control(set, libc::EPOLL_CTL_DEL, before, None).is_ok() {
+                answer = answer.and(self.kernel.epoll_control(set, libc::EPOLL_CTL_ADD, wake_fd, Some(ring)));
+            }
+        }
+        self.discard_internal(before);
+        self.kernel.raise_event(ends.nudge);
+        answer
+    }
+
+    /// Has `succeed` replace the channel while no thread looks into an instance, and moves the instances to the new one. Returns false,
+    /// and does nothing, if an instance stays locked or watches a socket of the service before.
+    pub(crate) fn epoll_renew<'a>(&'a self, succeed: impl FnOnce() -> &'a dyn Channel) -> bool {
+        let mut cells = Vec::new();
+        for number in self.epolls.used() {
+            let Some(mut cell) = self.epolls.lock_soon(number, || self.kernel.pause(Duration::from_micros(50))) else {
+                return false;
+            };
+            if let Some(instance) = cell.as_mut() {
+                self.epoll_follow(instance);
+                if !instance.list.is_empty() {
+                    return false;
+                }
+            }
+            cells.push((number, cell));
+        }
+        let channel = succeed();
+        for (number, mut cell) in cells {
+            let Some(instance) = cell.as_mut() else { continue };
+            let epoll = self.number_of_instance(number, instance.fd).unwrap_or(instance.fd);
+            if self.renew_ends(instance, epoll, channel).is_err() {
+                self.fall_back("epoll_wait", &epoll, crate::Fallback::WatchLost);
+            }
+        }
+        true
+    }
+
     pub(super) fn discard_ends(&self, ends: Ends) {
         self.discard_internal(ends.wake_fd);
         self.discard_internal(ends.nudge);

@@ -20,7 +20,7 @@ use ringway_shm::Duration;
 
 impl Epolls {
     /// Takes the lock of an instance, unless it stays taken: this very thread may have it, and a signal handler be in its way.
-    fn lock_soon(&self, number: u32, pause: impl Fn()) -> Option<MutexGuard<'static, Option<Instance>>> {
+    pub(super) fn lock_soon(&self, number: u32, pause: impl Fn()) -> Option<MutexGuard<'static, Option<Instance>>> {
         (0..ATTEMPTS).find_map(|_| match self.cell(number).try_lock() {
             Ok(cell) => Some(cell),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),

@@ -208,6 +208,8 @@ pub(super) struct Welcome {
     pub(super) is_foreign: bool,
     /// The inode of this process's.
     pub(super) namespace: u32,
+    /// The inode of the region's memory file.
+    pub(super) region: u64,
     pub(super) wake_fd: OwnedFd,
     pub(super) control: OwnedFd,
 }
@@ -250,6 +252,7 @@ fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd)
     }
     let layout = Layout::of(shape);
     let map = Map::new(Region::attach(region.as_fd(), layout.total)?, layout);
+    let inode = sys::inode_of(region.as_fd())?;
     let (known_as, theirs) = (message.word(12), message.word(13));
     let is_foreign = known_as != sys::process_number() || (theirs != 0 && ours != 0 && theirs != ours);
     Ok(Welcome {
@@ -258,6 +261,7 @@ fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd)
         known_as,
         is_foreign,
         namespace: ours,
+        region: inode,
         wake_fd: place(wake_fd, fd_floor),
         control: place(socket, fd_floor),
     })

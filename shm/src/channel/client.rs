@@ -21,7 +21,7 @@ mod receive;
 mod send;
 mod urgent;
 
-use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32};
 
 use super::attach::{self, AttachError};
@@ -53,8 +53,12 @@ pub struct Client {
     namespace: u32,
     /// Index + 1 of the number that was reserved for a child that is being forked.
     reserved: AtomicU32,
-    wake_fd: OwnedFd,
+    /// The doorbell; -1: given up.
+    wake_fd: AtomicI32,
+    /// -1: given up.
     control: AtomicI32,
+    /// The region's memory file, by its inode.
+    region: u64,
     /// Serializes exchanges on the control socket: an owner word.
     control_lock: AtomicU32,
     path: std::path::PathBuf,
@@ -88,7 +92,8 @@ impl Client {
             is_foreign: welcome.is_foreign,
             namespace: welcome.namespace,
             reserved: AtomicU32::new(0),
-            wake_fd: welcome.wake_fd,
+            wake_fd: AtomicI32::new(welcome.wake_fd.into_raw_fd()),
+            region: welcome.region,
             control: AtomicI32::new(welcome.control.into_raw_fd()),
             control_lock: AtomicU32::new(0),
             path: path.to_path_buf(),
@@ -128,6 +133,11 @@ impl Client {
         self.network
     }
 
+    /// The region's memory file, by its inode: another service has another one.
+    pub fn region(&self) -> u64 {
+        self.region
+    }
+
     /// Lends the control connection for a wait.
     pub fn with_control<T>(&self, f: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
         sys::with_fd(self.control_fd(), f)
@@ -135,7 +145,7 @@ impl Client {
 
     /// Descriptors that the application must not close: the control connection and the doorbell.
     pub fn internal_fds(&self) -> [RawFd; 2] {
-        [self.control_fd(), self.wake_fd.as_raw_fd()]
+        [self.control_fd(), self.wake_fd.load(Ordering::Acquire)]
     }
 
     /// Whether the service still runs. Asks the kernel; once it is gone it stays gone. In a forked child
@@ -152,6 +162,23 @@ impl Client {
             self.gone.store(true, Ordering::Relaxed);
         }
         !hung_up
+    }
+
+    /// Gives up what the kernel has for this attachment: the descriptors and the region's memory, which reads as zeros from then
+    /// on. For a service that is dead; the client stays, for threads that are in the middle of a call.
+    pub fn retire(&self) {
+        self.gone.store(true, Ordering::SeqCst);
+        self.close_descriptors();
+        self.map.forget();
+    }
+
+    fn close_descriptors(&self) {
+        for number in [&self.control, &self.wake_fd] {
+            let fd = number.swap(-1, Ordering::AcqRel);
+            if fd >= 0 {
+                sys::close(fd);
+            }
+        }
     }
 
     /// Returns true if the service was seen dead; no system call.
@@ -223,7 +250,7 @@ impl Client {
 
     fn ring_worker(&self) {
         if doorbell::must_ring(&self.map.header().worker_need_wake.0) {
-            sys::ring(self.wake_fd.as_raw_fd());
+            sys::ring(self.wake_fd.load(Ordering::Acquire));
         }
     }
 
@@ -252,7 +279,7 @@ fn thread_number() -> u32 {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        sys::close(self.control.load(Ordering::Relaxed));
+        self.close_descriptors();
     }
 }
 

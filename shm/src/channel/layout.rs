@@ -301,6 +301,11 @@ impl Map {
         Map { region, layout }
     }
 
+    /// Gives the memory up; every word reads as zero from then on.
+    pub(crate) fn forget(&self) {
+        self.region.forget();
+    }
+
     pub(crate) fn shape(&self) -> &Shape {
         &self.layout.shape
     }

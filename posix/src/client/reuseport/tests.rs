@@ -42,7 +42,7 @@ fn is_listen(operation: &Operation) -> bool {
 #[test]
 fn a_listener_is_one_socket_with_a_slot_at_each_worker() {
     let house = two_workers();
-    let channel = Attached::new(house.clients());
+    let channel = Attached::new(house.clients(), 0);
     let listener = channel.open(Place::Every).expect("slots are free");
     let request = Request::Listen { local: LOCAL, backlog: 5, dual_stack: false };
     let ticket = channel.request(listener, request).expect("no other request is in progress");
@@ -89,7 +89,7 @@ fn a_listener_is_one_socket_with_a_slot_at_each_worker() {
 #[test]
 fn options_of_a_listener_are_awaited_at_each_worker() {
     let house = two_workers();
-    let channel = Attached::new(house.clients());
+    let channel = Attached::new(house.clients(), 0);
     let [listener, connection] = [Place::Every, Place::Any].map(|place| channel.open(place).expect("slots are free"));
     assert!(channel.is_served_by_several(listener) && !channel.is_served_by_several(connection));
     let (mut first, mut second) = house.workers();
@@ -110,7 +110,7 @@ fn a_worker_that_cannot_listen_spoils_it_but_a_port_of_the_first_alone_does_not(
     use ringway_shm::channel::{ControlAnswer as Answer, Failure};
     for (refusal, expected) in [(Failure::NoResources, ControlAnswer::NoResources), (Failure::InUse, ControlAnswer::Done)] {
         let house = two_workers();
-        let channel = Attached::new(house.clients());
+        let channel = Attached::new(house.clients(), 0);
         let listener = channel.open(Place::Every).expect("slots are free");
         let request = Request::Listen { local: LOCAL, backlog: 5, dual_stack: false };
         let ticket = channel.request(listener, request).expect("no other request is in progress");
@@ -124,7 +124,7 @@ fn a_worker_that_cannot_listen_spoils_it_but_a_port_of_the_first_alone_does_not(
 #[test]
 fn connections_go_round_and_what_has_a_port_of_its_own_stays_at_the_first() {
     let house = two_workers();
-    let channel = Attached::new(house.clients());
+    let channel = Attached::new(house.clients(), 0);
     let at = |place| channel.open(place).expect("slots are free").index & 1;
     let any: Vec<u32> = (0..4).map(|_| at(Place::Any)).collect();
     assert_eq!(any, [0, 1, 0, 1]);
@@ -134,7 +134,7 @@ fn connections_go_round_and_what_has_a_port_of_its_own_stays_at_the_first() {
 #[test]
 fn a_context_hears_of_the_sockets_of_all_workers() {
     let house = two_workers();
-    let channel = Attached::new(house.clients());
+    let channel = Attached::new(house.clients(), 0);
     let (context, wake_fd) = channel.claim_context(Sleepers::One).expect("one is free");
     let rang = || ringway_shm::sys::silence_wake_fd(wake_fd.as_raw_fd());
     let listener = channel.open(Place::Every).expect("slots are free");

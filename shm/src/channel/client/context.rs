@@ -231,6 +231,9 @@ impl Client {
     /// Exchanges one message with the service while no other thread does.
     pub(super) fn exchange<T>(&self, exchange: impl FnOnce(BorrowedFd<'_>) -> Result<T, AttachError>) -> Result<T, AttachError> {
         let _lock = self.lock_control()?;
+        if self.known_dead() {
+            return Err(AttachError::ServiceGone);
+        }
         let result = crate::sys::with_fd(self.control_fd(), exchange);
         if let Err(AttachError::System(error)) = &result
             && matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)

@@ -133,7 +133,15 @@ impl Client {
         if !self.inherited.load(Ordering::Acquire) {
             return Ok(());
         }
+        if self.known_dead() {
+            return Err(AttachError::ServiceGone);
+        }
         let welcome = attach::request_attach(&self.path, self.token, Some(self.process()), self.fd_floor)?;
+        if welcome.region != self.region {
+            // Another service listens at the path by now.
+            self.gone.store(true, Ordering::Relaxed);
+            return Err(AttachError::ServiceGone);
+        }
         sys::replace(&welcome.control, self.control_fd())?;
         self.known_as.store(welcome.known_as, Ordering::Release);
         self.inherited.store(false, Ordering::Release);
