@@ -22,14 +22,11 @@ pub struct Settings {
     pub log_fallback: bool,
 }
 
-/// What has become of an attach; empty before it.
-type Outcome = FirstUse<Option<Box<dyn Channel>>>;
-
 /// State of the process's attachment.
 pub(crate) struct Attachment {
     pub(crate) attach: Box<dyn Attach>,
     /// One channel for each service that this process has met, in their order. None is dropped: a thread may be in the middle of a call.
-    channels: Box<[Outcome; SERVICES_MAX]>,
+    channels: Box<[FirstUse<Option<Box<dyn Channel>>>; SERVICES_MAX]>,
     /// Place of the channel that counts.
     present: AtomicUsize,
     /// Number of services that are known to be dead.
@@ -117,9 +114,10 @@ impl Attachment {
         self.seeks.load(Ordering::Relaxed)
     }
 
-    /// There is nothing to do for `reattach`.
-    pub(crate) fn end_seeking(&self) {
-        self.seeks.store(false, Ordering::Relaxed);
+    pub(crate) fn seek(&self, seeks: bool) {
+        if self.seeks() != seeks {
+            self.seeks.store(seeks, Ordering::Relaxed);
+        }
     }
 
     /// In a child of fork: a thread that attaches is the parent's, and the child attaches by itself. (The gate keeps forks
@@ -255,7 +253,7 @@ impl Posix {
         channel.confirm_death();
         if !channel.alive() {
             self.attachment.dead.fetch_max(place + 1, Ordering::AcqRel);
-            self.attachment.seeks.store(true, Ordering::Relaxed);
+            self.attachment.seek(true);
         }
     }
 }

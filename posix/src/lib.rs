@@ -75,6 +75,7 @@ use fork_gate::ForkGate;
 use moved::Leaving;
 use options::marks::Marks;
 use passing::Flights;
+use reattach::Away;
 use spares::Spares;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use yield_policy::YieldPolicy;
@@ -109,6 +110,8 @@ pub struct Posix {
     spares: Spares,
     /// Sockets that leave the stack.
     leaving: Leaving,
+    /// Listeners that may come back to a later service.
+    away: Away,
     /// A parked fresh kernel TCP socket, for its defaults; -1 until it is needed.
     sample: AtomicI32,
 }
@@ -137,6 +140,7 @@ impl Posix {
             flights: Flights::new(),
             spares: Spares::new(),
             leaving: Leaving::new(),
+            away: Away::new(),
             sample: AtomicI32::new(-1),
         }
     }

@@ -192,6 +192,7 @@ impl Posix {
         self.descriptions.of(socket).mark(Flag::LEFT);
         self.leaving.note(socket);
         self.give_to_kernel(channel, fd, socket);
+        self.note_away(channel, fd, socket);
         if !self.epoll_leave(socket, &numbers) {
             return;
         }

@@ -1,4 +1,4 @@
-//! After the death of the service: the process attaches again when one is back at the same path.
+//! After the death of the service: the process attaches again when one is back at the same path, and its listeners return.
 //!
 //! ```text
 //!   attached -- the service dies --> dead -- all its sockets have left or are closed, a service answers --> attached
@@ -9,22 +9,71 @@
 //! sockets of one channel at a time. What a thread still holds of an earlier service's socket is none of the new channel
 //! (`client.rs`, `salt`).
 //!
+//! A listener returns if it is the one that has left (by its inode) and still listens. The first process that has it offers it to the
+//! service; others find it there by its inode. A blocking one returns only in a process that has not forked: the kernel
+//! socket becomes non-blocking with it, and a process that has not attached yet would see that.
+//!
 //! Promises: no call fails or waits because of it, except for the time of one attach. A fork sees all of it or nothing. Without a look
 //! due, it costs one relaxed load. Does not do: waking a thread that sleeps in the kernel; its next call looks. A process
-//! that has filtered its system calls, a child of `vfork` and a thread with descriptors of its own do not attach again. What has
-//! become the kernel's stays so.
+//! that has filtered its system calls, a child of `vfork` and a thread with descriptors of its own do not attach again.
 
 use crate::Posix;
 use crate::attachment::SERVICES_MAX;
-use crate::channel::{Channel, State};
+use crate::channel::{Channel, Purpose, State};
 use crate::fallback::Fd;
-use crate::fd_table::Entry;
+use crate::fd_table::{Entry, SocketRef};
 use crate::reasons::Fallback;
 use ringway_shm::Duration;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// Listeners of this process that were the stack's, and are the kernel's. Changed inside the fork gate only.
+pub(crate) struct Away {
+    listeners: [Listener; LISTENERS_MAX],
+}
+
+/// A listener that is away.
+struct Listener {
+    /// Its number; -1: none, -2: one is being noted.
+    fd: AtomicI32,
+    inode: AtomicU64,
+    /// The attachment that it has left.
+    left: AtomicUsize,
+    /// Offers that a service has refused.
+    refusals: AtomicU32,
+}
+
+impl Away {
+    pub(crate) fn new() -> Away {
+        let listener = |_| Listener {
+            fd: AtomicI32::new(EMPTY),
+            inode: AtomicU64::new(0),
+            left: AtomicUsize::new(0),
+            refusals: AtomicU32::new(0),
+        };
+        Away { listeners: std::array::from_fn(listener) }
+    }
+
+    /// Notes a listener; one too many stays the kernel's.
+    fn note(&self, fd: Fd, inode: u64, left: usize) {
+        let take = |from: Fd| {
+            let mut places = self.listeners.iter();
+            places.find(|place| place.fd.compare_exchange(from, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok())
+        };
+        // An earlier one of this number is closed, or it is the same.
+        let Some(place) = take(fd).or_else(|| take(EMPTY)) else { return };
+        place.inode.store(inode, Ordering::Relaxed);
+        place.left.store(left, Ordering::Relaxed);
+        place.refusals.store(0, Ordering::Relaxed);
+        place.fd.store(fd, Ordering::Release);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.listeners.iter().all(|place| place.fd.load(Ordering::Acquire) == EMPTY)
+    }
+}
 
 impl Posix {
-    /// For a call that goes to the kernel: attaches again if that is due.
+    /// For a call that goes to the kernel: attaches again, or has listeners return, if that is due.
     #[inline]
     pub fn before_kernel(&self) {
         if self.attachment.seeks() {
@@ -48,7 +97,20 @@ impl Posix {
         if self.service_is_dead() && !self.attachment.alone(|| self.attach_again()) {
             return;
         }
-        self.attachment.end_seeking();
+        self.listeners_return();
+        if self.away.is_empty() {
+            self.attachment.seek(false);
+        }
+    }
+
+    /// Notes a listener that has become the kernel's.
+    pub(crate) fn note_away(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef) {
+        if channel.view(socket).is_some_and(|view| view.state == State::Listening)
+            && let Ok(identity) = self.kernel.identity(fd)
+        {
+            self.away.note(fd, identity.inode, self.attachment.present().0);
+            self.attachment.seek(true);
+        }
     }
 
     fn attach_again(&self) -> bool {
@@ -98,9 +160,73 @@ impl Posix {
         }
         sockets.iter().all(|(fd, _)| !matches!(self.table.lookup(*fd), Entry::Socket(_)))
     }
+
+    fn listeners_return(&self) {
+        let (present, Some(channel)) = self.attachment.present() else { return };
+        for place in &self.away.listeners {
+            let fd = place.fd.load(Ordering::Acquire);
+            if fd < 0 {
+                continue;
+            }
+            let is_over = match self.backlog_of_away(fd, place.inode.load(Ordering::Relaxed)) {
+                None => true,
+                // This very service has handed it over.
+                Some(_) if place.left.load(Ordering::Relaxed) == present => false,
+                Some(backlog) => {
+                    self.listener_returns(channel, fd, backlog) || {
+                        // Another process may have offered it at the same moment: it is found there next time.
+                        place.refusals.fetch_add(1, Ordering::Relaxed) + 1 >= REFUSALS_MAX
+                    }
+                }
+            };
+            if is_over {
+                place.fd.compare_exchange(fd, EMPTY, Ordering::AcqRel, Ordering::Relaxed).ok();
+            }
+        }
+    }
+
+    fn listener_returns(&self, channel: &dyn Channel, fd: Fd, backlog: i32) -> bool {
+        let Ok(identity) = self.kernel.identity(fd) else { return false };
+        let is_known = channel.find_inode(identity.inode).is_some_and(|_| self.adopt(fd));
+        if !is_known && self.listen_on_stack(channel, fd, backlog, Purpose::ListenAgain).is_err() {
+            return false;
+        }
+        let Some(socket) = self.table.socket(fd) else { return false };
+        self.name_for_travel(channel, socket, fd);
+        self.epoll_adopt(fd, socket);
+        true
+    }
+
+    /// The backlog of a listener that has left, if the number still stands for it and it may return.
+    fn backlog_of_away(&self, fd: Fd, inode: u64) -> Option<i32> {
+        let is_same = self.kernel.identity(fd).is_ok_and(|identity| identity.is_socket() && identity.inode == inode);
+        if !is_same || self.table.lookup(fd) != Entry::None || !self.is_tcp(fd) {
+            return None;
+        }
+        let blocks = self.kernel.status_flags(fd).is_ok_and(|flags| flags & libc::O_NONBLOCK == 0);
+        if blocks && self.has_forked() {
+            return None;
+        }
+        let mut info = [0; INFO_BYTES];
+        let len = self.kernel.option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).ok()?;
+        if len < INFO_BYTES || info[0] != TCP_LISTEN {
+            return None;
+        }
+        i32::from_ne_bytes(*info[BACKLOG_AT..].first_chunk()?).into()
+    }
 }
 
+const EMPTY: Fd = -1;
+const BUSY: Fd = -2;
+/// Listeners of one process that may return.
+const LISTENERS_MAX: usize = 64;
+/// Offers of a listener before it stays the kernel's.
+const REFUSALS_MAX: u32 = 3;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// `struct tcp_info`: tcpi_state is the first byte, and tcpi_sacked of a listener is its backlog (net/ipv4/tcp.c, tcp_get_info).
+const TCP_LISTEN: u8 = 10;
+const BACKLOG_AT: usize = 28;
+const INFO_BYTES: usize = BACKLOG_AT + 4;
 
 #[cfg(test)]
 mod tests;

@@ -60,7 +60,7 @@ impl Posix {
         if let Err(error) = listened {
             return Some(Err(error));
         }
-        let answer = self.listen_on_stack(channel, fd, backlog);
+        let answer = self.listen_on_stack(channel, fd, backlog, Purpose::Listen);
         if answer.is_err() {
             // The kernel's listener must not go on alone.
             self.kernel.shutdown(fd, libc::SHUT_RDWR).ok();
@@ -70,7 +70,7 @@ impl Posix {
 
     /// Lets the stack serve the port too. If it does not, the kernel's listener stays as it is, unless strict mode
     /// forbids it.
-    fn listen_on_stack(&self, channel: &dyn Channel, fd: Fd, backlog: i32) -> Answer<()> {
+    pub(crate) fn listen_on_stack(&self, channel: &dyn Channel, fd: Fd, backlog: i32, purpose: Purpose) -> Answer<()> {
         let Parsed::Inet { address: local, inet6 } = self.local_name(fd) else {
             return self.yield_to_kernel("listen", &fd, Fallback::NotOurs);
         };
@@ -86,7 +86,7 @@ impl Posix {
         };
         self.copy_kernel_options(channel, fd, socket, None);
         let backlog = u32::try_from(backlog).unwrap_or(u32::MAX);
-        if !channel.show(socket, Purpose::Listen, fd) {
+        if !channel.show(socket, purpose, fd) {
             self.abandon(channel, socket);
             return self.yield_to_kernel("listen", &local, Fallback::NotShown);
         }

@@ -214,6 +214,11 @@ impl Posix {
         self.spares.forks.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// Returns true if this process has forked, or was forked.
+    pub(crate) fn has_forked(&self) -> bool {
+        self.spares.forks.load(Ordering::Acquire) != 0
+    }
+
     /// In a child: drops the parent's spares.
     pub(crate) fn drop_spares(&self) {
         while self.yield_number() {}

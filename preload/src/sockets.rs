@@ -61,13 +61,20 @@ pub unsafe extern "C" fn accept4(fd: c_int, address: *mut sockaddr, len: *mut so
 
 unsafe fn accept_with(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> Option<c_int> {
     posix()?.before_kernel();
-    let (posix, socket) = ours(fd)?;
-    // Before a connection is taken that could not be told of. SAFETY: the program's promise about `address` and `len`.
-    if let Err(error) = unsafe { c::check_room(address, len) } {
-        return Some(number(Err(error)));
-    }
-    let answer = posix.accept(fd, socket, flags);
-    Some(number(posix.settled(Descriptor { fd, socket }, answer)?.map(|(new, name)| {
+    let mut has_left = None;
+    let answer = loop {
+        // A listener that has left may be back by now, as another socket.
+        let (posix, socket) = ours(fd).filter(|(_, socket)| has_left != Some(*socket))?;
+        // Before a connection is taken that could not be told of. SAFETY: the program's promise about `address` and `len`.
+        if let Err(error) = unsafe { c::check_room(address, len) } {
+            return Some(number(Err(error)));
+        }
+        if let Some(answer) = posix.settled(Descriptor { fd, socket }, posix.accept(fd, socket, flags)) {
+            break answer;
+        }
+        has_left = Some(socket);
+    };
+    Some(number(answer.map(|(new, name)| {
         // SAFETY: the program's promise about `address` and `len`.
         unsafe { c::put_address(&name, address, len) };
         crate::stdio::follow(new);

@@ -19,6 +19,7 @@ mod confine;
 mod desk;
 mod handovers;
 mod members;
+mod seals;
 mod wake_fds;
 
 use std::collections::BTreeMap;
@@ -31,7 +32,9 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use ringway_engine::{Quota, RegionId, WorkerHandle};
-use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, Credentials, Peer, WakeFdKey, WakeFdKind};
+use ringway_shm::channel::attach::{
+    ClientMessage, ControlConnection, ControlListener, Credentials, Membership, Peer, WakeFdKey, WakeFdKind,
+};
 use ringway_shm::channel::{Shape, is_distant};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -41,13 +44,14 @@ pub(crate) use account::Account;
 pub use admission::Admission;
 pub(crate) use desk::{Desk, KeptLimits};
 pub(crate) use handovers::{HandoverThread, Handovers};
+pub(crate) use seals::Seals;
 pub(crate) use wake_fds::{WakeFdLimits, WakeFds};
 
 use crate::cgroups::Cgroups;
 use crate::config::rules::Rules;
 use crate::host::{Fork, Forks};
 use crate::readiness::Readiness;
-use admission::obey_rules;
+use admission::{Standing, obey_rules};
 use confine::Confined;
 use desk::Shown;
 use handovers::HandedOver;
@@ -132,6 +136,7 @@ pub(crate) struct BrokerConfig {
     pub(crate) limits: AttachLimits,
     /// Which processes are the kernel's.
     pub(crate) rules: Rules,
+    pub(crate) seals: Seals,
     pub(crate) worker: WorkerHandle,
     pub(crate) forks: Forks,
     /// Of the brokers of all workers.
@@ -282,10 +287,10 @@ impl Broker {
         };
         let (process, uid) = (connection.process, connection.control.credentials().uid);
         let answer = match (message, process) {
-            (ClientMessage::Hello { token, wanted, name, socket }, None) => {
+            (ClientMessage::Hello { token, membership, wanted, name, socket }, None) => {
                 let served = self.config.desk.is_served(socket.as_ref());
                 self.config.desk.discard(uid, socket);
-                if served { self.welcome(number, token, wanted, name) } else { Err(ELSEWHERE.to_owned()) }
+                if served { self.welcome(number, token, &membership, (wanted, name)) } else { Err(ELSEWHERE.to_owned()) }
             }
             (ClientMessage::Claim { slot, purpose, socket }, Some(process)) => {
                 let (control, worker) = (connection.control.clone(), self.config.worker.clone());
@@ -397,18 +402,28 @@ impl Broker {
         Err(text.to_owned())
     }
 
-    fn welcome(&mut self, number: u64, token: [u8; 16], wanted: Option<u32>, name: u32) -> Result<(), String> {
+    fn welcome(
+        &mut self,
+        number: u64,
+        token: [u8; 16],
+        earlier: &Membership,
+        (wanted, name): (Option<u32>, u32),
+    ) -> Result<(), String> {
         let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
         let watched = connection.control.peer().map_err(|error| format!("your process cannot be watched: {error}"))?;
         let peer = Credentials { pid: watched.number, ..connection.control.credentials() };
         // A kernel that does not say has told the primary group.
         let groups = connection.control.groups().unwrap_or_default();
-        let standing = self.members.standing(&token, peer.pid);
+        let mut standing = self.members.standing(&token, peer.pid);
+        if self.config.seals.is_right(&token, earlier) {
+            standing = Some(Standing { owner: standing.map_or(earlier.owner, |standing| standing.owner), is_kin: true });
+        }
         self.config.admission.decide(&token, standing, peer, &groups)?;
         self.config.readiness.pass()?;
         obey_rules(&self.config.rules, peer)?;
         let seen = self.confined.examine(peer.pid);
-        let (process, group) = self.members.join(token, peer, wanted, name)?;
+        let owner = standing.map_or(peer.uid, |standing| standing.owner);
+        let (process, group) = self.members.join(token, peer, owner, (wanted, name))?;
         self.confined.obey(process.region, &group.program, &seen)?;
         connection.process = Some(process);
         // Before the welcome: a welcomed process may ask.
@@ -416,7 +431,9 @@ impl Broker {
         if !std::mem::replace(&mut self.busy, true) {
             self.config.status.busy.fetch_add(1, Ordering::AcqRel);
         }
-        let welcomed = connection.control.welcome(self.config.shape, process.index, group.memory.as_fd(), group.doorbell.as_fd());
+        let membership = self.config.seals.membership(&token, owner);
+        let files = [group.memory.as_fd(), group.doorbell.as_fd()];
+        let welcomed = connection.control.welcome_as(&membership, self.config.shape, process.index, files);
         self.watch_process(process, watched.pidfd).map_err(|error| error.to_string())?;
         welcomed.map_err(|error| error.to_string())
     }

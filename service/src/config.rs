@@ -145,6 +145,8 @@ pub struct Policy {
     pub firewall: RuleChoice,
     /// Policy routing.
     pub routing: RuleChoice,
+    /// True if listeners that were an earlier service's may come back.
+    pub adopts_listeners: bool,
 }
 
 /// The answer to system calls that the service does not make.
@@ -304,6 +306,7 @@ impl Config {
                 group: values.text("policy.group").to_owned(),
                 firewall: rule_choice(values.text("policy.firewall")),
                 routing: rule_choice(values.text("policy.routing")),
+                adopts_listeners: values.text("policy.adopt") == "listeners",
             },
             drain: Duration::from_secs(values.number("service.drain_s")),
             handover: Duration::from_secs(values.number("service.handover_s")),

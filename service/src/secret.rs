@@ -14,27 +14,36 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::rundir::RunDirectory;
 
-/// Its name in the run directory, where there is no right to make it beside that.
-const INSIDE: &str = ".secret";
-
 /// The secret, which is made when there is none yet.
 ///
 /// # Errors
 /// The file cannot be made or read, or belongs to another user.
 pub(crate) fn of_this_boot(directory: &RunDirectory) -> io::Result<u64> {
-    let beside = directory.path().with_extension("secret");
+    named(directory, "secret").map(u64::from_ne_bytes)
+}
+
+/// The key of memberships (`broker::seals`), as secret and as long-lived.
+///
+/// # Errors
+/// As of the secret.
+pub(crate) fn key_of_this_boot(directory: &RunDirectory) -> io::Result<[u8; 32]> {
+    named(directory, "key")
+}
+
+fn named<const N: usize>(directory: &RunDirectory, name: &str) -> io::Result<[u8; N]> {
+    let beside = directory.path().with_extension(name);
     let theirs = fs::symlink_metadata(&beside).is_ok_and(|found| found.uid() != rustix::process::geteuid().as_raw());
     // An ordinary user whose run directory a unit has made may write nothing beside it.
     match if theirs { Err(io::ErrorKind::PermissionDenied.into()) } else { of(&beside) } {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => of(&directory.path().join(INSIDE)),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => of(&directory.path().join(format!(".{name}"))),
         found => found,
     }
 }
 
-fn of(path: &Path) -> io::Result<u64> {
+fn of<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
     match read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            make(path)?;
+            make(path, &random_bytes::<N>()?)?;
             read(path)
         }
         found => found,
@@ -43,25 +52,27 @@ fn of(path: &Path) -> io::Result<u64> {
 
 /// 64 random bits.
 pub(crate) fn random() -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    getrandom(&mut bytes, GetRandomFlags::empty())?;
-    Ok(u64::from_ne_bytes(bytes))
+    random_bytes().map(u64::from_ne_bytes)
 }
 
-fn read(path: &Path) -> io::Result<u64> {
+fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom(&mut bytes, GetRandomFlags::empty())?;
+    Ok(bytes)
+}
+
+fn read<const N: usize>(path: &Path) -> io::Result<[u8; N]> {
     let metadata = fs::symlink_metadata(path)?;
     let ours = metadata.is_file() && metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o077 == 0;
     let bytes = if ours { fs::read(path)? } else { Vec::new() };
-    let bytes: [u8; 8] =
-        bytes.try_into().map_err(|_| io::Error::other(format!("{} is not a secret of ours; remove it", path.display())))?;
-    Ok(u64::from_ne_bytes(bytes))
+    bytes.try_into().map_err(|_| io::Error::other(format!("{} is not a secret of ours; remove it", path.display())))
 }
 
 /// Makes the file whole or not at all; a second writer uses the first one's.
-fn make(path: &Path) -> io::Result<()> {
+fn make(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let unfinished = PathBuf::from(format!("{}.{}", path.display(), std::process::id()));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
-    let linked = file.write_all(&random()?.to_ne_bytes()).and_then(|()| fs::hard_link(&unfinished, path));
+    let linked = file.write_all(bytes).and_then(|()| fs::hard_link(&unfinished, path));
     fs::remove_file(&unfinished)?;
     match linked {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),

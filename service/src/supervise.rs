@@ -25,7 +25,7 @@ use rustix::process::Pid;
 use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
 
 use crate::broker::{
-    self, Account, Admission, AttachLimits, BrokerConfig, BrokerStatus, Desk, HandoverThread, Handovers, KeptLimits,
+    self, Account, Admission, AttachLimits, BrokerConfig, BrokerStatus, Desk, HandoverThread, Handovers, KeptLimits, Seals,
     WakeFdLimits, WakeFds,
 };
 use crate::cgroups::{self, Cgroups};
@@ -44,7 +44,7 @@ use crate::ports::port_registry::WorkerPorts;
 use crate::privileges;
 use crate::readiness::{Opening, Readiness};
 use crate::rights;
-use crate::rundir::{Claim, ClaimError, RunDirectory};
+use crate::rundir::{Claim, ClaimError, RunDirectory, network_here};
 use crate::secret::{self, random};
 use crate::watchdog;
 use crate::workers::Workers;
@@ -348,9 +348,15 @@ impl Service {
     ) -> io::Result<()> {
         let limits = &config.limits;
         let wake_fds = WakeFds::new(WakeFdLimits::new(limits.wait_contexts_per_user, limits.wait_contexts));
-        let (desk, watch) =
-            Desk::start(&self.stop, KeptLimits { per_user: limits.shown_sockets_per_user, all: limits.shown_sockets })?;
+        let kept = KeptLimits {
+            per_user: limits.shown_sockets_per_user,
+            all: limits.shown_sockets,
+            adopts_listeners: config.policy.adopts_listeners,
+        };
+        let (desk, watch) = Desk::start(&self.stop, kept)?;
         self.brokers.push(watch);
+        let key = secret::key_of_this_boot(self.claim.directory())?;
+        let seals = Seals::new(&key, self.name(), network_here().as_deref());
         let attach = AttachLimits {
             groups_per_user: limits.groups_per_user,
             processes_per_group: limits.processes_per_group,
@@ -369,6 +375,7 @@ impl Service {
                 shape: config.region,
                 limits: attach,
                 rules: config.rules().clone(),
+                seals: seals.clone(),
                 worker: worker.clone(),
                 forks,
                 wake_fds: wake_fds.clone(),

@@ -4,20 +4,23 @@ use super::Attached;
 use crate::channel::{Attach, Channel};
 use crate::fallback::Fd;
 use ringway_shm::channel as shm;
-use ringway_shm::channel::attach::{AttachError, WORKERS_MAX, path_of_worker};
+use ringway_shm::channel::attach::{AttachError, Membership, WORKERS_MAX, path_of_worker};
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 /// Parameters from `ringway run`: the service's address, and the group of this process.
 struct Invitation {
     socket: PathBuf,
     token: [u8; 16],
+    /// What the first service has said of this process.
+    membership: OnceLock<Membership>,
 }
 
 /// Makes an `Attach` from the values of RINGWAY_SOCKET and RINGWAY_GROUP (32 hexadecimal digits).
 pub fn from_environment(socket: PathBuf, group: &str) -> Box<dyn Attach> {
-    Box::new(Invitation { socket, token: token_of(group) })
+    Box::new(Invitation { socket, token: token_of(group), membership: OnceLock::new() })
 }
 
 /// Parses a group token; all invalid tokens stand for one group.
@@ -48,12 +51,16 @@ impl Attached {
 impl Attach for Invitation {
     fn attach(&self, floor: Fd, earlier: u32) -> Result<Box<dyn Channel>, String> {
         let mut clients = Vec::new();
+        let membership = self.membership.get().copied().unwrap_or_default();
         for worker in 0..WORKERS_MAX {
-            match shm::Client::attach(&path_of_worker(&self.socket, worker), self.token, floor) {
+            match shm::Client::attach_again(&path_of_worker(&self.socket, worker), self.token, membership, floor) {
                 Ok(client) => clients.push(client),
                 Err(AttachError::System(error)) if worker > 0 && error.kind() == ErrorKind::NotFound => break,
                 Err(error) => return Err(error.to_string()),
             }
+        }
+        if let Some(client) = clients.first() {
+            self.membership.get_or_init(|| client.membership());
         }
         Ok(Box::new(Attached::new(clients, earlier)))
     }

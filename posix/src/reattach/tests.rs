@@ -5,7 +5,6 @@ use crate::Settings;
 use crate::errno::Errno;
 use crate::fallback::Kernel;
 use crate::fd_table::Descriptor;
-use crate::fd_table::SocketRef;
 use crate::mock::Bench;
 use crate::stream::Receive;
 use ringway_shm::channel::{Flags, State as SlotState};

@@ -53,6 +53,8 @@ struct Inner {
 pub(crate) struct KeptLimits {
     pub(crate) per_user: u32,
     pub(crate) all: u32,
+    /// Listeners that were an earlier service's may be shown.
+    pub(crate) adopts_listeners: bool,
 }
 
 /// One user's thread.
@@ -215,6 +217,13 @@ impl Inner {
 
     fn look(self: &Arc<Self>, uid: u32, user: &Arc<User>, shown: Shown) -> Result<(), String> {
         let Shown { worker, region, slot, purpose, socket, .. } = shown;
+        let purpose = match purpose {
+            Purpose::ListenAgain if !self.limits.adopts_listeners => {
+                return Err("listeners of earlier services stay with the kernel (policy.adopt)".to_owned());
+            }
+            Purpose::ListenAgain => Purpose::Listen,
+            purpose => purpose,
+        };
         let (local, dual_stack) = self.examine(uid, purpose, socket.as_fd())?;
         let kept = user.kept.fetch_add(1, Ordering::Relaxed);
         let all = self.kept.fetch_add(1, Ordering::Relaxed);
@@ -254,7 +263,7 @@ impl Inner {
         let family = sockopt::socket_domain(socket).map_err(system)?;
         let (kind, protocol) = match purpose {
             Purpose::Datagrams => (SocketType::DGRAM, ipproto::UDP),
-            Purpose::Listen | Purpose::Connect => (SocketType::STREAM, ipproto::TCP),
+            Purpose::Listen | Purpose::Connect | Purpose::ListenAgain => (SocketType::STREAM, ipproto::TCP),
         };
         let fits = sockopt::socket_type(socket) == Ok(kind) && sockopt::socket_protocol(socket) == Ok(Some(protocol));
         if !fits || !matches!(family, AddressFamily::INET | AddressFamily::INET6) {

@@ -92,18 +92,18 @@ impl Members {
     }
 
     /// Gives `peer` a number in the region of its group, which is made when there is none: the one that it wants, or that is reserved
-    /// for its number or its `name`, or a free one.
+    /// for its number or its `name`, or a free one. A group that is made belongs to `owner`.
     pub(super) fn join(
         &mut self,
         token: [u8; 16],
         peer: Credentials,
-        wanted: Option<u32>,
-        name: u32,
+        owner: u32,
+        (wanted, name): (Option<u32>, u32),
     ) -> Result<(ProcessKey, &Group), String> {
         let found = self.groups.iter().find(|(_, group)| group.token == token).map(|(region, _)| *region);
         let region = match found {
             Some(region) => region,
-            None => self.make_group(token, peer)?,
+            None => self.make_group(token, Credentials { uid: owner, ..peer })?,
         };
         let group = self.groups.get(&region).ok_or("the group is gone")?;
         let index = group.processes.claim(peer.pid, wanted.or_else(|| group.processes.reserved_as(name))).ok_or_else(|| {

@@ -78,8 +78,11 @@ struct Most {
     kept: KeptLimits,
 }
 
-const MOST: Most =
-    Most { attach: LIMITS, wake_fds: WakeFdLimits { per_user: 64, all: 64 }, kept: KeptLimits { per_user: 16, all: 16 } };
+const MOST: Most = Most {
+    attach: LIMITS,
+    wake_fds: WakeFdLimits { per_user: 64, all: 64 },
+    kept: KeptLimits { per_user: 16, all: 16, adopts_listeners: true },
+};
 
 fn wake_fd() -> Arc<OwnedFd> {
     Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("descriptors are left"))
@@ -112,6 +115,7 @@ impl House {
             shape: SHAPE,
             limits: most.attach,
             rules: crate::config::rules::Rules::default(),
+            seals: super::Seals::new(&[3; 32], "test", None),
             worker: worker.handle.clone(),
             forks,
             wake_fds,
@@ -227,6 +231,20 @@ fn the_last_process_takes_its_group_along() {
     drop(third.stdin.take());
     third.wait().expect("ours");
     house.wait_idle();
+}
+
+/// A server that has given up its rights would not be admitted as what it is.
+#[test]
+fn a_member_of_an_earlier_service_is_admitted() {
+    let earlier = House::new("earlier", Admission::Private(TOKEN));
+    let membership = Client::attach(&earlier.path, TOKEN, 0).expect("it is the group's").membership();
+    assert_eq!(membership.owner, rustix::process::getuid().as_raw());
+    let later = House::new("later", Admission::Private([8; 16]));
+    let again = |membership| Client::attach_again(&later.path, TOKEN, membership, 0).map(|client| client.membership());
+    assert!(again(Default::default()).is_err(), "this one knows another group");
+    let forged = ringway_shm::channel::attach::Membership { owner: membership.owner + 1, ..membership };
+    assert!(again(forged).is_err());
+    assert_eq!(again(membership).expect("it was a member"), membership);
 }
 
 #[test]

@@ -485,6 +485,13 @@ pub const KEYS: &[Key] = &[
         "Ringway knows the main routing table. respect: interfaces stay with the kernel while a rule of policy routing (ip rule) \
          asks for another table, and those of a VRF do. warn: they are served, and the rule is named. ignore: rules do not matter.",
     ),
+    choice(
+        "policy.adopt",
+        "listeners",
+        &["listeners", "none"],
+        "Programs attach again when a service of the same name is back. listeners: those that the service before has served are \
+         served again, without a restart of the program. none: they stay with the kernel; what a program opens anew is served.",
+    ),
     text(
         "policy.group",
         "ringway",

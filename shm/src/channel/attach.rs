@@ -49,6 +49,8 @@ const KIND_CHILD: u32 = 18;
 const KIND_HANDOVER: u32 = 19;
 const KIND_WANT: u32 = 20;
 const NONE: u32 = u32::MAX;
+const HELLO_MEMBERSHIP_AT: usize = 5;
+const WELCOME_MEMBERSHIP_AT: usize = 14;
 
 /// Workers of a service at most: a process keeps descriptors and a mapping for each.
 pub const WORKERS_MAX: u32 = 8;
@@ -63,6 +65,19 @@ pub fn path_of_worker(path: &Path, worker: u32) -> PathBuf {
     name.push(worker.to_string());
     name.into()
 }
+
+/// That a process belongs to a group, in the words of the service that has admitted it. A later service of the same name takes it for
+/// the process itself: one that has given up its rights would not be admitted again. Forked children have it, other programs do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// The user that the group belongs to.
+    pub owner: u32,
+    /// The service's seal under group and owner; zeros: none.
+    pub seal: [u8; 16],
+}
+
+/// Words of a membership in a message.
+const MEMBERSHIP_WORDS: usize = 5;
 
 /// Why attaching failed.
 #[derive(Debug)]
@@ -149,6 +164,17 @@ impl Message {
         key
     }
 
+    fn set_membership(&mut self, at: usize, membership: &Membership) {
+        self.set(at, membership.owner);
+        self.0[(at + 1) * 4..(at + MEMBERSHIP_WORDS) * 4].copy_from_slice(&membership.seal);
+    }
+
+    fn membership(&self, at: usize) -> Membership {
+        let mut seal = [0; 16];
+        seal.copy_from_slice(&self.0[(at + 1) * 4..(at + MEMBERSHIP_WORDS) * 4]);
+        Membership { owner: self.word(at), seal }
+    }
+
     fn kind(&self) -> u32 {
         self.word(2)
     }
@@ -210,20 +236,31 @@ pub(super) struct Welcome {
     pub(super) namespace: u32,
     /// The inode of the region's memory file.
     pub(super) region: u64,
+    pub(super) membership: Membership,
     pub(super) wake_fd: OwnedFd,
     pub(super) control: OwnedFd,
 }
 
-/// Connects, says hello, maps the region.
-pub(super) fn request_attach(path: &Path, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd) -> Result<Welcome, AttachError> {
-    let socket = sys::connect_local(path)?;
-    greet(socket, token, wanted, fd_floor)
+/// What a process says of itself as it attaches.
+#[derive(Clone, Copy)]
+pub(super) struct Applicant {
+    pub(super) token: [u8; 16],
+    pub(super) membership: Membership,
+    /// The number that is reserved for it.
+    pub(super) wanted: Option<u32>,
 }
 
-fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd) -> Result<Welcome, AttachError> {
+/// Connects, says hello, maps the region.
+pub(super) fn request_attach(path: &Path, applicant: Applicant, fd_floor: RawFd) -> Result<Welcome, AttachError> {
+    let socket = sys::connect_local(path)?;
+    greet(socket, applicant, fd_floor)
+}
+
+fn greet(socket: OwnedFd, applicant: Applicant, fd_floor: RawFd) -> Result<Welcome, AttachError> {
     let ours = sys::process_namespace();
-    let mut hello = Message::new(KIND_HELLO, &[wanted.unwrap_or(NONE), name_inside(ours, sys::process_number())]);
-    hello.set_key(token);
+    let mut hello = Message::new(KIND_HELLO, &[applicant.wanted.unwrap_or(NONE), name_inside(ours, sys::process_number())]);
+    hello.set_membership(HELLO_MEMBERSHIP_AT, &applicant.membership);
+    hello.set_key(applicant.token);
     // Without a network there is no namespace to show; the service then refuses.
     let shown = sys::inet_socket().ok();
     let shown: Vec<BorrowedFd<'_>> = shown.iter().map(AsFd::as_fd).collect();
@@ -262,6 +299,7 @@ fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd)
         is_foreign,
         namespace: ours,
         region: inode,
+        membership: message.membership(WELCOME_MEMBERSHIP_AT),
         wake_fd: place(wake_fd, fd_floor),
         control: place(socket, fd_floor),
     })
@@ -289,11 +327,14 @@ pub enum Purpose {
     Connect = 2,
     /// Send and receive datagrams: the kernel socket is bound.
     Datagrams = 3,
+    /// Accept connections again, as at an earlier service: the kernel socket listens.
+    ListenAgain = 4,
 }
 
 impl Purpose {
     fn from_word(word: u32) -> Option<Purpose> {
-        [Purpose::Listen, Purpose::Connect, Purpose::Datagrams].into_iter().find(|&purpose| purpose as u32 == word)
+        let all = [Purpose::Listen, Purpose::Connect, Purpose::Datagrams, Purpose::ListenAgain];
+        all.into_iter().find(|&purpose| purpose as u32 == word)
     }
 }
 

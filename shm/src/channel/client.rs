@@ -24,7 +24,7 @@ mod urgent;
 use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32};
 
-use super::attach::{self, AttachError};
+use super::attach::{self, Applicant, AttachError, Membership};
 use super::layout::{Map, RINGS};
 use super::lock::{self, LockError};
 use super::request::{Operation, Request};
@@ -59,6 +59,7 @@ pub struct Client {
     control: AtomicI32,
     /// The region's memory file, by its inode.
     region: u64,
+    membership: Membership,
     /// Serializes exchanges on the control socket: an owner word.
     control_lock: AtomicU32,
     path: std::path::PathBuf,
@@ -84,7 +85,20 @@ impl Client {
     /// # Errors
     /// See [`AttachError`]; nothing is left open then.
     pub fn attach(path: &std::path::Path, token: [u8; 16], fd_floor: RawFd) -> Result<Client, AttachError> {
-        let welcome = attach::request_attach(path, token, None, fd_floor)?;
+        Client::attach_again(path, token, Membership::default(), fd_floor)
+    }
+
+    /// The same for a process that an earlier service of this name has admitted with this [`membership`](Client::membership).
+    ///
+    /// # Errors
+    /// See [`AttachError`]; nothing is left open then.
+    pub fn attach_again(
+        path: &std::path::Path,
+        token: [u8; 16],
+        membership: Membership,
+        fd_floor: RawFd,
+    ) -> Result<Client, AttachError> {
+        let welcome = attach::request_attach(path, Applicant { token, membership, wanted: None }, fd_floor)?;
         Ok(Client {
             map: welcome.map,
             process: AtomicU32::new(welcome.process),
@@ -94,6 +108,7 @@ impl Client {
             reserved: AtomicU32::new(0),
             wake_fd: AtomicI32::new(welcome.wake_fd.into_raw_fd()),
             region: welcome.region,
+            membership: welcome.membership,
             control: AtomicI32::new(welcome.control.into_raw_fd()),
             control_lock: AtomicU32::new(0),
             path: path.to_path_buf(),
@@ -136,6 +151,11 @@ impl Client {
     /// The region's memory file, by its inode: another service has another one.
     pub fn region(&self) -> u64 {
         self.region
+    }
+
+    /// What the service has said of this process, for a later one.
+    pub fn membership(&self) -> Membership {
+        self.membership
     }
 
     /// Lends the control connection for a wait.

@@ -225,12 +225,38 @@ fn show_too_many(name: &str, kept: KeptLimits, holder: &Holder, quota: Quota) {
 
 #[test]
 fn a_socket_shown_beyond_those_of_its_user_is_refused_and_counted() {
-    show_too_many("shown-user", KeptLimits { per_user: 2, all: 16 }, &this_user(), Quota::ShownSocketsOfUser);
+    show_too_many(
+        "shown-user",
+        KeptLimits { per_user: 2, all: 16, adopts_listeners: true },
+        &this_user(),
+        Quota::ShownSocketsOfUser,
+    );
 }
 
 #[test]
 fn a_socket_shown_beyond_all_that_there_may_be_is_refused_and_counted() {
-    show_too_many("shown-all", KeptLimits { per_user: 16, all: 2 }, &Holder::Service, Quota::ShownSockets);
+    show_too_many(
+        "shown-all",
+        KeptLimits { per_user: 16, all: 2, adopts_listeners: true },
+        &Holder::Service,
+        Quota::ShownSockets,
+    );
+}
+
+/// policy.adopt = "none": what an earlier service has served is refused, with the key that says so.
+#[test]
+fn listeners_of_an_earlier_service_are_served_where_they_may_be() {
+    for adopts_listeners in [true, false] {
+        let kept = KeptLimits { adopts_listeners, ..MOST.kept };
+        let house = House::limited(&format!("adopt-{adopts_listeners}"), Admission::Private(TOKEN), Most { kept, ..MOST });
+        let client = Client::attach(&house.path, TOKEN, 0).expect("it is the group's");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("ports are left");
+        let slot = client.open_slot().expect("a slot is free");
+        match client.show(slot, Purpose::ListenAgain, listener.as_raw_fd()) {
+            Err(AttachError::Refused(text)) => assert!(!adopts_listeners && text.contains("(policy.adopt)"), "{text}"),
+            other => assert!(adopts_listeners && other.is_ok(), "{other:?}"),
+        }
+    }
 }
 
 /// One process takes five contexts, all that there may be. Another one gets the two that every process has, and no third.

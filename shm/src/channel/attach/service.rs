@@ -8,8 +8,8 @@ use super::super::layout::{CONTEXTS, Shape};
 use super::super::slot::SlotRef;
 use super::super::{ContextIndex, ProcessIndex};
 use super::{
-    KIND_CHILD, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HANDOVER, KIND_HELLO, KIND_SETTLE, KIND_WANT, KIND_WELCOME,
-    MESSAGE_BYTES, Message, NONE, Peer, Purpose, WakeFdKey, WakeFdKind, peer,
+    HELLO_MEMBERSHIP_AT, KIND_CHILD, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HANDOVER, KIND_HELLO, KIND_SETTLE, KIND_WANT,
+    KIND_WELCOME, MESSAGE_BYTES, Membership, Message, NONE, Peer, Purpose, WELCOME_MEMBERSHIP_AT, WakeFdKey, WakeFdKind, peer,
 };
 use crate::sys;
 
@@ -38,6 +38,8 @@ pub enum ClientMessage {
         token: [u8; 16],
         /// The process number that was reserved for me.
         wanted: Option<ProcessIndex>,
+        /// What an earlier service of this name has said of me.
+        membership: Membership,
         /// By this name one may have been reserved for me in another PID namespace than the service's.
         name: u32,
         /// A socket of the process's network, as it says.
@@ -196,11 +198,27 @@ impl ControlConnection {
         region: BorrowedFd<'_>,
         doorbell: BorrowedFd<'_>,
     ) -> io::Result<()> {
+        self.welcome_as(&Membership::default(), shape, process, [region, doorbell])
+    }
+
+    /// The same with what a later service of this name is to know of the process.
+    ///
+    /// # Errors
+    /// What the kernel says; close the connection then.
+    pub fn welcome_as(
+        &self,
+        membership: &Membership,
+        shape: Shape,
+        process: ProcessIndex,
+        [region, doorbell]: [BorrowedFd<'_>; 2],
+    ) -> io::Result<()> {
         let copied = [shape.rx_large, shape.rx_small, shape.tx_large, shape.tx_small];
         let lent = [shape.tx_bulk, shape.rx_bulk, shape.rx_middle];
         let shape = [process, shape.slots].into_iter().chain(copied).chain(lent);
         let words: Vec<u32> = shape.chain([self.credentials.pid, sys::process_namespace()]).collect();
-        sys::send_message(self.socket.as_fd(), &Message::new(KIND_WELCOME, &words).0, &[region, doorbell])
+        let mut message = Message::new(KIND_WELCOME, &words);
+        message.set_membership(WELCOME_MEMBERSHIP_AT, membership);
+        sys::send_message(self.socket.as_fd(), &message.0, &[region, doorbell])
     }
 
     /// Answers a context that shares a wake descriptor, a claim, or a request to settle.
@@ -245,7 +263,8 @@ fn decode(message: &Message, mut fds: Vec<OwnedFd>) -> ClientMessage {
     match (kind, fds.len()) {
         (KIND_HELLO, 0 | 1) => {
             let wanted = (word(3) != NONE).then_some(word(3));
-            ClientMessage::Hello { token: message.key(), wanted, name: word(4), socket: fds.pop() }
+            let membership = message.membership(HELLO_MEMBERSHIP_AT);
+            ClientMessage::Hello { token: message.key(), wanted, membership, name: word(4), socket: fds.pop() }
         }
         (KIND_CONTEXT, 0) if word(3) < CONTEXTS && kind_of_wake_fd.is_some() => {
             let (key, kind) = (message.key(), kind_of_wake_fd.expect("it has just been seen"));

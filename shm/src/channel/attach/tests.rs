@@ -39,6 +39,8 @@ fn expect_nonsense(pair: &Pair, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> &'stati
     }
 }
 
+const APPLICANT: Applicant = Applicant { token: [0; 16], membership: Membership { owner: 33, seal: [5; 16] }, wanted: None };
+
 #[test]
 fn messages_of_wrong_length_version_or_kind_are_nonsense() {
     let pair = pair();
@@ -70,7 +72,7 @@ fn descriptors_that_do_not_belong_are_closed() {
     for message in [&hello.0[..], &[1, 2, 3]] {
         expect_nonsense(&pair, message, &[theirs.as_fd(), theirs.as_fd()]);
     }
-    expect_nonsense(&pair, &Message::new(KIND_CLAIM, &[0, 0, 4]).0, &[theirs.as_fd()]);
+    expect_nonsense(&pair, &Message::new(KIND_CLAIM, &[0, 0, 5]).0, &[theirs.as_fd()]);
     expect_nonsense(&pair, &Message::new(KIND_CLAIM, &[0, 0, 1]).0, &[]);
     expect_nonsense(&pair, &Message::new(KIND_SETTLE, &[]).0, &[theirs.as_fd()]);
     expect_nonsense(&pair, &context.0, &[theirs.as_fd(), wake_fd.as_fd()]);
@@ -85,7 +87,7 @@ fn a_refusal_arrives_with_its_text() {
     let pair = pair();
     let text = "no: ".to_string() + &"ä".repeat(200);
     pair.service.refuse(&text).expect("it listens");
-    let error = greet(pair.application, [0; 16], None, 0).err().expect("it was refused");
+    let error = greet(pair.application, APPLICANT, 0).err().expect("it was refused");
     match error {
         AttachError::Refused(said) => assert!(text.starts_with(&said) && said.len() > 150, "{said}"),
         other => panic!("{other}"),
@@ -106,11 +108,11 @@ fn a_service_that_lies_is_refused() {
     ] {
         let pair = pair();
         pair.service.welcome(shape, process, file, wake_fd.as_fd()).expect("it listens");
-        assert!(greet(pair.application, [0; 16], None, 0).is_err(), "{shape:?} {process}");
+        assert!(greet(pair.application, APPLICANT, 0).is_err(), "{shape:?} {process}");
     }
     let pair = pair();
     pair.service.done().expect("it listens");
-    assert!(matches!(greet(pair.application, [0; 16], None, 0), Err(AttachError::Protocol(_))));
+    assert!(matches!(greet(pair.application, APPLICANT, 0), Err(AttachError::Protocol(_))));
 }
 
 #[test]
@@ -118,7 +120,7 @@ fn a_service_that_dies_leaves_no_process_waiting() {
     let pair = pair();
     let Pair { service, application } = pair;
     thread::scope(|scope| {
-        let greeting = scope.spawn(move || greet(application, [0; 16], None, 0).err());
+        let greeting = scope.spawn(move || greet(application, APPLICANT, 0).err());
         while !matches!(service.receive(), Ok(ClientMessage::Hello { .. })) {
             thread::yield_now();
         }
@@ -137,7 +139,7 @@ fn a_refusal_is_told_although_the_service_has_read_nothing() {
     let Pair { service, application } = pair();
     service.refuse("full").expect("there is room");
     drop(service);
-    refused(greet(application, [0; 16], None, 0).err());
+    refused(greet(application, APPLICANT, 0).err());
     let Pair { service, application } = pair();
     sys::send_message(application.as_fd(), &Message::new(KIND_HELLO, &[]).0, &[]).expect("there is room");
     service.refuse("full").expect("there is room");
@@ -151,7 +153,7 @@ fn descriptors_go_above_the_floor() {
     let wake_fd = sys::event_descriptor().expect("event descriptors work here");
     let pair = pair();
     pair.service.welcome(SHAPE, 3, region.as_fd(), wake_fd.as_fd()).expect("it listens");
-    let welcome = greet(pair.application, [0; 16], None, 500).expect("all is well");
+    let welcome = greet(pair.application, APPLICANT, 500).expect("all is well");
     assert!(welcome.wake_fd.as_raw_fd() >= 500 && welcome.control.as_raw_fd() >= 500);
     assert_eq!(welcome.process, 3);
 }

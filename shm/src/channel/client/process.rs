@@ -2,7 +2,7 @@
 //! So nothing closes when the parent closes its descriptors, whenever the child first uses its own.
 
 use super::super::ProcessIndex;
-use super::super::attach::{self, AttachError};
+use super::super::attach::{self, Applicant, AttachError};
 use super::super::process_table::{self, RESERVED};
 use super::super::request::{Operation, Request};
 use super::super::slot::SlotRef;
@@ -136,7 +136,8 @@ impl Client {
         if self.known_dead() {
             return Err(AttachError::ServiceGone);
         }
-        let welcome = attach::request_attach(&self.path, self.token, Some(self.process()), self.fd_floor)?;
+        let applicant = Applicant { token: self.token, membership: self.membership, wanted: Some(self.process()) };
+        let welcome = attach::request_attach(&self.path, applicant, self.fd_floor)?;
         if welcome.region != self.region {
             // Another service listens at the path by now.
             self.gone.store(true, Ordering::Relaxed);

@@ -1,0 +1,139 @@
+//! The service is replaced under load: it ends, hands its connections over, and another one of the same name comes, to which the
+//! programs attach and their listeners return. No request fails.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::harness::*;
+
+/// Between the beginning of one service and the end of it.
+const LIFE: Duration = Duration::from_secs(1);
+/// The long run, and how often the service is replaced in it.
+const LONG_S: u64 = 110;
+const LONG_REPLACEMENTS: usize = 60;
+
+/// A service that is replaced.
+struct Replaced {
+    net: Net,
+    name: String,
+    service: Option<Process>,
+}
+
+impl Replaced {
+    fn start() -> Replaced {
+        let net = Net::new();
+        let (service, name) = net.serve(Server, &[]);
+        Replaced { net, name, service: Some(service) }
+    }
+
+    fn run(&self, program: &[&str]) -> Process {
+        self.net.spawn(Server, &[&[RINGWAY, "run", "-q", "--name", &self.name, "--"], program].concat())
+    }
+
+    /// Ends the service after a while under load, and starts the next one.
+    fn replace(&mut self) {
+        std::thread::sleep(LIFE);
+        let service = self.service.take().expect("one runs");
+        service.signal(Signal::TERM);
+        let ended = service.finish(DEADLINE).success();
+        assert!(!ended.stderr.contains("not handed over"), "{}", ended.stderr);
+        let mut service = self.net.spawn(Server, &[RINGWAY, "serve", "--name", &self.name]);
+        service.wait_for_error_line("ready");
+        self.service = Some(service);
+    }
+
+    /// Waits until the service that runs now has a connection of this port.
+    fn wait_for_connections(&self, port: u16) {
+        let filter = format!(":{port}");
+        wait_until("the service has connections again", DEADLINE, || {
+            let rows = self.net.output(Server, &[RINGWAY, "ss", "--name", &self.name, "-Htn"]);
+            rows.lines().any(|row| row.contains(&filter) && !row.contains("path:kernel"))
+        });
+    }
+
+    fn nginx(&mut self) -> Process {
+        crate::http::site(&self.net);
+        let config = crate::http::nginx_config(&self.net, 80);
+        let mut nginx = self.run(&["nginx", "-c", &config]);
+        self.net.wait_served(Server, 80, &mut nginx);
+        nginx
+    }
+
+    /// Kept and short connections for so many seconds.
+    fn wrk(&self, seconds: u64) -> [Process; 2] {
+        let (url, time) = (self.net.url(80, "small.txt"), format!("-d{seconds}"));
+        let kept = self.net.spawn(Client, &["wrk", "-t1", "-c8", &time, &url]);
+        [kept, self.net.spawn(Client, &["wrk", "-t1", "-c4", &time, "-H", "Connection: close", &url])]
+    }
+
+    fn redis(&self) -> Process {
+        #[rustfmt::skip]
+        let mut redis = self.run(&[
+            "redis-server", "--port", "6379", "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--appendonly", "no",
+        ]);
+        self.net.wait_served(Server, 6379, &mut redis);
+        redis
+    }
+
+    /// Increments that are carried out once each, besides others.
+    fn redis_load(&self, requests: &str) -> Process {
+        let host = self.net.address(Server);
+        let load = ["redis-benchmark", "-h", &host, "-p", "6379", "-c", "8", "-n", requests, "-t", "set,get,incr", "--csv"];
+        self.net.spawn(Client, &load)
+    }
+
+    fn prove_redis(&self, load: Process, requests: &str) {
+        let ended = load.finish(DEADLINE).success();
+        assert!(!ended.stdout.to_lowercase().contains("err") && ended.stderr.is_empty(), "{} {}", ended.stdout, ended.stderr);
+        let ask = ["redis-cli", "-h", &self.net.address(Server), "-p", "6379", "GET", "counter:__rand_int__"];
+        assert_eq!(self.net.output(Client, &ask).trim(), requests, "every increment has been carried out once");
+    }
+}
+
+fn prove_wrk(load: Process) {
+    let said = load.finish(DEADLINE).success().stdout;
+    assert!(said.contains("requests in") && !said.contains("Socket errors") && !said.contains("Non-2xx"), "{said}");
+}
+
+#[test]
+fn the_service_is_replaced_while_nginx_is_under_load() {
+    let mut house = Replaced::start();
+    let nginx = house.nginx();
+    let load = house.wrk(12);
+    for _ in 0..4 {
+        house.replace();
+        house.wait_for_connections(80);
+    }
+    load.into_iter().for_each(prove_wrk);
+    nginx.signal(Signal::QUIT);
+    nginx.finish(DEADLINE).success();
+}
+
+/// The client compares every reply.
+#[test]
+fn the_service_is_replaced_while_redis_is_under_load() {
+    let mut house = Replaced::start();
+    let _redis = house.redis();
+    let load = house.redis_load("400000");
+    for _ in 0..3 {
+        house.replace();
+    }
+    house.prove_redis(load, "400000");
+}
+
+#[test]
+#[ignore = "two minutes: make test-all"]
+fn the_service_is_replaced_for_two_minutes_while_nginx_and_redis_are_under_load() {
+    let mut house = Replaced::start();
+    let (nginx, _redis) = (house.nginx(), house.redis());
+    let (load, redis_load) = (house.wrk(LONG_S), house.redis_load("600000"));
+    for _ in 0..LONG_REPLACEMENTS {
+        house.replace();
+        house.wait_for_connections(80);
+    }
+    load.into_iter().for_each(prove_wrk);
+    house.prove_redis(redis_load, "600000");
+    nginx.signal(Signal::QUIT);
+    nginx.finish(DEADLINE).success();
+}
