@@ -22,11 +22,14 @@ pub struct Settings {
     pub log_fallback: bool,
 }
 
+/// The outcome of attaching to one service: its channel, or none.
+type Attempt = FirstUse<Option<Box<dyn Channel>>>;
+
 /// State of the process's attachment.
 pub(crate) struct Attachment {
     pub(crate) attach: Box<dyn Attach>,
     /// One channel for each service that this process has met, in their order. None is dropped: a thread may be in the middle of a call.
-    channels: Box<[FirstUse<Option<Box<dyn Channel>>>; SERVICES_MAX]>,
+    channels: Box<[Attempt; SERVICES_MAX]>,
     /// Place of the channel that counts.
     present: AtomicUsize,
     /// Number of services that are known to be dead.

@@ -3,11 +3,11 @@
 use super::Attached;
 use crate::channel::{Attach, Channel};
 use crate::fallback::Fd;
+use crate::first_use::FirstUse;
 use ringway_shm::channel as shm;
 use ringway_shm::channel::attach::{AttachError, Membership, WORKERS_MAX, path_of_worker};
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 /// Parameters from `ringway run`: the service's address, and the group of this process.
@@ -15,12 +15,12 @@ struct Invitation {
     socket: PathBuf,
     token: [u8; 16],
     /// What the first service has said of this process.
-    membership: OnceLock<Membership>,
+    membership: FirstUse<Membership>,
 }
 
 /// Makes an `Attach` from the values of RINGWAY_SOCKET and RINGWAY_GROUP (32 hexadecimal digits).
 pub fn from_environment(socket: PathBuf, group: &str) -> Box<dyn Attach> {
-    Box::new(Invitation { socket, token: token_of(group), membership: OnceLock::new() })
+    Box::new(Invitation { socket, token: token_of(group), membership: FirstUse::new() })
 }
 
 /// Parses a group token; all invalid tokens stand for one group.
@@ -60,7 +60,7 @@ impl Attach for Invitation {
             }
         }
         if let Some(client) = clients.first() {
-            self.membership.get_or_init(|| client.membership());
+            self.membership.get_or_init(|| Box::new(client.membership()));
         }
         Ok(Box::new(Attached::new(clients, earlier)))
     }
