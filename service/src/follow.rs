@@ -45,10 +45,16 @@ impl Served {
         Ok(Served { interfaces: Arc::default(), work: Arc::new(work) })
     }
 
-    /// A worker has worked: the thread that follows the kernel looks at what no message tells.
+    /// A worker has worked, or a port waits: the thread that follows the kernel looks at what no message tells.
     pub(crate) fn note_work(&self) {
         // Full: it has been told.
         rustix::io::write(&*self.work, &1u64.to_ne_bytes()).ok();
+    }
+
+    /// [`note_work`](Served::note_work), for others to call.
+    pub(crate) fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let served = self.clone();
+        Arc::new(move || served.note_work())
     }
 
     fn work(&self) -> BorrowedFd<'_> {

@@ -154,7 +154,8 @@ impl Service {
         let devices = Devices::new(&plan.served, PORTS_MAX, count, claim.files()).map_err(StartError::Start)?;
         devices.tell_kept(&plan);
         let forks: Vec<Forks> = (0..count).map(|_| Forks::new()).collect::<io::Result<_>>().map_err(StartError::Start)?;
-        let gate = Gate::new(config.policy.firewall, machine.rules.clone(), named_links(&plan)).behind(config.rules());
+        let gate =
+            Gate::new(config.policy.firewall, machine.rules.clone(), named_links(&plan)).behind(config.rules(), links.waker());
         let (shared_ports, ports) = shared_ports(config, &plan, &devices, &gate, count).map_err(StartError::Start)?;
         let threads = start_workers(config, &claim, shared_ports, &links, &forks).map_err(StartError::Start)?;
         // A device that programs are told of exactly, or an interface of its own, is there from the start.
@@ -182,9 +183,7 @@ impl Service {
             notes: restored,
             claim,
         };
-        if count < config.worker.count as usize {
-            service.notes.push(ONE_WORKER.to_owned());
-        }
+        service.notes.extend((count < config.worker.count as usize).then(|| ONE_WORKER.to_owned()));
         service.open_devices(plan, is_now)?;
         service.follow(config, mirror, watch, links).map_err(StartError::Start)?;
         service.notes.extend(reader.as_ref().and_then(cgroups::Reader::ignorance));

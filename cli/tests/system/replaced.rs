@@ -43,12 +43,12 @@ impl Replaced {
         self.service = Some(service);
     }
 
-    /// Waits until the service that runs now has a connection of this port.
+    /// Waits until the service that runs now has had a connection of this port; a short one is seen in TIME-WAIT only.
     fn wait_for_connections(&self, port: u16) {
         let filter = format!(":{port}");
         wait_until("the service has connections again", DEADLINE, || {
-            let rows = self.net.output(Server, &[RINGWAY, "ss", "--name", &self.name, "-Htn"]);
-            rows.lines().any(|row| row.contains(&filter) && !row.contains("path:kernel"))
+            let rows = self.net.output(Server, &[RINGWAY, "ss", "--name", &self.name, "-Htan"]);
+            rows.lines().any(|row| row.contains(&filter) && !row.contains("path:kernel") && !row.starts_with("LISTEN"))
         });
     }
 

@@ -238,7 +238,11 @@ impl Region {
                 }
             }
             if kind == Kind::Listener {
-                [id, second].into_iter().flatten().for_each(|id| core.stack.close(core.now, id));
+                // One that has nothing to reset stays in the stack without room: a SYN that is still in a device's ring finds silence there, and
+                // the next one is the kernel's.
+                let waits = |id: &ringway_stack::SocketId| core.stack.readiness(*id).readable;
+                let resets: Vec<_> = [id, second].into_iter().flatten().filter(waits).collect();
+                resets.into_iter().for_each(|id| core.stack.close(core.now, id));
                 self.sockets.get(slot).expect("it was there").id = None;
             }
             core.metrics.add(Work::SocketsHandedOver, 1);

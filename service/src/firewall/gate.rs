@@ -32,7 +32,11 @@ pub(crate) struct Gate {
     now: Arc<RwLock<Arc<Rules>>>,
     /// Ports of TCP that a worker could not own for the number of the kernel's connections.
     many: Arc<Mutex<BTreeSet<(IpAddr, u16)>>>,
+    on_hold: Arc<OnHold>,
 }
+
+/// Called in a worker's thread when a port waits from now on; must not block.
+pub(crate) type OnHold = dyn Fn() + Send + Sync;
 
 /// A port of TCP that any peer may connect to.
 const PORT: Flow = Flow {
@@ -69,12 +73,12 @@ impl Gate {
     /// With the rules that are in force at the start.
     pub(crate) fn new(choice: RuleChoice, ruleset: Arc<Ruleset>, links: Vec<NamedLink>) -> Gate {
         let now = Arc::new(RwLock::new(Arc::new(Rules::new(ruleset, links))));
-        Gate { choice, policy: Arc::default(), now, many: Arc::default() }
+        Gate { choice, policy: Arc::default(), now, many: Arc::default(), on_hold: Arc::new(|| {}) }
     }
 
-    /// The same behind these rules of the configuration.
-    pub(crate) fn behind(self, policy: &policy::Rules) -> Gate {
-        Gate { policy: Arc::new(policy.clone()), ..self }
+    /// The same behind these rules of the configuration; `on_hold` looks after ports that wait.
+    pub(crate) fn behind(self, policy: &policy::Rules, on_hold: Arc<OnHold>) -> Gate {
+        Gate { policy: Arc::new(policy.clone()), on_hold, ..self }
     }
 
     /// From now on these rules count; ports that come back from the kernel are held until [`let_go`](Gate::let_go). `false`: they are the
@@ -105,6 +109,7 @@ impl Gate {
     /// The kernel has many connections of this port, which is about to be served. A worker says so.
     pub(crate) fn hold_port(&self, ip: IpAddr, port: u16) {
         lock(&self.many).insert((ip, port));
+        (self.on_hold)();
     }
 
     /// Returns true if [`hold_port`](Gate::hold_port) has named the port and [`let_go`](Gate::let_go) has not.

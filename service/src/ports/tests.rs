@@ -1,6 +1,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ringway_engine::{PortError, Ports, Transport};
@@ -116,11 +117,14 @@ fn packets_are_steered_while_a_port_is_owned() {
 #[test]
 fn a_port_of_many_connections_of_the_kernels_waits() {
     let table = Arc::new(Mutex::new(BTreeSet::new()));
-    let gate = Gate::new(RuleChoice::Respect, Arc::default(), Vec::new());
+    let told = Arc::new(AtomicU32::new(0));
+    let tell = told.clone();
+    let on_hold = Arc::new(move || tell.store(tell.load(Ordering::Relaxed) + 1, Ordering::Relaxed));
+    let gate = Gate::new(RuleChoice::Respect, Arc::default(), Vec::new()).behind(&Default::default(), on_hold);
     let ports = SharedPorts::new(alone(Box::new(Table(table.clone()))), HashSet::new(), (40_000, 40_002), 0);
     let mut ports = ports.behind(gate.clone());
     assert_eq!(ports.own_share(Transport::Tcp, LOCAL, 85), Err(PortError::Waits));
-    assert_eq!(gate.held(), [(LOCAL, 85)].into());
+    assert_eq!((gate.held(), told.load(Ordering::Relaxed)), ([(LOCAL, 85)].into(), 1), "nothing else may wake that thread");
     assert!(ports.may_serve(Transport::Tcp, LOCAL, 85), "another listener waits too");
     assert!(table.lock().expect("not poisoned").is_empty());
     assert_eq!(ports.own_share(Transport::Udp, LOCAL, 85), Ok(()));

@@ -258,6 +258,20 @@ fn a_worker_that_leaves_waits_for_its_connections_and_gives_ports_back() {
     assert_eq!(net.ports_in_use(), ports - 1, "the listener's port is the kernel's");
 }
 
+/// Steered to the worker before the port was the kernel's, taken from the device's ring after it.
+#[test]
+fn a_syn_on_its_way_finds_silence_when_the_port_is_the_kernels() {
+    let mut net = Net::new();
+    net.listen(0, 80);
+    let late = net.open(1);
+    let remote = super::harness::socket(super::harness::SERVER, 80);
+    assert!(net.apps[1].client.submit(Request { slot: late, sequence: 0, operation: Operation::Connect { remote } }));
+    let answer = net.hand_over(0, |_, reply| leave(0, reply));
+    assert_eq!(answer.try_recv(), Ok(Left { connections: 0 }), "nothing stays");
+    net.run_for_ms(500);
+    assert!(!net.apps[1].client.slot(late.index).flags().has(Flags::FAILED), "it was not refused");
+}
+
 #[test]
 fn a_worker_that_leaves_does_not_wait_longer_than_it_may() {
     let (mut net, listener, server, _) = connected();
