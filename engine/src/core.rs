@@ -174,6 +174,11 @@ impl Core {
         (self.orphans.len(), self.orphans_max)
     }
 
+    /// Those of them whose peers have yet to acknowledge data or the FIN.
+    pub(crate) fn sending_orphans(&self) -> impl Iterator<Item = SocketId> {
+        self.orphans.keys().copied().filter(|id| self.stack.orphan_sends(*id))
+    }
+
     /// Closes a connection for the group `region`; it lives on until its peer has everything, and gives back its port
     /// at its end. If there are too many orphans it is reset, as by Linux (tcp_max_orphans).
     pub(crate) fn orphan(&mut self, id: SocketId, region: u32, port: Option<(IpAddr, u16)>) {

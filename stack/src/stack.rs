@@ -388,6 +388,11 @@ impl Stack {
         tcp.reset_orphan(now, env, id)
     }
 
+    /// Returns true for an orphan whose peer has yet to acknowledge data or the FIN.
+    pub fn orphan_sends(&self, id: SocketId) -> bool {
+        self.tcp.orphan_sends(id)
+    }
+
     /// Returns the number of frames of a class that send queues may take now: the others are reserved for arriving packets,
     /// whose ACKs free the former.
     #[inline]

@@ -9,8 +9,7 @@ use crate::harness::*;
 
 /// Between the beginning of one service and the end of it.
 const LIFE: Duration = Duration::from_secs(1);
-/// The long run, and how often the service is replaced in it.
-const LONG_S: u64 = 110;
+/// How often the service is replaced in the long run.
 const LONG_REPLACEMENTS: usize = 60;
 
 /// A service that is replaced.
@@ -60,11 +59,11 @@ impl Replaced {
         nginx
     }
 
-    /// Kept and short connections for so many seconds.
-    fn wrk(&self, seconds: u64) -> [Process; 2] {
-        let (url, time) = (self.net.url(80, "small.txt"), format!("-d{seconds}"));
-        let kept = self.net.spawn(Client, &["wrk", "-t1", "-c8", &time, &url]);
-        [kept, self.net.spawn(Client, &["wrk", "-t1", "-c4", &time, "-H", "Connection: close", &url])]
+    /// Kept and short connections, until `prove_wrk`.
+    fn wrk(&self) -> [Process; 2] {
+        let url = self.net.url(80, "small.txt");
+        let kept = self.net.spawn(Client, &["wrk", "-t1", "-c8", "-d10m", &url]);
+        [kept, self.net.spawn(Client, &["wrk", "-t1", "-c4", "-d10m", "-H", "Connection: close", &url])]
     }
 
     fn redis(&self) -> Process {
@@ -91,7 +90,9 @@ impl Replaced {
     }
 }
 
+/// Ends a load: no request of it has failed.
 fn prove_wrk(load: Process) {
+    load.signal(Signal::INT);
     let said = load.finish(DEADLINE).success().stdout;
     assert!(said.contains("requests in") && !said.contains("Socket errors") && !said.contains("Non-2xx"), "{said}");
 }
@@ -100,7 +101,7 @@ fn prove_wrk(load: Process) {
 fn the_service_is_replaced_while_nginx_is_under_load() {
     let mut house = Replaced::start();
     let nginx = house.nginx();
-    let load = house.wrk(12);
+    let load = house.wrk();
     for _ in 0..4 {
         house.replace();
         house.wait_for_connections(80);
@@ -127,7 +128,7 @@ fn the_service_is_replaced_while_redis_is_under_load() {
 fn the_service_is_replaced_for_two_minutes_while_nginx_and_redis_are_under_load() {
     let mut house = Replaced::start();
     let (nginx, _redis) = (house.nginx(), house.redis());
-    let (load, redis_load) = (house.wrk(LONG_S), house.redis_load("600000"));
+    let (load, redis_load) = (house.wrk(), house.redis_load("600000"));
     for _ in 0..LONG_REPLACEMENTS {
         house.replace();
         house.wait_for_connections(80);

@@ -256,7 +256,7 @@ impl Region {
         let slots = self.sockets.slots();
         let stays = |slot: &SlotIndex| {
             let socket = self.sockets.get(*slot).expect("it has just been listed");
-            let lives = socket.kind == Kind::Connection && socket.id.is_some() && !socket.closing;
+            let lives = socket.kind == Kind::Connection && socket.id.is_some();
             self.movings.has(*slot) || (lives && self.channel.slot(*slot).state() != State::Closed)
         };
         slots.into_iter().filter(stays).count() as u32
@@ -382,11 +382,11 @@ impl Attachments {
         if self.departures.leaving.is_none() {
             return;
         }
-        let half_open = core.stack.records().0;
+        let owes = core.stack.records().0 > 0 || core.sending_orphans().next().is_some();
         let stay: u32 = self.regions.iter_mut().flatten().map(|region| region.staying()).sum();
         let leaving = self.departures.leaving.as_mut();
         let asks = leaving.is_some_and(|leaving| leaving.asks_at.take_if(|at| *at <= core.now).is_some());
-        let is_over = |leaving: &mut Leaving| (half_open == 0 && stay == 0) || leaving.until <= core.now;
+        let is_over = |leaving: &mut Leaving| (!owes && stay == 0) || leaving.until <= core.now;
         if asks {
             for number in self.live.clone() {
                 if let Some(region) = self.region(number) {
@@ -401,7 +401,7 @@ impl Attachments {
                 region.leave_ports(core);
             }
         }
-        reply.answer(Left { connections: stay });
+        reply.answer(Left { connections: stay + core.sending_orphans().count() as u32 });
     }
 
     /// Number of requests that wait for the end of a socket's way.

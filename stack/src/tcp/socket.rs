@@ -384,6 +384,13 @@ impl Tcp {
         true
     }
 
+    /// Returns true for an orphan whose peer has yet to acknowledge data or the FIN.
+    pub(crate) fn orphan_sends(&self, id: SocketId) -> bool {
+        let tcb = self.tcbs.get(id.index as usize);
+        let tcb = tcb.filter(|tcb| tcb.generation == id.generation && tcb.has(flag::ORPHAN));
+        tcb.is_some_and(|tcb| !matches!(tcb.state(), State::Closed | State::FinWait2 | State::TimeWait))
+    }
+
     /// Closes a socket with RST.
     pub(crate) fn abort(&mut self, now: Instant, env: &mut Env, id: SocketId) {
         if self.listener_index(id).is_some() {

@@ -258,6 +258,42 @@ fn a_worker_that_leaves_waits_for_its_connections_and_gives_ports_back() {
     assert_eq!(net.ports_in_use(), ports - 1, "the listener's port is the kernel's");
 }
 
+/// Nothing sends the last bytes again when the worker has gone.
+#[test]
+fn a_worker_that_leaves_waits_for_what_was_closed_with_bytes_on_their_way() {
+    let (mut net, _, server, client) = connected();
+    let (data, mut sent, mut read) = (pattern(600_000, 6), 0, Vec::new());
+    for _ in 0..100 {
+        net.write_some((0, server), &data, &mut sent);
+        net.step();
+    }
+    assert!(sent > 100_000, "more than the peer's window");
+    net.close(0, server);
+    let answer = net.hand_over(0, |_, reply| leave(0, reply));
+    net.run_for_ms(500);
+    assert!(answer.try_recv().is_err(), "the peer has yet to read");
+    net.run_until(|net| {
+        net.receive_into(1, client, &mut read);
+        read.len() == sent
+    });
+    net.run_for_ms(50);
+    assert!(read == data[..sent]);
+    assert_eq!(answer.try_recv(), Ok(Left { connections: 0 }));
+}
+
+#[test]
+fn a_worker_that_leaves_waits_for_the_acknowledgment_of_a_fin() {
+    let (mut net, _, server, client) = connected();
+    assert!(net.apps[0].client.release(server.index) && net.apps[0].client.close(server, None));
+    let now = net.now;
+    net.workers[0].turn(now);
+    let answer = net.hand_over(0, |_, reply| leave(0, reply));
+    assert!(answer.try_recv().is_err(), "it has just been sent");
+    net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::PEER_CLOSED));
+    net.run_for_ms(50);
+    assert_eq!(answer.try_recv(), Ok(Left { connections: 0 }), "the peer's FIN is not waited for");
+}
+
 /// Steered to the worker before the port was the kernel's, taken from the device's ring after it.
 #[test]
 fn a_syn_on_its_way_finds_silence_when_the_port_is_the_kernels() {
