@@ -117,9 +117,14 @@ impl Attachment {
         self.seeks.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn seek(&self, seeks: bool) {
-        if self.seeks() != seeks {
-            self.seeks.store(seeks, Ordering::Relaxed);
+    pub(crate) fn seek(&self) {
+        self.seeks.store(true, Ordering::Relaxed);
+    }
+
+    /// Nothing is left to do for it.
+    pub(crate) fn rest(&self) {
+        if self.seeks() {
+            self.seeks.store(false, Ordering::Relaxed);
         }
     }
 
@@ -256,7 +261,7 @@ impl Posix {
         channel.confirm_death();
         if !channel.alive() {
             self.attachment.dead.fetch_max(place + 1, Ordering::AcqRel);
-            self.attachment.seek(true);
+            self.attachment.seek();
         }
     }
 }

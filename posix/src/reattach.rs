@@ -99,7 +99,7 @@ impl Posix {
         }
         self.listeners_return();
         if self.away.is_empty() {
-            self.attachment.seek(false);
+            self.attachment.rest();
         }
     }
 
@@ -109,7 +109,7 @@ impl Posix {
             && let Ok(identity) = self.kernel.identity(fd)
         {
             self.away.note(fd, identity.inode, self.attachment.present().0);
-            self.attachment.seek(true);
+            self.attachment.seek();
         }
     }
 
