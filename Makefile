@@ -7,13 +7,14 @@ PUBLISHED = ringway-shm ringway-wire ringway-stack ringway-device ringway-engine
 PREFIX ?= /usr/local
 # The preload library is looked for in ../lib/ringway, seen from the command.
 LIBDIR ?= $(PREFIX)/lib
+ROOT = $(DESTDIR)$(PREFIX)
 RELEASE ?= target/release
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 # As capi/build.rs: while the major number is 0, each minor number is an interface of its own.
 SONAME_VERSION = $(shell echo $(VERSION) | sed -e 's/^0\.\([0-9]*\)\..*/0.\1/' -e 's/^\([1-9][0-9]*\)\..*/\1/')
 FUZZ_TARGETS = frames tcp_options segments reassembly fragments script channel groups control netlink firewall config capture
 
-.PHONY: demo test test-all report build setup setup-demo lint unit conformance loom miri fuzz soak system vm-lab bench-instructions check-instructions tidy arrows rfc-coverage install install-files package clean
+.PHONY: demo test test-all report build setup setup-demo lint unit conformance loom miri fuzz soak system vm-lab bench-instructions check-instructions tidy arrows rfc-coverage install install-files install-programs install-c uninstall tarball deb package clean
 
 demo: setup-demo
 	$(CARGO) build --release -p ringway-cli -p ringway-preload
@@ -29,20 +30,51 @@ test-all: test
 build:
 	$(CARGO) build --release --workspace
 
-# Installs programs, libraries, the C header, its pkg-config file and manual below DESTDIR/PREFIX. `install-files` builds nothing.
+# Installs programs, libraries, units, the C header, manual pages and completions below DESTDIR/PREFIX. `install-files` builds nothing.
 install: build install-files
 
-install-files:
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include share/man/man3) $(DESTDIR)$(LIBDIR)/ringway $(DESTDIR)$(LIBDIR)/pkgconfig
-	install -m 755 $(RELEASE)/ringway $(DESTDIR)$(PREFIX)/bin/ringway
+install-files: install-programs install-c
+
+# What runs programs on Ringway.
+install-programs:
+	install -d $(addprefix $(ROOT)/,bin share/man/man1 share/man/man5 share/man/man7 share/man/man8 lib/systemd/system lib/sysusers.d \
+		share/bash-completion/completions share/zsh/site-functions share/fish/vendor_completions.d) $(DESTDIR)$(LIBDIR)/ringway
+	install -m 755 $(RELEASE)/ringway $(ROOT)/bin/ringway
 	install -m 755 $(RELEASE)/libringway_preload.so $(DESTDIR)$(LIBDIR)/ringway/libringway_preload.so
 	install -m 755 $(RELEASE)/libringway.so $(DESTDIR)$(LIBDIR)/libringway.so.$(VERSION)
 	ln -sf libringway.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libringway.so.$(SONAME_VERSION)
+	$(RELEASE)/ringway manual $(ROOT)/share/man/man1
+	mv $(ROOT)/share/man/man1/ringway.toml.5 $(ROOT)/share/man/man5/
+	install -m 644 packaging/ringway.7 $(ROOT)/share/man/man7/
+	install -m 644 packaging/ringway-preload.8 $(ROOT)/share/man/man8/
+	$(RELEASE)/ringway completions bash > $(ROOT)/share/bash-completion/completions/ringway
+	$(RELEASE)/ringway completions zsh > $(ROOT)/share/zsh/site-functions/_ringway
+	$(RELEASE)/ringway completions fish > $(ROOT)/share/fish/vendor_completions.d/ringway.fish
+	for unit in ringway.service ringway@.service; do \
+		sed -e 's,/usr/bin/,$(PREFIX)/bin/,' packaging/$$unit > $(ROOT)/lib/systemd/system/$$unit || exit 1; done
+	install -m 644 packaging/ringway.sysusers $(ROOT)/lib/sysusers.d/ringway.conf
+
+# What compiles C programs with the library.
+install-c:
+	install -d $(addprefix $(ROOT)/,include share/man/man3) $(DESTDIR)$(LIBDIR)/pkgconfig
 	ln -sf libringway.so.$(SONAME_VERSION) $(DESTDIR)$(LIBDIR)/libringway.so
-	install -m 644 capi/include/ringway.h $(DESTDIR)$(PREFIX)/include/ringway.h
-	install -m 644 packaging/ringway.3 $(DESTDIR)$(PREFIX)/share/man/man3/ringway.3
+	install -m 644 capi/include/ringway.h $(ROOT)/include/ringway.h
+	install -m 644 packaging/ringway.3 $(ROOT)/share/man/man3/ringway.3
 	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@LIBDIR@,$(LIBDIR),' -e 's,@VERSION@,$(VERSION),' packaging/ringway.pc.in \
 		> $(DESTDIR)$(LIBDIR)/pkgconfig/ringway.pc
+
+# Removes what `install` with the same PREFIX and DESTDIR has put there, and no folder that has anything else in it.
+uninstall:
+	@stage=$$(mktemp -d) && $(MAKE) -s install-files DESTDIR=$$stage && \
+		(cd $$stage && find . ! -type d | while read -r file; do rm -fv "$(DESTDIR)/$$file"; done); \
+		rm -r $$stage; rmdir --ignore-fail-on-non-empty $(DESTDIR)$(LIBDIR)/ringway
+
+# The installation below / as an archive, and as Debian packages: `ringway`, and `ringway-dev` for C programs.
+tarball: build
+	packaging/archive.sh target/packages
+
+deb: build
+	packaging/deb.sh target/packages
 
 setup:
 	.ci/setup test

@@ -9,7 +9,7 @@
 //! Promises: an error where a connection stays in the stack; rounds with and without a handover take turns. Does not do: rows for the
 //! report, and judging disturbances: the machine must be at rest.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::thread::{scope, sleep};
@@ -69,17 +69,18 @@ fn measure(arguments: &Arguments) -> io::Result<()> {
         return Err(io::Error::other("making network interfaces needs root"));
     }
     let mut bed = Bed::start(Target::Preload, &Options::parse(&["--quiet"]), &Setup::default(), arguments.connections)?;
-    println!("{}, Linux {}, commit {}", machine::processor(), machine::kernel(), machine::commit());
+    let mut out = io::stdout();
+    writeln!(out, "{}, Linux {}, commit {}", machine::processor(), machine::kernel(), machine::commit())?;
     let one = one_by_one(&mut bed, arguments.rounds)?;
-    println!("{:<44}{}", "one idle connection", quantiles(&one));
+    writeln!(out, "{:<44}{}", "one idle connection", quantiles(&one))?;
     let count = arguments.connections;
     bed.prepare(&closed(count, MESSAGE, MESSAGE, 1))?;
     let taken = hand_over(&bed, count)?;
     let per_second = f64::from(count) / taken.as_secs_f64();
-    println!("{:<44}{:.0} ms, {per_second:.0} per second", format!("{count} idle connections"), taken.as_secs_f64() * 1e3);
+    writeln!(out, "{:<44}{:.0} ms, {per_second:.0} per second", format!("{count} idle connections"), taken.as_secs_f64() * 1e3)?;
     let [with, without] = in_use(&mut bed, arguments.rounds)?;
-    println!("{:<44}{}", "longest round trip, with a handover", quantiles(&with));
-    println!("{:<44}{}", "longest round trip, without", quantiles(&without));
+    writeln!(out, "{:<44}{}", "longest round trip, with a handover", quantiles(&with))?;
+    writeln!(out, "{:<44}{}", "longest round trip, without", quantiles(&without))?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 /// A user-space TCP/IP stack for unmodified programs.
 #[derive(Debug, Parser)]
-#[command(name = "ringway", version, about, after_help = EXAMPLES)]
+#[command(name = "ringway", version, long_version = LONG_VERSION, about, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The command to run.
     #[command(subcommand)]
@@ -26,8 +26,12 @@ pub(crate) enum Command {
     Demo(crate::demo::Arguments),
     /// Show sockets, like ss(8)
     Ss(crate::ss::Arguments),
+    /// Tell whether the stack or the kernel serves a process or port, and why
+    Why(crate::why::Arguments),
     /// Show counters, like nstat(8)
     Nstat(crate::nstat::Arguments),
+    /// Print or serve counters and sockets for Prometheus
+    Metrics(crate::metrics::Arguments),
     /// Let the kernel go on with connections of a running service
     Handover(crate::handover::Arguments),
     /// Capture packets with tcpdump(8)'s own arguments
@@ -36,7 +40,19 @@ pub(crate) enum Command {
     CheckTrace(crate::check_trace::Arguments),
     /// Benchmark Ringway against the kernel
     Bench(crate::bench::Arguments),
+    /// Have a unit of systemd run on Ringway
+    Enable(crate::enable::Arguments),
+    /// Have such a unit run on the kernel again
+    Disable(crate::enable::Arguments),
+    /// Print a script that completes command lines in a shell
+    Completions(crate::manual::CompletionArguments),
+    /// Write the manual pages of all commands
+    #[command(hide = true)]
+    Manual(crate::manual::ManualArguments),
 }
+
+const LONG_VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), "\ncommit ", env!("RINGWAY_COMMIT"), "\ntarget ", env!("RINGWAY_TARGET"));
 
 const EXAMPLES: &str = "Examples:
   ringway doctor                            report what works on this machine

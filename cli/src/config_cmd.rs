@@ -7,7 +7,6 @@ mod diff;
 mod set;
 mod show;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -85,14 +84,6 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Writes to standard output; a closed pipe is not an error.
 fn print(text: &str) -> ExitCode {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("ringway config: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    crate::output::print("config", text)
 }

@@ -43,7 +43,10 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         examine(arguments, &mut report);
     }
     let text = if arguments.json { report.json() } else { report.text() };
-    print!("{text}");
+    if let Err(error) = crate::output::write(&text) {
+        eprintln!("ringway doctor: {error}");
+        return ExitCode::from(2);
+    }
     ExitCode::from(match report.worst() {
         Status::Note | Status::Ok => 0,
         Status::Warn => 1,

@@ -96,7 +96,8 @@ fn hand_over(arguments: &Arguments, words: &str) -> io::Result<bool> {
         std::thread::sleep(LOOK);
         gone = moved(&services) - before;
     }
-    println!("{asked} connections, {} at the kernel, {} stay", gone.min(asked), asked.saturating_sub(gone));
+    let (went, stay) = (gone.min(asked), asked.saturating_sub(gone));
+    crate::output::write(&format!("{asked} connections, {went} at the kernel, {stay} stay\n"))?;
     Ok(gone >= asked)
 }
 

@@ -10,13 +10,18 @@ mod check_trace;
 mod config_cmd;
 mod demo;
 mod doctor;
+mod enable;
 mod handover;
+mod manual;
+mod metrics;
 mod nstat;
+mod output;
 mod run;
 mod serve;
 mod services;
 mod ss;
 mod tcpdump;
+mod why;
 
 use std::process::ExitCode;
 
@@ -32,10 +37,16 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Ss(arguments) => ss::run(&arguments),
+        Command::Why(arguments) => why::run(&arguments),
+        Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Nstat(arguments) => nstat::run(&arguments),
         Command::Handover(arguments) => handover::run(&arguments),
         Command::Tcpdump(arguments) => tcpdump::run(&arguments),
         Command::CheckTrace(arguments) => check_trace::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Enable(arguments) => enable::enable(&arguments),
+        Command::Disable(arguments) => enable::disable(&arguments),
+        Command::Completions(arguments) => manual::completions(&arguments),
+        Command::Manual(arguments) => manual::manual(&arguments),
     }
 }

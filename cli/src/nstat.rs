@@ -48,14 +48,7 @@ pub(crate) struct Arguments {
 
 /// Prints the counters.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    match show(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("ringway nstat: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    crate::output::end("nstat", show(arguments))
 }
 
 fn show(arguments: &Arguments) -> io::Result<()> {

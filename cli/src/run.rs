@@ -7,8 +7,8 @@
 
 mod banner;
 pub(crate) mod launch;
-mod library;
-mod program;
+pub(crate) mod library;
+pub(crate) mod program;
 
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", conflicts_with = "name", value_parser = profile_names())]
     pub(crate) profile: Option<String>,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
 }
 
@@ -334,46 +334,49 @@ fn end_as(status: ExitStatus) -> ExitCode {
 fn dry_run(arguments: &Arguments, config: &Config, program: &Program) -> ExitCode {
     let mut obstacles = program.obstacles.clone();
     obstacles.extend(library::find().err());
-    println!("program: {}", program.path.display());
+    let mut lines = vec![format!("program: {}", program.path.display())];
     let directory = RunDirectory::of_this_machine();
     let name = arguments.name.as_deref().unwrap_or(DEFAULT_NAME);
     if directory.serves_here(name) {
-        println!("service: {name}, running; serves {}", describe_running(&directory, name));
+        lines.push(format!("service: {name}, running; serves {}", describe_running(&directory, name)));
     } else if arguments.name.is_some() {
         obstacles.push(format!("no service {name} is running in this network namespace"));
     } else {
         obstacles.extend(ringway_service::missing_rights());
-        describe_private(config, &mut obstacles);
+        lines.extend(describe_private(config, &mut obstacles));
     }
-    println!("stays with the kernel: loopback, multicast, and interfaces not listed");
-    for obstacle in &obstacles {
-        println!("not accelerated: {obstacle}");
+    lines.push("stays with the kernel: loopback, multicast, and interfaces not listed".to_owned());
+    lines.extend(obstacles.iter().map(|obstacle| format!("not accelerated: {obstacle}")));
+    match crate::output::write(&(lines.join("\n") + "\n")) {
+        Ok(()) => ExitCode::from(u8::from(!obstacles.is_empty())),
+        Err(error) => {
+            eprintln!("ringway run: {error}");
+            ExitCode::from(OUR_FAILURE)
+        }
     }
-    ExitCode::from(u8::from(!obstacles.is_empty()))
 }
 
-fn describe_private(config: &Config, obstacles: &mut Vec<String>) {
+/// What a private service would serve, a line each.
+fn describe_private(config: &Config, obstacles: &mut Vec<String>) -> Vec<String> {
     let kernel = match Snapshot::read() {
         Ok(kernel) => kernel,
-        Err(error) => return obstacles.push(format!("cannot read the kernel's addresses: {error}")),
+        Err(error) => {
+            obstacles.push(format!("cannot read the kernel's addresses: {error}"));
+            return Vec::new();
+        }
     };
     let machine = Machine::now(config, &kernel);
     let found = plan(config, &kernel, &machine);
-    println!("service: private");
-    for planned in &found.served {
-        println!("interface: {}; {}", banner::served(std::slice::from_ref(planned)), planned.reason);
-        for warning in &planned.warnings {
-            println!("warning: {warning}");
-        }
-    }
-    for skipped in &found.skipped {
-        println!("interface: {} {}", skipped.name, skipped.reason);
-    }
-    for line in firewall_lines(config, &machine, &found) {
-        println!("firewall: {line}");
-    }
-    println!("cgroup: {}", describe_caller(config).line);
     if found.served.is_empty() {
         obstacles.push("no interface to serve".to_owned());
     }
+    let mut lines = vec!["service: private".to_owned()];
+    for planned in &found.served {
+        lines.push(format!("interface: {}; {}", banner::served(std::slice::from_ref(planned)), planned.reason));
+        lines.extend(planned.warnings.iter().map(|warning| format!("warning: {warning}")));
+    }
+    lines.extend(found.skipped.iter().map(|skipped| format!("interface: {} {}", skipped.name, skipped.reason)));
+    lines.extend(firewall_lines(config, &machine, &found).into_iter().map(|line| format!("firewall: {line}")));
+    lines.push(format!("cgroup: {}", describe_caller(config).line));
+    lines
 }

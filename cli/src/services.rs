@@ -1,4 +1,4 @@
-//! Finds the running services by their statistics files in `/run/ringway`.
+//! Finds the running services by their statistics files in the run directory.
 //!
 //! Promises: dead services are left out; without a name, only the services of this network namespace are found, as `ss`
 //! shows only its sockets. A service with several workers has one file and one entry per worker. Does not do:
@@ -6,15 +6,12 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ringway_service::rundir::network_here;
 use ringway_service::{Kept, RunDirectory};
 use ringway_shm::channel::attach::path_of_worker;
 use ringway_shm::stats::StatsReader;
-
-/// The folder of the services' files.
-pub(crate) const RUNTIME_FOLDER: &str = "/run/ringway";
 
 /// One worker of a running service.
 #[derive(Debug)]
@@ -30,12 +27,12 @@ pub(crate) struct Service {
 impl Service {
     /// The file of this service and worker with another ending.
     pub(crate) fn file(&self, ending: &str) -> PathBuf {
-        path_of_worker(&Path::new(RUNTIME_FOLDER).join(format!("{}.{ending}", self.name)), self.worker)
+        path_of_worker(&RunDirectory::of_this_machine().path().join(format!("{}.{ending}", self.name)), self.worker)
     }
 
     /// The interfaces that stay with the kernel because of its rules; only the first worker tells them.
     pub(crate) fn kept(&self) -> Vec<Kept> {
-        if self.worker == 0 { RunDirectory::at(RUNTIME_FOLDER.into()).kept(&self.name) } else { Vec::new() }
+        if self.worker == 0 { RunDirectory::of_this_machine().kept(&self.name) } else { Vec::new() }
     }
 
     /// Returns true while the process runs.
@@ -59,7 +56,7 @@ pub(crate) fn find(name: Option<&str>) -> io::Result<Vec<Service>> {
 }
 
 fn all_here() -> Vec<Service> {
-    let (directory, here) = (RunDirectory::at(RUNTIME_FOLDER.into()), network_here());
+    let (directory, here) = (RunDirectory::of_this_machine(), network_here());
     let mut found = everywhere();
     found.retain(|service| directory.network_of(&service.name) == here);
     found
@@ -67,7 +64,7 @@ fn all_here() -> Vec<Service> {
 
 /// Finds all running services of this machine, sorted by name.
 pub(crate) fn everywhere() -> Vec<Service> {
-    let entries = fs::read_dir(RUNTIME_FOLDER).into_iter().flatten().flatten();
+    let entries = fs::read_dir(RunDirectory::of_this_machine().path()).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| split(entry.file_name().to_str()?));
     // A file that cannot be opened was just removed or belongs to a dead service.
     let mut found: Vec<Service> = names.filter_map(|(name, worker)| open(&name, worker).ok()).filter(Service::is_alive).collect();
@@ -83,7 +80,7 @@ fn split(file: &str) -> Option<(String, u32)> {
 }
 
 fn open(name: &str, worker: u32) -> io::Result<Service> {
-    let path = path_of_worker(&Path::new(RUNTIME_FOLDER).join(format!("{name}.stats")), worker);
+    let path = path_of_worker(&RunDirectory::of_this_machine().path().join(format!("{name}.stats")), worker);
     let stats = StatsReader::open(&path).map_err(|error| io::Error::other(format!("no service {name}: {error}")))?;
     Ok(Service { name: name.to_string(), worker, stats })
 }

@@ -19,6 +19,7 @@ use serde_json::json;
 use crate::services::{self, Service};
 
 mod detail;
+mod expression;
 mod filter;
 mod quota;
 mod table;
@@ -79,21 +80,15 @@ pub(crate) struct Arguments {
     /// Show only the service of this name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Filter as in ss(8): `state STATE`, `sport = :PORT`, `dport = :PORT`, `src ADDRESS`, `dst ADDRESS`
+    /// Filter as in ss(8): `state STATE`, `exclude STATE`, `sport = :PORT`, `dport >= :PORT`, `src 10.0.0.0/8`, `dst ADDRESS:PORT`, joined by
+    /// `and`, `or`, `not` and parentheses
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
 }
 
 /// Prints the sockets.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    match show(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("ringway ss: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    crate::output::end("ss", show(arguments))
 }
 
 fn show(arguments: &Arguments) -> io::Result<()> {
@@ -178,7 +173,7 @@ fn sockets(service: &Service) -> impl Iterator<Item = Shown<'_>> {
 }
 
 /// ss's name of a state.
-fn state_name(state: u8) -> &'static str {
+pub(crate) fn state_name(state: u8) -> &'static str {
     STATES.iter().find(|(number, _, _)| *number == state).map_or("UNKNOWN", |(_, name, _)| name)
 }
 
@@ -263,6 +258,13 @@ impl Names {
     }
 }
 
+/// A socket in a line: state and both ends.
+pub(crate) fn describe(socket: &SocketRecord) -> String {
+    let end = |address: String, port: u16| format!("{address}:{}", if port == 0 { "*".to_owned() } else { port.to_string() });
+    let (local, peer) = (end(local_address(socket), socket.local.port), end(peer_address(socket), socket.remote.port));
+    format!("{} {local} {peer}", state_name(socket.state))
+}
+
 /// Returns true for a listener or UDP socket on the IPv6 wildcard that also accepts IPv4 peers.
 fn serves_both_families(socket: &SocketRecord) -> bool {
     (socket.state == LISTEN || socket.datagrams)
@@ -287,4 +289,4 @@ fn address(endpoint: &Endpoint) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -75,54 +75,91 @@ pub(crate) enum Work {
 
 const WORKS: usize = Work::BatchFirst as usize + BATCHES.len() + 1;
 
-const NAMES: [&str; WORKS] = [
-    "RingwayTurns",
-    "RingwayIdleTurns",
-    "RingwayWakeups",
-    "RingwayRequests",
-    "RingwayChannelViolations",
-    "RingwayAcceptedSockets",
-    "RingwayRefusedSockets",
-    "RingwayProcessesGone",
-    "RingwayDeviceErrors",
-    "RingwayDeviceRxDropped",
-    "RingwayDeviceTxDropped",
-    "RingwayDeviceSyscalls",
-    "RingwayRegions",
-    "RingwaySockets",
-    "RingwayUnlistedTimeWait",
-    "RingwayUnlistedOthers",
-    "RingwayLargeFramesFree",
-    "RingwaySmallFramesFree",
-    "RingwayBulkChunksLent",
-    "RingwayRoomsFree",
-    "RingwayWakeupCostNanos",
-    "RingwaySpinLimitNanos",
-    "RingwaySpins",
-    "RingwaySpinsInVain",
-    "RingwayBusyNanos",
-    "RingwayFlowGroups",
-    "RingwayFlowGroupsHandedOver",
-    "RingwayHandOversRefused",
-    "RingwayFlowsKept",
-    "RingwayFlowsNotKept",
-    "RingwayUnshownPorts",
-    "RingwayRevokedClaims",
-    "RingwayTurnsUsedUp",
-    "RingwayQuotaHits",
-    "RingwayPortsLent",
-    "RingwayOrphansReset",
-    "RingwaySocketsHandedOver",
-    "RingwayHandoversUndone",
-    "RingwayBatch1",
-    "RingwayBatch2",
-    "RingwayBatch4",
-    "RingwayBatch8",
-    "RingwayBatch16",
-    "RingwayBatch32",
-    "RingwayBatch64",
-    "RingwayBatchMore",
+/// Names and meanings.
+const TABLE: [(&str, &str); WORKS] = [
+    ("RingwayTurns", "Iterations of the worker that did something."),
+    ("RingwayIdleTurns", "Iterations that found nothing to do."),
+    ("RingwayWakeups", "Ends of the worker's sleep."),
+    ("RingwayRequests", "Requests of programs."),
+    ("RingwayChannelViolations", "Requests and words of programs that break the channel's rules."),
+    ("RingwayAcceptedSockets", "Connections given to programs by accept."),
+    ("RingwayRefusedSockets", "Sockets that programs wanted and the kernel serves."),
+    ("RingwayProcessesGone", "Processes whose end the worker has cleaned up after."),
+    ("RingwayDeviceErrors", "Errors of interfaces' devices."),
+    ("RingwayDeviceRxDropped", "Packets lost before the worker has read them."),
+    ("RingwayDeviceTxDropped", "Packets that a device has refused."),
+    ("RingwayDeviceSyscalls", "System calls for packets."),
+    ("RingwayRegions", "Application groups that are attached."),
+    ("RingwaySockets", "Sockets of programs."),
+    ("RingwayUnlistedTimeWait", "Connections in TIME-WAIT that have no row."),
+    ("RingwayUnlistedOthers", "Other orphans that have no row."),
+    ("RingwayLargeFramesFree", "Large frames that are free."),
+    ("RingwaySmallFramesFree", "Small frames that are free."),
+    ("RingwayBulkChunksLent", "Chunks for large writes that programs have."),
+    ("RingwayRoomsFree", "Rooms for payload that are free."),
+    ("RingwayWakeupCostNanos", "Cost of a wake-up as measured, nanoseconds."),
+    ("RingwaySpinLimitNanos", "Time for which the worker looks for work before it sleeps, nanoseconds."),
+    ("RingwaySpins", "Times that it has looked for work before it slept."),
+    ("RingwaySpinsInVain", "Those of them that found none."),
+    ("RingwayBusyNanos", "Time in iterations that did something, nanoseconds."),
+    ("RingwayFlowGroups", "Flow groups that the worker has."),
+    ("RingwayFlowGroupsHandedOver", "Flow groups given to other workers."),
+    ("RingwayHandOversRefused", "Such hand-overs that were refused."),
+    ("RingwayFlowsKept", "Flows that stayed when their group went."),
+    ("RingwayFlowsNotKept", "Flows that could not stay."),
+    ("RingwayUnshownPorts", "Requests for ports to which no right was shown."),
+    ("RingwayRevokedClaims", "Rights to ports that have ended."),
+    ("RingwayTurnsUsedUp", "Iterations in which a group has used up its share."),
+    ("RingwayQuotaHits", "Hits of all quotas."),
+    ("RingwayPortsLent", "Connections that share a port of the service's with others."),
+    ("RingwayOrphansReset", "Orphans that were reset."),
+    ("RingwaySocketsHandedOver", "Sockets that went to the kernel."),
+    ("RingwayHandoversUndone", "Sockets that came back because the kernel could not take them."),
+    ("RingwayBatch1", "Iterations with 1 packet."),
+    ("RingwayBatch2", "Iterations with 2 packets."),
+    ("RingwayBatch4", "Iterations with 3 to 4 packets."),
+    ("RingwayBatch8", "Iterations with 5 to 8 packets."),
+    ("RingwayBatch16", "Iterations with 9 to 16 packets."),
+    ("RingwayBatch32", "Iterations with 17 to 32 packets."),
+    ("RingwayBatch64", "Iterations with 33 to 64 packets."),
+    ("RingwayBatchMore", "Iterations with more than 64 packets."),
 ];
+
+/// Those that rise and fall.
+const GAUGES: [Work; 11] = [
+    Work::Regions,
+    Work::Sockets,
+    Work::UnlistedTimeWait,
+    Work::UnlistedOthers,
+    Work::LargeFramesFree,
+    Work::SmallFramesFree,
+    Work::BulkChunksLent,
+    Work::RoomsFree,
+    Work::WakeupCostNanos,
+    Work::SpinLimitNanos,
+    Work::FlowGroups,
+];
+
+/// What a value of a worker's statistics file means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CounterInfo {
+    /// A sentence.
+    pub about: String,
+    /// It rises and falls; `false`: it only grows.
+    pub is_gauge: bool,
+}
+
+/// The meaning of the value with this name; `None`: this version has none.
+pub fn counter_info(name: &str) -> Option<CounterInfo> {
+    let of_stack = Counter::ALL.iter().find(|counter| counter.name() == name).map(|counter| counter.about().trim().to_owned());
+    let of_quota =
+        || QUOTAS.iter().find(|info| info.counter == name).map(|info| format!("Hits of the quota limits.{}.", info.key));
+    if let Some(about) = of_stack.or_else(of_quota) {
+        return Some(CounterInfo { about, is_gauge: false });
+    }
+    let place = TABLE.iter().position(|(known, _)| *known == name)?;
+    Some(CounterInfo { about: TABLE[place].1.to_owned(), is_gauge: GAUGES.iter().any(|gauge| *gauge as usize == place) })
+}
 
 /// The worker's own counters and the shared file.
 pub(crate) struct Metrics {
@@ -140,7 +177,8 @@ pub(crate) struct Metrics {
 impl Metrics {
     pub(crate) fn new(path: Option<&Path>) -> io::Result<Metrics> {
         let quotas = QUOTAS.iter().map(|info| info.counter);
-        let counters: Vec<&str> = Counter::ALL.iter().map(|counter| counter.name()).chain(NAMES).chain(quotas).collect();
+        let counters: Vec<&str> =
+            Counter::ALL.iter().map(|counter| counter.name()).chain(TABLE.iter().map(|(name, _)| *name)).chain(quotas).collect();
         let quotas: Vec<&str> = QUOTAS.iter().map(|info| info.key).collect();
         let names = Names { counters: &counters, quotas: &quotas };
         let writer = path.map(|path| StatsWriter::create(path, names, SOCKETS, HOLDERS)).transpose()?;

@@ -19,11 +19,13 @@ use std::path::Path;
 use ringway_shm::channel::Shape;
 use ringway_shm::{ArenaConfig, Duration};
 use ringway_stack::{
-    Autoconfiguration, Cidr, CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, StackConfig, SynCookies, TcpConfig,
+    Autoconfiguration, CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, StackConfig, SynCookies, TcpConfig,
 };
 
 pub use limits::GroupLimits;
 pub use read::{DEFAULT_PATH, Environment, SET};
+/// An address with a prefix length, as some keys have it.
+pub use ringway_stack::Cidr;
 pub use value::Value;
 
 use limits::region;

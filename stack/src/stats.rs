@@ -1,11 +1,11 @@
 //! Counters under the kernel's names (`nstat`), and one per reason to drop a packet.
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+    ($(#[doc = $about:literal] $name:ident = $text:literal,)*) => {
         /// A counter's index in [`Counters`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
-        pub enum Counter { $($(#[$doc])* $name,)* }
+        pub enum Counter { $(#[doc = $about] $name,)* }
 
         impl Counter {
             /// All counters in order.
@@ -14,6 +14,11 @@ macro_rules! counters {
             /// The name that `nstat` prints.
             pub const fn name(self) -> &'static str {
                 match self { $(Counter::$name => $text,)* }
+            }
+
+            /// What it counts.
+            pub const fn about(self) -> &'static str {
+                match self { $(Counter::$name => $about,)* }
             }
         }
     };

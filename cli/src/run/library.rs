@@ -34,7 +34,7 @@ pub(super) fn preload(library: &Path, present: Option<OsString>) -> OsString {
 }
 
 /// Encodes 16 bytes in hexadecimal, for the environment.
-pub(super) fn hexadecimal(token: &[u8; 16]) -> String {
+pub(crate) fn hexadecimal(token: &[u8; 16]) -> String {
     token.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

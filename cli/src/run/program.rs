@@ -46,6 +46,13 @@ pub(crate) fn find(name: &OsStr, search_path: Option<OsString>) -> Result<Progra
     Ok(Program { path, obstacles })
 }
 
+/// Why the libc calls of the program in `path` cannot be intercepted; empty: they can.
+pub(crate) fn obstacles_of(path: &Path) -> Vec<String> {
+    let mut obstacles = Vec::new();
+    inspect(path, None, INTERPRETERS_MAX, &mut obstacles);
+    obstacles
+}
+
 fn locate(name: &OsStr, search_path: Option<&OsStr>) -> Result<PathBuf, Unusable> {
     if name.as_bytes().contains(&b'/') {
         let path = PathBuf::from(name);

@@ -1,27 +1,18 @@
-//! Selects the sockets to show: by flags, and by the most used part of ss's filter language.
+//! Selects the sockets to show: by flags, by states, and by an expression.
 
-use std::net::IpAddr;
+use ringway_shm::stats::SocketRecord;
 
-use ringway_shm::stats::{Endpoint, SocketRecord};
-
+use super::expression::{self, Expression};
 use super::{Arguments, LISTEN, STATES};
 
 /// Conditions that must all hold.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Filter {
     states: Vec<u8>,
     /// `Some(true)`: only UDP; `Some(false)`: only TCP.
     datagrams: Option<bool>,
     family: Option<bool>,
-    conditions: Vec<Condition>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Condition {
-    LocalPort(u16),
-    PeerPort(u16),
-    Local(IpAddr, Option<u16>),
-    Peer(IpAddr, Option<u16>),
+    expression: Expression,
 }
 
 impl Filter {
@@ -31,7 +22,8 @@ impl Filter {
     /// A word is unknown or lacks its value.
     pub(super) fn new(arguments: &Arguments) -> Result<Filter, String> {
         let datagrams = (arguments.udp != arguments.tcp).then_some(arguments.udp);
-        let mut filter = Filter { states: states_of(arguments), datagrams, family: None, conditions: Vec::new() };
+        let mut filter =
+            Filter { states: states_of(arguments), datagrams, family: None, expression: Expression::All(Vec::new()) };
         if arguments.ipv4 != arguments.ipv6 {
             filter.family = Some(arguments.ipv6);
         }
@@ -39,55 +31,38 @@ impl Filter {
         Ok(filter)
     }
 
-    /// Reads filter words such as `state established sport = :80`.
+    /// Reads filter words such as `state established ( sport = :80 or sport = :443 )`.
     pub(super) fn read(&mut self, words: &[String]) -> Result<(), String> {
-        let mut words = words.iter().map(String::as_str).filter(|word| !matches!(*word, "and" | "(" | ")"));
-        let mut chosen = false;
-        while let Some(word) = words.next() {
-            let mut value = || {
-                let value = words.next().filter(|value| !matches!(*value, "=" | "==" | "eq"));
-                value.or_else(|| words.next()).ok_or_else(|| format!("`{word}` needs a value"))
-            };
-            match word {
-                "state" => {
-                    let states = states_named(value()?)?;
-                    if !chosen {
-                        self.states.clear();
-                    }
-                    chosen = true;
-                    self.states.extend(states);
-                }
-                "sport" => self.conditions.push(Condition::LocalPort(port(value()?)?)),
-                "dport" => self.conditions.push(Condition::PeerPort(port(value()?)?)),
-                "src" => self.conditions.push(endpoint(value()?).map(|(ip, port)| Condition::Local(ip, port))?),
-                "dst" => self.conditions.push(endpoint(value()?).map(|(ip, port)| Condition::Peer(ip, port))?),
-                other => return Err(format!("unknown filter word `{other}`; see ringway ss --help")),
+        let mut tokens = expression::tokens(words).into_iter();
+        let (mut rest, mut chosen) = (Vec::new(), false);
+        while let Some(token) = tokens.next() {
+            let excludes = token == "exclude";
+            if token != "state" && !excludes {
+                rest.push(token);
+                continue;
             }
+            let named = states_named(&tokens.next().ok_or_else(|| format!("`{token}` needs a state"))?)?;
+            let all = || STATES.iter().map(|(number, _, _)| *number);
+            if !std::mem::replace(&mut chosen, true) {
+                self.states = if excludes { all().collect() } else { Vec::new() };
+            }
+            if excludes { self.states.retain(|state| !named.contains(state)) } else { self.states.extend(named) }
         }
+        self.expression = Expression::read(&rest)?;
         Ok(())
     }
 
     /// Returns true when the socket is to be shown.
     pub(super) fn wants(&self, socket: &SocketRecord) -> bool {
-        let holds = |condition: &Condition| match condition {
-            Condition::LocalPort(port) => socket.local.port == *port,
-            Condition::PeerPort(port) => socket.remote.port == *port,
-            Condition::Local(ip, port) => is(&socket.local, *ip, *port),
-            Condition::Peer(ip, port) => is(&socket.remote, *ip, *port),
-        };
         self.states.contains(&socket.state)
             && self.datagrams.is_none_or(|datagrams| socket.datagrams == datagrams)
             && self.family.is_none_or(|six| socket.local.ip.is_ipv6() == six)
-            && self.conditions.iter().all(holds)
+            && self.expression.holds(socket)
     }
 }
 
 /// Linux's number of the state of an unconnected socket.
 const UNCONNECTED: u8 = 7;
-
-fn is(endpoint: &Endpoint, ip: IpAddr, port: Option<u16>) -> bool {
-    endpoint.ip == ip && port.is_none_or(|port| endpoint.port == port)
-}
 
 /// States that the flags select, as in ss: without `-a` and `-l`, the connected ones.
 fn states_of(arguments: &Arguments) -> Vec<u8> {
@@ -111,22 +86,12 @@ fn states_named(name: &str) -> Result<Vec<u8>, String> {
         "connected" => Ok(all().filter(|state| !matches!(state, 7 | 10)).collect()),
         "synchronized" => Ok(all().filter(|state| !matches!(state, 2 | 7 | 10)).collect()),
         "listen" => Ok(vec![LISTEN]),
+        // Those that the kernel keeps in small records.
+        "bucket" => Ok(vec![3, 6]),
+        "big" => Ok(all().filter(|state| !matches!(state, 3 | 6)).collect()),
         name => {
             let found = STATES.iter().find(|(_, _, known)| *known == name);
             found.map(|(number, _, _)| vec![*number]).ok_or_else(|| format!("unknown state `{name}`"))
         }
     }
-}
-
-fn port(text: &str) -> Result<u16, String> {
-    text.trim_start_matches(':').parse().map_err(|_| format!("expected a port number, got `{text}`"))
-}
-
-fn endpoint(text: &str) -> Result<(IpAddr, Option<u16>), String> {
-    if let Ok(ip) = text.parse() {
-        return Ok((ip, None));
-    }
-    let (ip, number) = text.rsplit_once(':').ok_or_else(|| format!("`{text}` is not an address"))?;
-    let ip = ip.trim_matches(['[', ']']).parse().map_err(|_| format!("`{text}` is not an address"))?;
-    Ok((ip, Some(port(number)?)))
 }

@@ -14,7 +14,7 @@ fn arguments(line: &str) -> Arguments {
     Line::parse_from(std::iter::once("ss").chain(line.split_whitespace())).arguments
 }
 
-fn socket(state: u8, local: &str, remote: &str) -> SocketRecord {
+pub(crate) fn socket(state: u8, local: &str, remote: &str) -> SocketRecord {
     let endpoint = |text: &str| {
         let address: std::net::SocketAddr = text.parse().expect("an address of the test");
         Endpoint { ip: address.ip(), port: address.port() }
@@ -118,11 +118,45 @@ fn filters_are_those_of_ss() {
         ("-Htan dst 10.0.0.2", 1),
         ("-Htan src 10.0.0.1:81", 0),
         ("-Htan6", 0),
+        ("-Htan ( sport = :80 or sport = :81 ) and dst 10.0.0.2", 1),
+        ("-Htan (sport=:80|sport=:81)&dst=10.0.0.0/8", 1),
+        ("-Htan not dport = :40000", 1),
+        ("-Htan ! ( dport :40000 or sport :80 )", 0),
+        ("-Htan dport >= :40000 dport < :40001", 1),
+        ("-Htan dport gt :40000", 0),
+        ("-Htan dport = :39000-40000", 1),
+        ("-Htan dst != 10.0.0.2:40000", 1),
+        ("-Htan dst [fe80::]/10", 0),
+        ("-Htan dst [::1]:40000", 0),
+        ("-Htan src :80", 2),
+        ("-Htan exclude listening", 1),
+        ("-Htan state big exclude established", 1),
     ] {
         assert_eq!(printed(line, both()).lines().count(), count, "{line}");
     }
-    assert!(Filter::new(&arguments("-t state nowhere")).is_err());
-    assert!(Filter::new(&arguments("-t sport")).is_err());
+    let deep = format!("-t {} sport :1", "( ".repeat(100_000));
+    for wrong in [
+        "-t state nowhere",
+        "-t state",
+        "-t sport",
+        "-t sport = :99999",
+        "-t sport >= :1-2",
+        "-t ( sport :1",
+        "-t sport :1 )",
+        "-t and",
+        "-t not",
+        "-t src < 10.0.0.1",
+        "-t src 10.0.0.0/33",
+        "-t src [::1",
+        "-t src [::1]x",
+        "-t src [::1]:x",
+        "-t sport :1 or",
+        "-t nonsense",
+        "-t sport = :é",
+        &deep,
+    ] {
+        assert!(Filter::new(&arguments(wrong)).is_err(), "{wrong:.60}");
+    }
 }
 
 /// `-i` and `-m` use ss's tokens.

@@ -1,6 +1,6 @@
 //! Which rights the threads of a service hold, and that a program under `ringway run` has its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixDatagram;
@@ -160,8 +160,8 @@ fn an_ordinary_user_serves_with_three_file_capabilities() {
     drop(nginx);
     service.signal(Signal::TERM);
     service.finish(DEADLINE).success();
-    let left: Vec<_> = fs::read_dir(&user.directory).expect("ours").flatten().map(|entry| entry.file_name()).collect();
-    assert_eq!(left, [".secret"], "what outlives services");
+    let left: BTreeSet<_> = fs::read_dir(&user.directory).expect("ours").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, [".key", ".secret"].map(Into::into).into(), "what outlives services");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn an_ordinary_user_that_sees_no_cgroups_leaves_sockets_to_the_kernel_and_says_w
     let mut nginx = net.spawn_with(Server, &run, &log, None);
     net.wait_listening(Server, 80, &mut nginx);
     nginx.wait_for_error_line("fallback=cgroup-bpf listen");
-    service.wait_for_error_line("the kernel serves sockets of ringway[");
+    service.wait_for_error_line("the kernel serves sockets of nginx[");
     assert_eq!(fetch(&net, Client, ON_KERNEL, &net.url(80, "large.bin")), large);
     drop(nginx);
 }

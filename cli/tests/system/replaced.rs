@@ -59,11 +59,13 @@ impl Replaced {
         nginx
     }
 
-    /// Kept and short connections, until `prove_wrk`.
+    /// Kept and short connections, until `prove_wrk`. Of the latter 200 a second: a port of the client's that is in TIME-WAIT at the
+    /// kernel leads to the kernel for a minute, and there are 14,000.
     fn wrk(&self) -> [Process; 2] {
         let url = self.net.url(80, "small.txt");
         let kept = self.net.spawn(Client, &["wrk", "-t1", "-c8", "-d10m", &url]);
-        [kept, self.net.spawn(Client, &["wrk", "-t1", "-c4", "-d10m", "-H", "Connection: close", &url])]
+        let pause = self.net.file("pause.lua", "function delay() return 20 end");
+        [kept, self.net.spawn(Client, &["wrk", "-t1", "-c4", "-d10m", "-s", &pause, "-H", "Connection: close", &url])]
     }
 
     fn redis(&self) -> Process {

@@ -18,7 +18,8 @@ pub enum KernelReason {
 }
 
 impl KernelReason {
-    const ALL: [KernelReason; 5] = [
+    /// All of them.
+    pub const ALL: [KernelReason; 5] = [
         KernelReason::Firewall,
         KernelReason::CgroupProgram,
         KernelReason::NotOurs,

@@ -1,0 +1,156 @@
+//! What the kernel tells of a process: whether the library is in it, and which service it was sent to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::run::program;
+use crate::services::Service;
+
+const LIBRARY: &str = "libringway_preload.so";
+
+/// A process.
+pub(super) struct Process {
+    pub(super) pid: u32,
+    pub(super) name: String,
+    /// What the processes of its group share; `None`: it is in none.
+    pub(super) group: Option<String>,
+    environment: Option<BTreeMap<String, String>>,
+    has_library: bool,
+}
+
+/// Where its sockets are.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// At this service.
+    Served(String),
+    /// At the kernel: the reason, and what can be done.
+    Kernel(String, Option<&'static str>),
+}
+
+impl Process {
+    /// `None`: there is no such process.
+    pub(super) fn read(pid: u32) -> Option<Process> {
+        let name = fs::read_to_string(file(pid, "comm")).ok()?.trim_end().to_owned();
+        let environment = fs::read(file(pid, "environ")).ok().map(|bytes| variables(&bytes));
+        let maps = fs::read_to_string(file(pid, "maps")).unwrap_or_default();
+        let group = environment.as_ref().and_then(|variables| variables.get("RINGWAY_GROUP").cloned());
+        Some(Process { pid, name, group, environment, has_library: maps.contains(LIBRARY) })
+    }
+
+    pub(super) fn all() -> Vec<Process> {
+        let mut pids: Vec<u32> = pids().collect();
+        pids.sort_unstable();
+        pids.into_iter().filter_map(Process::read).collect()
+    }
+
+    /// Returns true if this is its name, of which the kernel keeps 15 letters, or its file's.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        let program = self.program().and_then(|path| path.file_name().map(|file| file.as_bytes() == name.as_bytes()));
+        self.name == name.chars().take(15).collect::<String>() || program.unwrap_or(false)
+    }
+
+    fn program(&self) -> Option<PathBuf> {
+        fs::read_link(file(self.pid, "exe")).ok()
+    }
+
+    /// Returns true if sockets of the process `other` are its own too.
+    pub(super) fn shares_with(&self, other: u32) -> bool {
+        let group_of = |pid| Process::read(pid).and_then(|process| process.group);
+        self.pid == other || self.group.as_ref().is_some_and(|group| group_of(other).as_ref() == Some(group))
+    }
+
+    /// Where its sockets are.
+    pub(super) fn find(&self, services: &[Service]) -> Found {
+        let Some(environment) = &self.environment else {
+            return Found::Kernel("its environment cannot be read".to_owned(), Some("ask as root, or as its user"));
+        };
+        let Some(socket) = environment.get("RINGWAY_SOCKET") else {
+            return Found::Kernel(
+                "it was not started on Ringway".to_owned(),
+                Some("`ringway run -- PROGRAM`, or `ringway enable UNIT` for a unit of systemd"),
+            );
+        };
+        if !self.has_library {
+            let obstacles = self.program().map(|path| program::obstacles_of(&path)).unwrap_or_default();
+            let why = obstacles.into_iter().next().unwrap_or_else(|| "the library was not loaded into it".to_owned());
+            return Found::Kernel(why, None);
+        }
+        let answers = |service: &&Service| service.file("sock") == Path::new(socket);
+        match services.iter().find(answers) {
+            Some(service) => Found::Served(service.name.clone()),
+            None => Found::Kernel(
+                format!("no service answers at {socket}"),
+                Some("start the service again: the process attaches by itself when it makes its next call"),
+            ),
+        }
+    }
+}
+
+impl Found {
+    pub(super) fn is_served(&self) -> bool {
+        matches!(self, Found::Served(_))
+    }
+
+    pub(super) fn service(&self) -> Option<&str> {
+        match self {
+            Found::Served(name) => Some(name),
+            Found::Kernel(..) => None,
+        }
+    }
+
+    pub(super) fn words(&self) -> String {
+        match self {
+            Found::Served(name) => format!("on Ringway, service {name}"),
+            Found::Kernel(why, _) => format!("on the kernel: {why}"),
+        }
+    }
+
+    pub(super) fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Found::Served(_) => None,
+            Found::Kernel(_, remedy) => *remedy,
+        }
+    }
+}
+
+/// Processes with a listener of the kernel's at this TCP port of the network namespace.
+pub(super) fn listening_at(port: u16) -> BTreeSet<u32> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
+    let links: BTreeSet<String> = tables.iter().flat_map(|table| listeners(table, port)).collect();
+    let holds = |pid: &u32| {
+        let files = fs::read_dir(file(*pid, "fd")).into_iter().flatten().flatten();
+        files.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|link| links.contains(&*link.to_string_lossy()))
+    };
+    if links.is_empty() { BTreeSet::new() } else { pids().filter(holds).collect() }
+}
+
+/// The names of listeners' descriptors in a table of /proc/net (proc_net(5)).
+pub(super) fn listeners(table: &str, port: u16) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in table.lines().skip(1) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, local, _, "0A", _, _, _, _, _, inode, ..] = words.as_slice() else { continue };
+        let is_it = local.rsplit_once(':').and_then(|(_, text)| u16::from_str_radix(text, 16).ok()) == Some(port);
+        if is_it {
+            found.push(format!("socket:[{inode}]"));
+        }
+    }
+    found
+}
+
+/// Variables as proc_pid_environ(5) has them.
+fn variables(bytes: &[u8]) -> BTreeMap<String, String> {
+    let text = String::from_utf8_lossy(bytes);
+    text.split('\0').filter_map(|pair| pair.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn file(pid: u32, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/{name}"))
+}

@@ -1,0 +1,41 @@
+use super::Target;
+use super::process::{Found, Process, listeners};
+
+#[test]
+fn targets_are_processes_programs_and_ends() {
+    assert_eq!(Target::read("4711"), Ok(Target::Process(4711)));
+    assert_eq!(Target::read("nginx"), Ok(Target::Program("nginx".to_owned())));
+    assert_eq!(Target::read(":443"), Ok(Target::Port(None, 443)));
+    assert_eq!(Target::read("[::1]:443"), Ok(Target::Port(Some("::1".parse().expect("an address")), 443)));
+    for wrong in ["", "0", ":70000", ":", "/usr/bin/nginx"] {
+        assert!(Target::read(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn listeners_of_the_kernel_are_found_by_their_port() {
+    let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0000000000000000 100 0 0 10 0
+   1: 0100007F:1F90 0100007F:8000 01 00000000:00000000 00:00000000 00000000     0        0 4243 1 0000000000000000 100 0 0 10 0
+   2: rubbish\n";
+    assert_eq!(listeners(table, 8080), ["socket:[4242]"]);
+    assert!(listeners(table, 80).is_empty());
+}
+
+#[test]
+fn a_process_that_was_not_started_on_ringway_is_the_kernels() {
+    let this = Process::read(std::process::id()).expect("it runs");
+    let found = this.find(&[]);
+    assert!(matches!(&found, Found::Kernel(why, Some(_)) if why.contains("not started on Ringway")), "{found:?}");
+    assert!(this.shares_with(std::process::id()) && !this.shares_with(1));
+    assert!(Process::read(u32::MAX).is_none());
+}
+
+/// The manual explains each word.
+#[test]
+fn the_manual_has_all_reasons() {
+    let manual = include_str!("../../../packaging/ringway.7");
+    for reason in ringway_shm::channel::KernelReason::ALL {
+        assert!(manual.contains(&format!(".B {}\n", reason.word().replace('-', "\\-"))), "{}", reason.word());
+    }
+}
