@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Demo(crate::demo::Arguments),
     /// Show sockets, like ss(8)
     Ss(crate::ss::Arguments),
+    /// Watch rates of workers, interfaces, programs and connections
+    Top(crate::top::Arguments),
     /// Tell whether the stack or the kernel serves a process or port, and why
     Why(crate::why::Arguments),
     /// Show counters, like nstat(8)

@@ -21,6 +21,7 @@ mod serve;
 mod services;
 mod ss;
 mod tcpdump;
+mod top;
 mod why;
 
 use std::process::ExitCode;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Ss(arguments) => ss::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Why(arguments) => why::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Nstat(arguments) => nstat::run(&arguments),

@@ -24,7 +24,8 @@ mod filter;
 mod quota;
 mod table;
 
-use filter::Filter;
+pub(crate) use detail::{info_words, is_connection};
+pub(crate) use filter::Filter;
 
 /// Arguments of `ringway ss`.
 #[derive(Args, Debug)]
@@ -148,7 +149,7 @@ impl Unlisted {
 }
 
 /// Linux's number of the LISTEN state, as in the socket record.
-const LISTEN: u8 = 10;
+pub(crate) const LISTEN: u8 = 10;
 
 /// A socket with its service and interface.
 #[derive(Debug)]
@@ -260,9 +261,13 @@ impl Names {
 
 /// A socket in a line: state and both ends.
 pub(crate) fn describe(socket: &SocketRecord) -> String {
+    format!("{} {}", state_name(socket.state), ends(socket).join(" "))
+}
+
+/// A socket's local and remote end, with the ports as numbers.
+pub(crate) fn ends(socket: &SocketRecord) -> [String; 2] {
     let end = |address: String, port: u16| format!("{address}:{}", if port == 0 { "*".to_owned() } else { port.to_string() });
-    let (local, peer) = (end(local_address(socket), socket.local.port), end(peer_address(socket), socket.remote.port));
-    format!("{} {local} {peer}", state_name(socket.state))
+    [end(local_address(socket), socket.local.port), end(peer_address(socket), socket.remote.port)]
 }
 
 /// Returns true for a listener or UDP socket on the IPv6 wildcard that also accepts IPv4 peers.

@@ -71,8 +71,7 @@ fn info(shown: &Shown<'_>) -> String {
     let socket = &shown.socket;
     let mut tokens = Vec::new();
     if is_connection(socket) {
-        tokens = tcp_tokens(&socket.info, &socket.congestion_control);
-        tokens.extend(tcp_counts(&socket.info));
+        tokens = info_words(socket);
     }
     tokens.push(format!("stack:{}", if socket.kernel.is_some() { "kernel" } else { "ringway" }));
     if shown.interface != "-" {
@@ -81,8 +80,15 @@ fn info(shown: &Shown<'_>) -> String {
     tokens.join(" ")
 }
 
+/// ss's words for a connection's values of TCP.
+pub(crate) fn info_words(socket: &SocketRecord) -> Vec<String> {
+    let mut tokens = tcp_tokens(&socket.info, &socket.congestion_control);
+    tokens.extend(tcp_counts(&socket.info));
+    tokens
+}
+
 /// Returns true if there are values of TCP to show.
-fn is_connection(socket: &SocketRecord) -> bool {
+pub(crate) fn is_connection(socket: &SocketRecord) -> bool {
     socket.state != LISTEN && !socket.datagrams && socket.kernel.is_none()
 }
 

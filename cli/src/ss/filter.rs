@@ -7,7 +7,7 @@ use super::{Arguments, LISTEN, STATES};
 
 /// Conditions that must all hold.
 #[derive(Debug)]
-pub(super) struct Filter {
+pub(crate) struct Filter {
     states: Vec<u8>,
     /// `Some(true)`: only UDP; `Some(false)`: only TCP.
     datagrams: Option<bool>,
@@ -28,6 +28,17 @@ impl Filter {
             filter.family = Some(arguments.ipv6);
         }
         filter.read(&arguments.filter)?;
+        Ok(filter)
+    }
+
+    /// Sockets in all states that these words describe.
+    ///
+    /// # Errors
+    /// A word is unknown or lacks its value.
+    pub(crate) fn of_words(words: &[String]) -> Result<Filter, String> {
+        let states = STATES.iter().map(|(number, _, _)| *number).collect();
+        let mut filter = Filter { states, datagrams: None, family: None, expression: Expression::All(Vec::new()) };
+        filter.read(words)?;
         Ok(filter)
     }
 
@@ -53,7 +64,7 @@ impl Filter {
     }
 
     /// Returns true when the socket is to be shown.
-    pub(super) fn wants(&self, socket: &SocketRecord) -> bool {
+    pub(crate) fn wants(&self, socket: &SocketRecord) -> bool {
         self.states.contains(&socket.state)
             && self.datagrams.is_none_or(|datagrams| socket.datagrams == datagrams)
             && self.family.is_none_or(|six| socket.local.ip.is_ipv6() == six)

@@ -45,6 +45,7 @@ mod sharing;
 mod socat;
 mod ssh;
 mod strict;
+mod top;
 mod udp;
 mod vm;
 mod workers;
