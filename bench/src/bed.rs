@@ -320,7 +320,7 @@ impl Bed {
     /// Returns true when the kernel's TCP at the server's side must receive nothing.
     pub fn is_ringways_alone(&self) -> bool {
         // Over TAP the client is the kernel of the same namespace.
-        !self.target.is_the_kernels() && self.options.wire != WireKind::Tap
+        self.target.is_ringways_alone() && self.options.wire != WireKind::Tap
     }
 }
 
@@ -409,10 +409,13 @@ impl Layout<'_> {
     }
 
     fn server_command(&self, stats: &Path) -> io::Result<Command> {
-        let has_service = matches!(self.target, Target::Preload | Target::Service);
+        let has_service = matches!(self.target, Target::Preload | Target::PreloadBulk | Target::Service);
         let before: &[&str] = if has_service { &["run", "--quiet", "--"] } else { &[] };
         let cores = server_cores(self.workers);
         let mut command = self.role(Side::Server, &cores, before)?;
+        if self.target == Target::PreloadBulk {
+            command.env("RINGWAY_POLICY_BULK", "kernel");
+        }
         command.args(["server", "--listen", &self.served().to_string()]);
         command.args(self.tuning.arguments());
         if self.workers > 1 {

@@ -5,7 +5,7 @@ use crate::row::Row;
 /// The table's heading.
 pub fn heading() -> String {
     format!(
-        "{:<28}{:<12}{:>12} {:<14}{:>7}{:>10}{:>10}{:>10}{:>7}{:>10}  {}\n",
+        "{:<34} {:<12}{:>12} {:<14}{:>7}{:>10}{:>10}{:>10}{:>7}{:>10}  {}\n",
         "point", "target", "value", "", "ratio", "p50 us", "p99 us", "server us", "cpu", "client us", "noise"
     )
 }
@@ -20,7 +20,7 @@ pub fn line(row: &Row) -> String {
     };
     let note = if row.note.is_empty() { String::new() } else { format!("  ({})", row.note) };
     format!(
-        "{:<28}{:<12}{:>12} {:<14}{:>7}{:>10}{:>10}{:>10}{:>7}{:>10}  {}{lost}{note}\n",
+        "{:<34} {:<12}{:>12} {:<14}{:>7}{:>10}{:>10}{:>10}{:>7}{:>10}  {}{lost}{note}\n",
         row.point,
         row.target,
         digits(row.value),

@@ -13,6 +13,8 @@ pub enum Target {
     LinuxUring,
     /// The program of `linux`, unmodified, under `ringway run`
     Preload,
+    /// The same, with `policy.bulk = "kernel"`: connections with bulk data go to the kernel
+    PreloadBulk,
     /// The server and the stack in one loop, with the native API
     Embedded,
     /// The server in another process than the service, with the native API through a channel
@@ -50,6 +52,11 @@ impl Target {
         matches!(self, Target::Linux | Target::LinuxSpin | Target::LinuxUring)
     }
 
+    /// Returns true when all packets must be Ringway's.
+    pub fn is_ringways_alone(self) -> bool {
+        !self.is_the_kernels() && self != Target::PreloadBulk
+    }
+
     /// Returns true when a machine may lack it; its rows then say so.
     pub fn may_be_missing(self) -> bool {
         self == Target::LinuxUring
@@ -57,12 +64,12 @@ impl Target {
 
     /// Returns true when it can have a worker on each of several cores.
     pub fn has_workers(self) -> bool {
-        !matches!(self, Target::Preload | Target::Service)
+        !matches!(self, Target::Preload | Target::PreloadBulk | Target::Service)
     }
 
     /// Returns true when it is measured by default.
     pub fn is_usual(self) -> bool {
-        !matches!(self, Target::LinuxSpin | Target::LinuxUring)
+        !matches!(self, Target::LinuxSpin | Target::LinuxUring | Target::PreloadBulk)
     }
 }
 
@@ -75,9 +82,15 @@ impl WireKind {
     /// The targets of this wire, in the order of their turns.
     pub fn targets(self) -> &'static [Target] {
         match self {
-            WireKind::Veth => {
-                &[Target::Linux, Target::LinuxSpin, Target::LinuxUring, Target::Preload, Target::Service, Target::Embedded]
-            }
+            WireKind::Veth => &[
+                Target::Linux,
+                Target::LinuxSpin,
+                Target::LinuxUring,
+                Target::Preload,
+                Target::PreloadBulk,
+                Target::Service,
+                Target::Embedded,
+            ],
             WireKind::Tap | WireKind::Memory => &[Target::Embedded],
         }
     }

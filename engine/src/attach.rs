@@ -6,6 +6,7 @@
 //! group are limited, so that others keep theirs. Does not do: deciding which processes may attach, or mapping failures
 //! to errno.
 
+mod bulk;
 mod claims;
 mod close;
 mod datagram;
@@ -44,6 +45,7 @@ use crate::quota::{GroupQuotas, Quota, UsageSource};
 use crate::worker::WorkerConfig;
 use region::Region;
 
+pub use bulk::BulkPolicy;
 pub(crate) use handover::HandoverCommand;
 pub(crate) use maker::{Maker, NewRegion};
 

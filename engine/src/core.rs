@@ -7,6 +7,7 @@ use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES, SMALL_HEADROOM};
 use ringway_shm::{Arena, Class, Duration, Instant};
 use ringway_stack::{Protocol, SocketId, Stack, State, TcpConfig, TcpOptions};
 
+use crate::attach::BulkPolicy;
 use crate::command::RegionId;
 use crate::metrics::{Metrics, Work};
 use crate::port_table::PortTable;
@@ -69,6 +70,8 @@ pub struct Core {
     pub(crate) time_wait: Duration,
     /// Default size of a connection's buffers, bytes.
     pub(crate) buffer_bytes: u32,
+    /// Connections that are to go to the kernel for their bulk data; `None`: none is.
+    pub(crate) bulk: Option<BulkPolicy>,
     /// Options of a socket that sets none.
     pub(crate) socket_defaults: TcpOptions,
     /// The kernel's numbers of the stack's interfaces; 0: unknown.
@@ -96,6 +99,7 @@ impl Core {
             tcp: TcpConfig::default(),
             time_wait: Duration::ZERO,
             buffer_bytes: 0,
+            bulk: None,
             socket_defaults: TcpOptions::default(),
             kernel_numbers: Vec::new(),
             forks: Vec::new(),

@@ -26,6 +26,7 @@ mod spawn;
 mod worker;
 
 pub use crate::core::Core;
+pub use attach::BulkPolicy;
 pub use claim::{Claim, Purpose, Rights};
 pub use command::{Gone, InterfaceInfo, OpenDevice, RegionId, RegionMemory, RegionRequest, WorkerHandle};
 pub use guard::Guard;

@@ -70,6 +70,7 @@ pub(crate) enum Work {
     OrphansReset,
     SocketsHandedOver,
     HandoversUndone,
+    BulkHandedOver,
     BatchFirst,
 }
 
@@ -115,6 +116,7 @@ const TABLE: [(&str, &str); WORKS] = [
     ("RingwayOrphansReset", "Orphans that were reset."),
     ("RingwaySocketsHandedOver", "Sockets that went to the kernel."),
     ("RingwayHandoversUndone", "Sockets that came back because the kernel could not take them."),
+    ("RingwayBulkHandedOver", "Connections that went to the kernel because they carry bulk data (policy.bulk)."),
     ("RingwayBatch1", "Iterations with 1 packet."),
     ("RingwayBatch2", "Iterations with 2 packets."),
     ("RingwayBatch4", "Iterations with 3 to 4 packets."),

@@ -21,7 +21,7 @@ use ringway_shm::channel::Shape;
 use ringway_shm::{Arena, ArenaConfig, Duration, Instant};
 use ringway_stack::{AddressChange, Cidr, Event, Stack, StackConfig, State};
 
-use crate::attach::{Attachments, Maker};
+use crate::attach::{Attachments, BulkPolicy, Maker};
 use crate::balance::Balance;
 use crate::clock;
 use crate::command::{Command, Commands, InterfaceInfo, OpenDevice, WorkerHandle};
@@ -72,6 +72,8 @@ pub struct WorkerConfig {
     pub regions_max: u32,
     /// Connections at most that no application has any more and that have not ended.
     pub orphans_max: u32,
+    /// Connections that are to go to the kernel for their bulk data; `None`: none is.
+    pub bulk: Option<BulkPolicy>,
     /// The quotas of one user.
     pub user: UserQuotas,
     /// The quotas of one application group.
@@ -92,6 +94,7 @@ impl Default for WorkerConfig {
             spin: None,
             regions_max: 256,
             orphans_max: 65_536,
+            bulk: None,
             user: UserQuotas::default(),
             group: GroupQuotas::default(),
             stats_path: None,
@@ -162,6 +165,7 @@ impl Worker {
         let mut core = Core::new(now, stack, arena.clone(), PortTable::new(ports), metrics);
         core.follow_config(&config.stack.tcp);
         core.limit_orphans(config.orphans_max);
+        core.bulk = config.bulk;
         core.ports.limit_users(config.user.ports);
         let worker = Worker {
             balance: Balance::new(now, &mut core),

@@ -16,6 +16,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::Path;
 
+use ringway_engine::BulkPolicy;
 use ringway_shm::channel::Shape;
 use ringway_shm::{ArenaConfig, Duration};
 use ringway_stack::{
@@ -149,6 +150,8 @@ pub struct Policy {
     pub routing: RuleChoice,
     /// True if listeners that were an earlier service's may come back.
     pub adopts_listeners: bool,
+    /// Connections that go to the kernel for their bulk data; `None`: they stay.
+    pub bulk: Option<BulkPolicy>,
 }
 
 /// The answer to system calls that the service does not make.
@@ -309,6 +312,7 @@ impl Config {
                 firewall: rule_choice(values.text("policy.firewall")),
                 routing: rule_choice(values.text("policy.routing")),
                 adopts_listeners: values.text("policy.adopt") == "listeners",
+                bulk: bulk(&values),
             },
             drain: Duration::from_secs(values.number("service.drain_s")),
             handover: Duration::from_secs(values.number("service.handover_s")),
@@ -445,6 +449,14 @@ fn interface(values: &Values) -> InterfaceConfig {
             _ => Autoconfiguration::Off,
         },
         vlan: Some(values.u16("interface.vlan")).filter(|&vlan| vlan != 0),
+    }
+}
+
+fn bulk(values: &Values) -> Option<BulkPolicy> {
+    let after = values.number("policy.bulk_after_mib") << 20;
+    match values.text("policy.bulk") {
+        "stack" => None,
+        direction => Some(BulkPolicy { after, received: direction == "kernel" }),
     }
 }
 

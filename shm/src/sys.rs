@@ -5,6 +5,7 @@
 //! goes straight to the kernel ([`system_call`]), not by libc's names for it: inside a preloaded program libc's names are
 //! ours, and they protect those descriptors.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
@@ -33,10 +34,13 @@ fn own(result: libc::c_int) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// The name by which a region stands among a process's mappings (`/memfd:NAME`).
+pub const REGION_FILE: &CStr = c"ringway-region";
+
 /// A memory file of exactly `bytes` zero bytes that can never change its size.
 pub(crate) fn sealed_memory(bytes: usize) -> io::Result<OwnedFd> {
     // SAFETY: the name is a terminated string.
-    let fd = own(unsafe { libc::memfd_create(c"ringway-region".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) })?;
+    let fd = own(unsafe { libc::memfd_create(REGION_FILE.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) })?;
     // SAFETY: plain calls on a descriptor that we own.
     check(unsafe { libc::ftruncate(fd.as_raw_fd(), bytes as libc::off_t) })?;
     // SAFETY: as above.

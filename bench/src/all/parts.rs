@@ -58,6 +58,7 @@ const PERF_S: f64 = 6.0;
 fn words(scenario: &Scenario) -> &'static [&'static str] {
     match scenario.name {
         "conns" => &["--target", "linux,linux-uring,preload,service,embedded"],
+        "bulk" => &["--target", "linux,preload,preload-bulk,service,embedded"],
         "cores" => &["--target", "linux,embedded"],
         // `host loss` has the short paths; on this one a round must last many round trips.
         "loss" => &["--rtt", "20ms", "--loss", "1%"],

@@ -1,9 +1,13 @@
-//! What the kernel tells of a process: whether the library is in it, and which service it was sent to.
+//! What the kernel tells of a process: whether the library is in it, and which service it shares memory with or was sent to.
+//!
+//! A program may write over its environment, as nginx does with its title: the memory that a group shares with its service says more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use ringway_shm::sys::REGION_FILE;
 
 use crate::run::program;
 use crate::services::Service;
@@ -16,6 +20,8 @@ pub(super) struct Process {
     pub(super) name: String,
     /// What the processes of its group share; `None`: it is in none.
     pub(super) group: Option<String>,
+    /// Regions of services that it has mapped.
+    regions: BTreeSet<String>,
     environment: Option<BTreeMap<String, String>>,
     has_library: bool,
 }
@@ -35,8 +41,10 @@ impl Process {
         let name = fs::read_to_string(file(pid, "comm")).ok()?.trim_end().to_owned();
         let environment = fs::read(file(pid, "environ")).ok().map(|bytes| variables(&bytes));
         let maps = fs::read_to_string(file(pid, "maps")).unwrap_or_default();
-        let group = environment.as_ref().and_then(|variables| variables.get("RINGWAY_GROUP").cloned());
-        Some(Process { pid, name, group, environment, has_library: maps.contains(LIBRARY) })
+        let named = environment.as_ref().and_then(|variables| variables.get("RINGWAY_GROUP").cloned());
+        let regions = regions(&maps);
+        let group = regions.first().cloned().or(named);
+        Some(Process { pid, name, group, regions, environment, has_library: maps.contains(LIBRARY) })
     }
 
     pub(super) fn all() -> Vec<Process> {
@@ -58,15 +66,35 @@ impl Process {
     /// Returns true if sockets of the process `other` are its own too.
     pub(super) fn shares_with(&self, other: u32) -> bool {
         let group_of = |pid| Process::read(pid).and_then(|process| process.group);
-        self.pid == other || self.group.as_ref().is_some_and(|group| group_of(other).as_ref() == Some(group))
+        self.pid == other || self.group.is_some() && group_of(other) == self.group
     }
 
     /// Where its sockets are.
     pub(super) fn find(&self, services: &[Service]) -> Found {
+        let has_memory = |service: &&Service| {
+            let maps = fs::read_to_string(file(service.stats.pid(), "maps")).unwrap_or_default();
+            !regions(&maps).is_disjoint(&self.regions)
+        };
+        // A user that may not look into the service finds the group's sockets in its statistics.
+        let lists = |service: &&Service| service.stats.sockets().iter().any(|socket| self.shares_with(socket.pid));
+        let attached = if self.regions.is_empty() { &[] } else { services };
+        if let Some(service) = attached.iter().find(has_memory).or_else(|| attached.iter().find(lists)) {
+            return Found::Served(service.name.clone());
+        }
         let Some(environment) = &self.environment else {
             return Found::Kernel("its environment cannot be read".to_owned(), Some("ask as root, or as its user"));
         };
+        let again = Some("start the service again: the process attaches by itself when it makes its next call");
         let Some(socket) = environment.get("RINGWAY_SOCKET") else {
+            if !self.regions.is_empty() {
+                return Found::Kernel("its service has ended".to_owned(), again);
+            }
+            if self.has_library {
+                return Found::Kernel(
+                    "it has not attached to a service".to_owned(),
+                    Some("it does when it makes its first socket"),
+                );
+            }
             return Found::Kernel(
                 "it was not started on Ringway".to_owned(),
                 Some("`ringway run -- PROGRAM`, or `ringway enable UNIT` for a unit of systemd"),
@@ -80,10 +108,7 @@ impl Process {
         let answers = |service: &&Service| service.file("sock") == Path::new(socket);
         match services.iter().find(answers) {
             Some(service) => Found::Served(service.name.clone()),
-            None => Found::Kernel(
-                format!("no service answers at {socket}"),
-                Some("start the service again: the process attaches by itself when it makes its next call"),
-            ),
+            None => Found::Kernel(format!("no service answers at {socket}"), again),
         }
     }
 }
@@ -138,6 +163,17 @@ pub(super) fn listeners(table: &str, port: u16) -> Vec<String> {
         }
     }
     found
+}
+
+/// The regions in a table of mappings (proc_pid_maps(5)): device and inode of each, which are the same in service and programs.
+pub(super) fn regions(maps: &str) -> BTreeSet<String> {
+    let file = format!("/memfd:{}", REGION_FILE.to_string_lossy());
+    let region = |line: &str| {
+        let mut words = line.split_whitespace().skip(3);
+        let (device, inode, path) = (words.next()?, words.next()?, words.next()?);
+        (path == file).then(|| format!("{device} {inode}"))
+    };
+    maps.lines().filter_map(region).collect()
 }
 
 /// Variables as proc_pid_environ(5) has them.

@@ -22,5 +22,9 @@ pub(super) const fn of(reason: KernelReason) -> (&'static str, &'static str) {
         KernelReason::NoResources => {
             ("a limit is reached, or packets cannot be steered", "`ringway ss -s` shows limits and hits")
         }
+        KernelReason::Bulk => (
+            "the connection carries bulk data, and policy.bulk lets the kernel go on with such",
+            "none is needed; policy.bulk = \"stack\"",
+        ),
     }
 }

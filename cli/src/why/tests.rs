@@ -1,5 +1,5 @@
 use super::Target;
-use super::process::{Found, Process, listeners};
+use super::process::{Found, Process, listeners, regions};
 
 #[test]
 fn targets_are_processes_programs_and_ends() {
@@ -20,6 +20,17 @@ fn listeners_of_the_kernel_are_found_by_their_port() {
    2: rubbish\n";
     assert_eq!(listeners(table, 8080), ["socket:[4242]"]);
     assert!(listeners(table, 80).is_empty());
+}
+
+#[test]
+fn regions_are_found_by_their_inodes() {
+    let maps = "7f3e16e6c000-7f3e54000000 rw-s 00000000 00:01 42846                      /memfd:ringway-region (deleted)
+7f3e5ae6c000-7f3e98000000 rw-s 00000000 00:01 42847                      /memfd:ringway-region (deleted)
+7f3eb8200000-7f3ebb456000 rw-s 00000000 fe:00 811043                     /run/ringway/whyx.stats
+7f3eb8200000-7f3ebb456000 rw-s 00000000 fe:00 811044                     /memfd:ringway-regions (deleted)
+7ffd0e5de000-7ffd0e5ff000 rw-p 00000000 00:00 0                          [stack]
+rubbish\n";
+    assert_eq!(regions(maps).into_iter().collect::<Vec<_>>(), ["00:01 42846", "00:01 42847"]);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod attacks;
 mod bench;
+mod bulk;
 mod capi;
 mod config;
 mod demo;

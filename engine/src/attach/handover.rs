@@ -124,6 +124,7 @@ impl Region {
         let Some(moving) = self.movings.0.remove(&slot.index) else { return late };
         core.metrics.add(Work::SocketsHandedOver, 1);
         let index = slot.index;
+        self.note_bulk_gone(index, core);
         let socket = self.sockets.get(index).expect("it is kept until here");
         (socket.leftover, socket.moved) = (None, true);
         if let Some((ip, port)) = socket.port.take() {

@@ -26,9 +26,15 @@ impl Region {
         for slot in std::mem::take(&mut self.touched) {
             let Some(socket) = self.sockets.get(slot) else { continue };
             socket.touched = false;
-            let Some(index) = socket.record else { continue };
+            let index = socket.record;
+            if index.is_none() && core.bulk.is_none() {
+                continue;
+            }
             let record = self.record(slot, core);
-            core.metrics.write_socket(index, &record);
+            if let Some(index) = index {
+                core.metrics.write_socket(index, &record);
+            }
+            self.watch_bulk(slot, &record.info, core);
             // A retransmission raises no event: sockets that wait for one are checked again, up to WAITING_MAX.
             if again.len() < WAITING_MAX && record.timer.is_some_and(|timer| timer.retransmits()) {
                 again.push(slot);

@@ -1,4 +1,4 @@
-//! Sockets that were refused, or given back while they were open, and are the kernel's: the latest of each group, for `ringway ss`.
+//! Sockets that were refused, or given back or handed over while they were open, and are the kernel's: the latest of each group, for `ringway ss`.
 //!
 //! Promises: a group has [`LATEST_MAX`] records at most, whatever it asks for; the same request again counts. Does not do: requests that
 //! no interface of Ringway reaches, of which a program may make thousands; sockets that a library leaves to the kernel without asking.
@@ -58,6 +58,11 @@ impl Region {
         self.note_refusal(Wanted { state: UNCONNECTED, datagrams: true, local, remote }, reason, core);
     }
 
+    /// Remembers that a connection has gone to the kernel for a reason of the stack's; rows with the same ends count.
+    pub(super) fn note_handed_over(&mut self, local: SocketAddr, remote: SocketAddr, reason: KernelReason, core: &mut Core) {
+        self.note_refusal(Wanted { state: State::Established.linux(), datagrams: false, local, remote }, reason, core);
+    }
+
     fn note_refusal(&mut self, wanted: Wanted, reason: KernelReason, core: &mut Core) {
         let rows = &mut self.refusals.rows;
         let known = rows.iter().position(|(known, path, _)| *known == wanted && path.reason == reason);
@@ -109,11 +114,13 @@ impl Region {
     }
 }
 
+/// No address and no port, of the same family.
+pub(super) fn any(address: SocketAddr) -> SocketAddr {
+    let ip = if address.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
+    SocketAddr::new(ip, 0)
+}
+
 fn wanted(operation: &Operation) -> Option<Wanted> {
-    let any = |address: SocketAddr| {
-        let ip = if address.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
-        SocketAddr::new(ip, 0)
-    };
     let (state, datagrams, local, remote) = match *operation {
         Operation::Listen { local, .. } => (LISTEN, false, local, any(local)),
         Operation::Connect { remote } => (UNCONNECTED, false, any(remote), remote),

@@ -6,6 +6,7 @@ use ringway_shm::Frame;
 use ringway_shm::channel::{SlotIndex, SlotRef};
 use ringway_stack::{FastOpenKeys, SocketId, TcpOptions};
 
+use super::bulk::Carried;
 use super::datagram::Datagrams;
 use crate::claim::Claim;
 
@@ -87,6 +88,8 @@ pub(super) struct Socket {
     pub(super) moved: bool,
     /// The application has closed it; free the slot once everything queued is in the stack.
     pub(super) closing: bool,
+    /// How much it had carried at the last look; `None`: bulk data does not matter.
+    pub(super) carried: Option<Box<Carried>>,
     /// Index of the statistics record.
     pub(super) record: Option<u32>,
     /// The record is stale, and the socket is in the list of those.
@@ -118,6 +121,7 @@ impl Socket {
             shutdown: false,
             moved: false,
             closing: false,
+            carried: None,
             record: None,
             touched: false,
         }

@@ -1,6 +1,7 @@
 //! Two workers on one wire in virtual time, with real channels and clients in the same process.
 
 mod balance;
+mod bulk;
 mod deaths;
 mod foreign;
 mod guard;

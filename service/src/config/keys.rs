@@ -464,6 +464,15 @@ pub const KEYS: &[Key] = &[
          most 256 KiB to read, and 768 KiB to send.",
     ),
     choice("policy.loopback", "kernel", &["kernel"], "Who serves 127.0.0.0/8 and connections to the machine's own addresses."),
+    choice(
+        "policy.bulk",
+        "stack",
+        &["stack", "sent", "kernel"],
+        "Who carries bulk data of unmodified programs. stack: Ringway. sent: a connection on which the program has sent policy.bulk_after_mib, \
+         and still sends more than 1 Gbit/s, goes to the kernel, without an error or a lost byte; all others stay. kernel: the same for what \
+         programs send or receive.",
+    ),
+    number("policy.bulk_after_mib", 8, 1, 1_048_576, "MiB in one direction from which on a connection may count as bulk data."),
     flag(
         "policy.strict",
         false,

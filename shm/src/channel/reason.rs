@@ -15,16 +15,19 @@ pub enum KernelReason {
     PortTaken = 4,
     /// A limit or quota is reached.
     NoResources = 5,
+    /// The connection carries bulk data (`policy.bulk`).
+    Bulk = 6,
 }
 
 impl KernelReason {
     /// All of them.
-    pub const ALL: [KernelReason; 5] = [
+    pub const ALL: [KernelReason; 6] = [
         KernelReason::Firewall,
         KernelReason::CgroupProgram,
         KernelReason::NotOurs,
         KernelReason::PortTaken,
         KernelReason::NoResources,
+        KernelReason::Bulk,
     ];
 
     /// The word for people.
@@ -35,6 +38,7 @@ impl KernelReason {
             KernelReason::NotOurs => "not-ours",
             KernelReason::PortTaken => "port-taken",
             KernelReason::NoResources => "no-resources",
+            KernelReason::Bulk => "bulk",
         }
     }
 
