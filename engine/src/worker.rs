@@ -467,7 +467,10 @@ impl Worker {
         match command {
             Command::AddInterface(interface, open, reply) => {
                 let opened = open(&self.arena);
-                reply.answer(opened.map(|device| self.add_interface(&interface, device)));
+                let added = opened.map(|device| self.add_interface(&interface, device));
+                // Tools that see the service ready see what it serves.
+                self.write_metrics();
+                reply.answer(added);
             }
             Command::ReplaceInterface(number, interface, open, reply) => {
                 reply.answer(self.replace_interface(number, &interface, open));

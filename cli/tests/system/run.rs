@@ -277,3 +277,15 @@ print(faults() - before)"
         assert!(!maps.contains(foreign), "{foreign}:\n{maps}");
     }
 }
+
+/// What a service serves is told from the moment that it says that it is ready.
+#[test]
+fn a_service_that_is_ready_shows_its_interfaces() {
+    let net = Net::new();
+    for _ in 0..5 {
+        let (_service, name) = net.serve(Server, &[]);
+        let said = net.output(Server, &[RINGWAY, "run", "--dry-run", "--name", &name, "--", "true"]);
+        let expected = format!("service: {name}, running; serves {INTERFACE} {} (service {name})", net.address(Server));
+        assert!(said.contains(&expected), "{said}");
+    }
+}
