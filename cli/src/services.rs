@@ -4,14 +4,16 @@
 //! shows only its sockets. A service with several workers has one file and one entry per worker. Does not do:
 //! communicate with a service.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use ringway_service::rundir::network_here;
 use ringway_service::{Kept, RunDirectory};
 use ringway_shm::channel::attach::path_of_worker;
-use ringway_shm::stats::StatsReader;
+use ringway_shm::stats::{SocketRecord, StatsReader};
 
 /// One worker of a running service.
 #[derive(Debug)]
@@ -33,6 +35,22 @@ impl Service {
     /// The interfaces that stay with the kernel because of its rules; only the first worker tells them.
     pub(crate) fn kept(&self) -> Vec<Kept> {
         if self.worker == 0 { RunDirectory::of_this_machine().kept(&self.name) } else { Vec::new() }
+    }
+
+    /// The sockets, with the processes that have them. A group is believed only of processes that it may have made: of its user, or any
+    /// if it is root's.
+    pub(crate) fn sockets(&self) -> Vec<SocketRecord> {
+        let mut sockets = self.stats.sockets();
+        let mut known: HashMap<(u32, u32), bool> = HashMap::new();
+        for socket in &mut sockets {
+            let uid = socket.uid;
+            let mut believed = |pid: u32| pid != 0 && *known.entry((pid, uid)).or_insert_with(|| may_be_of(pid, uid));
+            socket.holders.iter_mut().for_each(|pid| *pid = if believed(*pid) { *pid } else { 0 });
+            let first = socket.holders.iter().copied().find(|pid| *pid != 0);
+            // The group's first process may have ended, or have given the socket to its children.
+            socket.pid = first.filter(|_| !socket.holders.contains(&socket.pid)).unwrap_or(socket.pid);
+        }
+        sockets
     }
 
     /// Returns true while the process runs.
@@ -83,6 +101,11 @@ fn open(name: &str, worker: u32) -> io::Result<Service> {
     let path = path_of_worker(&RunDirectory::of_this_machine().path().join(format!("{name}.stats")), worker);
     let stats = StatsReader::open(&path).map_err(|error| io::Error::other(format!("no service {name}: {error}")))?;
     Ok(Service { name: name.to_string(), worker, stats })
+}
+
+/// Returns true for a process that runs and may be of a group of this user's.
+fn may_be_of(pid: u32, uid: u32) -> bool {
+    fs::metadata(process_file(pid, "")).is_ok_and(|process| uid == 0 || process.uid() == uid)
 }
 
 fn process_file(pid: u32, file: &str) -> PathBuf {

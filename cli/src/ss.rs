@@ -24,7 +24,7 @@ mod filter;
 mod quota;
 mod table;
 
-pub(crate) use detail::{info_words, is_connection};
+pub(crate) use detail::{holders, info_words, is_connection};
 pub(crate) use filter::Filter;
 
 /// Arguments of `ringway ss`.
@@ -167,7 +167,7 @@ fn sockets(service: &Service) -> impl Iterator<Item = Shown<'_>> {
     // A listener has a slot at each worker; only the first worker's is shown.
     let now = clock::now();
     let partner = |socket: &SocketRecord| service.worker > 0 && socket.state == LISTEN;
-    service.stats.sockets().into_iter().filter(move |socket| !partner(socket)).map(move |socket| {
+    service.sockets().into_iter().filter(move |socket| !partner(socket)).map(move |socket| {
         let interface = interfaces.get(&socket.interface).cloned().unwrap_or_else(|| "-".to_string());
         Shown { socket, service: &service.name, interface, now }
     })

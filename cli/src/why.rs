@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::output;
 use crate::services::{self, Service};
-use crate::ss::{describe, state_name};
+use crate::ss::{describe, holders, state_name};
 use process::{Found, Process};
 
 /// Arguments of `ringway why`.
@@ -91,13 +91,12 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn answers(target: &Target, services: &[Service]) -> Vec<Answer> {
-    let sockets: Vec<SocketRecord> =
-        services.iter().flat_map(|service| service.stats.sockets()).filter(|socket| socket.pid > 0).collect();
+    let sockets: Vec<SocketRecord> = services.iter().flat_map(Service::sockets).filter(|socket| socket.pid > 0).collect();
     let processes = match target {
         Target::Process(pid) => Process::read(*pid).into_iter().collect(),
         Target::Program(name) => Process::all().into_iter().filter(|process| process.is_called(name)).collect(),
         Target::Port(_, port) => {
-            let holders = sockets.iter().filter(|socket| target.is_end_of(socket)).map(|socket| socket.pid);
+            let holders = sockets.iter().filter(|socket| target.is_end_of(socket)).flat_map(holders);
             let pids: std::collections::BTreeSet<u32> = holders.chain(process::listening_at(*port)).collect();
             // A service keeps what programs have shown.
             let is_service = |pid: &u32| services.iter().any(|service| service.stats.pid() == *pid);

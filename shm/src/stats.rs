@@ -20,10 +20,10 @@ mod record;
 mod holder;
 
 pub use holder::{Holder, HolderRecord, QuotaRecord};
-pub use record::{InfoRecord, InterfaceRecord, SocketRecord, TimerRecord};
+pub use record::{HOLDERS_NAMED, InfoRecord, InterfaceRecord, SocketRecord, TimerRecord};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"RWSTATS\0");
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 /// Words of a counter's name.
 const NAME_WORDS: usize = 6;
 /// Words of a record with its sequence word.

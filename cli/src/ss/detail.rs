@@ -10,8 +10,8 @@ use super::{Arguments, LISTEN, Shown, local_address, peer_address, state_name};
 /// Formats the part of a socket's line after the addresses; `-m` and `-i` take a second line unless `-O` is given.
 pub(super) fn text(arguments: &Arguments, shown: &Shown<'_>) -> String {
     let mut line = String::new();
-    if arguments.processes && shown.socket.pid != 0 {
-        line.push_str(&format!("users:((\"{}\",pid={}))", shown.socket.program, shown.socket.pid));
+    if arguments.processes {
+        line.push_str(&users(&shown.socket));
     }
     if arguments.options
         && let Some(timer) = shown.socket.timer
@@ -37,6 +37,19 @@ pub(super) fn text(arguments: &Arguments, shown: &Shown<'_>) -> String {
         line.push_str(&more.join(" "));
     }
     line
+}
+
+/// Formats the processes that have the socket, as ss does.
+fn users(socket: &SocketRecord) -> String {
+    let user = |pid: &u32| format!("(\"{}\",pid={pid})", socket.program);
+    let users: Vec<String> = holders(socket).iter().map(user).collect();
+    if users.is_empty() { String::new() } else { format!("users:({})", users.join(",")) }
+}
+
+/// The processes that have a socket, or the first of its group.
+pub(crate) fn holders(socket: &SocketRecord) -> Vec<u32> {
+    let named: Vec<u32> = socket.holders.iter().copied().filter(|pid| *pid != 0).collect();
+    if named.is_empty() && socket.pid != 0 { vec![socket.pid] } else { named }
 }
 
 /// Formats `timer:(name,time left,retries)`, as ss does.
@@ -210,7 +223,7 @@ pub(super) fn json(shown: &Shown<'_>) -> Value {
         "send_q": socket.send_queue,
         "local": format!("{}:{}", local_address(socket), socket.local.port),
         "peer": format!("{}:{peer_port}", peer_address(socket)),
-        "process": { "name": socket.program, "pid": socket.pid, "uid": socket.uid },
+        "process": { "name": socket.program, "pid": socket.pid, "uid": socket.uid, "holders": holders(socket) },
         "service": shown.service,
         "interface": shown.interface,
         "skmem": { "r": socket.memory[0], "rb": socket.memory[1], "t": socket.memory[2], "tb": socket.memory[3] },

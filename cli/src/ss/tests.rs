@@ -48,6 +48,7 @@ pub(crate) fn socket(state: u8, local: &str, remote: &str) -> SocketRecord {
         timer: None,
         memory: [1, 2, 3, 4],
         kernel: None,
+        holders: [0; 8],
     }
 }
 
@@ -66,6 +67,13 @@ fn printed(line: &str, sockets: Vec<SocketRecord>) -> String {
 
 fn both() -> Vec<SocketRecord> {
     vec![socket(LISTEN, "0.0.0.0:80", "0.0.0.0:0"), socket(1, "10.0.0.1:80", "10.0.0.2:40000")]
+}
+
+#[test]
+fn all_processes_that_have_a_socket_are_named() {
+    let shared = SocketRecord { holders: [7, 0, 42, 0, 0, 0, 0, 9], ..socket(LISTEN, "0.0.0.0:80", "0.0.0.0:0") };
+    let text = printed("-tanp", vec![shared]);
+    assert!(text.contains(r#"users:(("nginx",pid=7),("nginx",pid=42),("nginx",pid=9))"#), "{text}");
 }
 
 /// The lines equal those of ss for the same sockets.

@@ -46,7 +46,7 @@ impl Sample {
                 counters: service.stats.counters().into_iter().collect(),
                 interfaces: service.stats.interfaces().into_iter().map(|(_, interface)| interface).collect(),
             });
-            for record in service.stats.sockets() {
+            for record in service.sockets() {
                 sample.add(&service.name, service.worker, record);
             }
         }

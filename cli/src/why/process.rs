@@ -76,7 +76,7 @@ impl Process {
             !regions(&maps).is_disjoint(&self.regions)
         };
         // A user that may not look into the service finds the group's sockets in its statistics.
-        let lists = |service: &&Service| service.stats.sockets().iter().any(|socket| self.shares_with(socket.pid));
+        let lists = |service: &&Service| service.sockets().iter().any(|socket| self.shares_with(socket.pid));
         let attached = if self.regions.is_empty() { &[] } else { services };
         if let Some(service) = attached.iter().find(has_memory).or_else(|| attached.iter().find(lists)) {
             return Found::Served(service.name.clone());

@@ -171,3 +171,37 @@ fn tcpdump_says_which_file_it_cannot_write() {
         assert_eq!(ended.code(), 1);
     }
 }
+
+/// `daemon` leaves the process that made the group, and workers share the listener: all that live are named, as in ss(8).
+#[test]
+fn the_processes_of_a_daemon_are_named() {
+    let net = Net::new();
+    crate::http::site(&net);
+    let config = crate::http::nginx_config(&net, 80);
+    let text_of = std::fs::read_to_string(&config).expect("it was just written");
+    let config = net.file("nginx.conf", text_of.replace("daemon off", "daemon on"));
+    let (_service, name) = net.serve(Server, &[]);
+    net.output(Server, &[RINGWAY, "run", "-q", "--name", &name, "--", "nginx", "-c", &config]);
+    let master = || std::fs::read_to_string(net.path("nginx.pid")).ok().and_then(|pid| pid.trim().parse::<u32>().ok());
+    let children = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let workers = || master().map(children).unwrap_or_default();
+    wait_until("two workers", DEADLINE, || workers().split_whitespace().count() == 2);
+    let mut expected: Vec<String> = workers().split_whitespace().map(str::to_owned).collect();
+    expected.extend(master().map(|pid| pid.to_string()));
+    expected.sort();
+    let mut last = String::new();
+    let named = |last: &mut String| {
+        *last = net.output(Server, &[RINGWAY, "ss", "-Htlnp", "--name", &name]);
+        let pids = last.split("pid=").skip(1).map(|rest| rest.split(')').next().unwrap_or_default().to_owned());
+        let mut pids: Vec<String> = pids.collect();
+        pids.sort();
+        pids
+    };
+    wait_until(&format!("the processes {expected:?}"), DEADLINE, || named(&mut last) == expected);
+    assert!(last.contains("nginx"), "{last}");
+    let why = net.output(Server, &[RINGWAY, "why", ":80"]);
+    assert!(why.contains(&format!("on Ringway, service {name}")), "{why}");
+    let master = master().and_then(|pid| rustix::process::Pid::from_raw(pid as i32)).expect("it runs");
+    rustix::process::kill_process(master, rustix::process::Signal::QUIT).expect("it is ours");
+    wait_until("the end of nginx", DEADLINE, || !net.path("nginx.pid").exists());
+}

@@ -126,6 +126,7 @@ impl Region {
     /// Closes the sockets that only a dead process held, as the kernel would.
     pub(super) fn process_gone(&mut self, process: u32, core: &mut Core) {
         let gone = self.channel.process_gone(process);
+        self.touch_listeners();
         for slot in gone.orphans {
             if self.sockets.get(slot).is_some() {
                 self.close(slot, Closing::Orderly, core);

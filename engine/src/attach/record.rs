@@ -1,7 +1,7 @@
 //! Statistics and `TCP_INFO` records of a socket.
 
 use ringway_shm::channel::SlotIndex;
-use ringway_shm::stats::{Endpoint, InfoRecord, SocketRecord, TimerRecord};
+use ringway_shm::stats::{Endpoint, HOLDERS_NAMED, InfoRecord, SocketRecord, TimerRecord};
 use ringway_shm::{Duration, Instant};
 use ringway_stack::{Protocol, SocketAddress, SocketId, SocketSummary, SocketTimer, State, TcpInfo};
 
@@ -68,6 +68,8 @@ impl Region {
                 (state, unread + held, waiting + info.unacked_bytes as u32 + info.unsent_bytes as u32)
             }
         };
+        let mut holders = [0; HOLDERS_NAMED];
+        holders.iter_mut().zip(self.channel.holders_of(slot)).for_each(|(place, pid)| *place = pid);
         let limit = |asked: u32| if asked == 0 { core.buffer_bytes } else { asked };
         SocketRecord {
             state,
@@ -87,6 +89,7 @@ impl Region {
             timer,
             memory: [receive_queue, limit(options.receive_buffer_bytes), send_queue, limit(options.send_buffer_bytes)],
             kernel: listening.filter(|_| !datagrams).and_then(|listening| listening.kernel_path(guard, core)),
+            holders,
         }
     }
 }
@@ -112,6 +115,7 @@ pub(super) fn orphan(summary: &SocketSummary, now: Instant) -> SocketRecord {
         timer: timer_record(summary, now),
         memory: [summary.receive_queue, 0, summary.send_queue, 0],
         kernel: None,
+        holders: [0; HOLDERS_NAMED],
     }
 }
 

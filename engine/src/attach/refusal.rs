@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::channel::{ControlAnswer, Failure, KernelPath, KernelReason, Operation};
-use ringway_shm::stats::{Endpoint, InfoRecord, SocketRecord};
+use ringway_shm::stats::{Endpoint, HOLDERS_NAMED, InfoRecord, SocketRecord};
 use ringway_stack::State;
 
 use super::record::UNCONNECTED;
@@ -110,6 +110,7 @@ impl Region {
             timer: None,
             memory: [0; 4],
             kernel: Some(path),
+            holders: [0; HOLDERS_NAMED],
         }
     }
 }

@@ -192,7 +192,10 @@ impl Region {
             Operation::Reclaim => self.feed_starved(core),
             // The fork has failed: no process holds anything by that number.
             Operation::Forked { process, pid: 0 } => self.process_gone(process, core),
-            Operation::Forked { process, pid } => core.forks.push((RegionId(self.number), process, pid)),
+            Operation::Forked { process, pid } => {
+                core.forks.push((RegionId(self.number), process, pid));
+                self.touch_listeners();
+            }
             _ => self.execute_on_socket(request, core),
         }
     }
@@ -266,6 +269,13 @@ impl Region {
             && !std::mem::replace(&mut socket.touched, true)
         {
             self.touched.push(slot);
+        }
+    }
+
+    /// Processes have come or gone that have the group's listeners.
+    pub(super) fn touch_listeners(&mut self) {
+        for at in 0..self.listeners.len() {
+            self.touch(self.listeners[at]);
         }
     }
 

@@ -9,6 +9,8 @@ use crate::channel::{KernelPath, KernelReason};
 /// Words of a record.
 pub(super) const WORDS: usize = 96;
 const TEXT_WORDS: usize = 2;
+/// Processes that are named of those that hold a socket.
+pub const HOLDERS_NAMED: usize = 8;
 
 /// A socket as `ss` shows it. Times in microseconds, sizes in bytes unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +30,7 @@ pub struct SocketRecord {
     pub send_queue: u32,
     /// Number of the interface, or `u32::MAX`.
     pub interface: u32,
-    /// A process of the application group that owns it; 0: none any more.
+    /// The process that has made the application group, alive or not; 0: no group has it any more.
     pub pid: u32,
     /// User of that process.
     pub uid: u32,
@@ -48,6 +50,8 @@ pub struct SocketRecord {
     pub memory: [u32; 4],
     /// The kernel serves it; `None`: Ringway does.
     pub kernel: Option<KernelPath>,
+    /// The processes that have it, as the group says: to be believed like a program's own words; 0: none.
+    pub holders: [u32; HOLDERS_NAMED],
 }
 
 /// The timer of a socket.
@@ -357,6 +361,7 @@ impl SocketRecord {
         writer.put(timer.due.as_nanos());
         let (reason, count) = self.kernel.map_or((0, 0), |path| (path.reason as u32, path.count));
         writer.put_pair(reason, count);
+        self.holders.chunks_exact(2).for_each(|pair| writer.put_pair(pair[0], pair[1]));
         self.info.encode(&mut writer);
         words
     }
@@ -381,6 +386,8 @@ impl SocketRecord {
         let (kind, retries) = reader.take_pair();
         let due = Instant::from_nanos(reader.take());
         let (reason, count) = reader.take_pair();
+        let mut holders = [0; HOLDERS_NAMED];
+        holders.chunks_exact_mut(2).for_each(|pair| (pair[0], pair[1]) = reader.take_pair());
         Some(SocketRecord {
             state: state as u8,
             datagrams: datagrams != 0,
@@ -399,6 +406,7 @@ impl SocketRecord {
             timer: (kind != 0).then_some(TimerRecord { kind: kind as u8, retries: retries as u8, due }),
             memory: [read_memory, read_limit, write_memory, write_limit],
             kernel: KernelReason::of(reason).map(|reason| KernelPath { reason, count }),
+            holders,
         })
     }
 }

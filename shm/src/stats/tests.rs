@@ -38,6 +38,7 @@ fn socket(port: u16) -> SocketRecord {
         timer: Some(TimerRecord { kind: 4, retries: 255, due: crate::Instant::from_nanos(u64::MAX - 7) }),
         memory: [1, 2, 3, 4],
         kernel: Some(KernelPath { reason: KernelReason::CgroupProgram, count: u32::MAX }),
+        holders: [77, 1, u32::MAX, 0, 0, 0, 0, 8],
     }
 }
 
@@ -59,7 +60,9 @@ fn holders() -> Vec<HolderRecord> {
 /// A newer or torn file may have any number there.
 #[test]
 fn an_unknown_reason_is_none() {
-    for (number, word) in [(0, None), (1, Some("firewall")), (5, Some("no-resources")), (6, None), (u32::MAX, None)] {
+    for (number, word) in
+        [(0, None), (1, Some("firewall")), (5, Some("no-resources")), (6, Some("bulk")), (7, None), (u32::MAX, None)]
+    {
         assert_eq!(KernelReason::of(number).map(KernelReason::word), word);
     }
 }

@@ -29,6 +29,12 @@ impl Attachment {
         index < PROCESSES && self.map.process(index).entry.load(Ordering::SeqCst) as u32 == pid
     }
 
+    /// The processes that hold `slot`, as the region says.
+    pub fn holders_of(&self, slot: u32) -> impl Iterator<Item = u32> + '_ {
+        let pid_of = |number| self.map.process(number).entry.load(Ordering::SeqCst) as u32;
+        self.map.holders(slot).map(pid_of).filter(|&pid| pid != 0)
+    }
+
     /// The slots that process `pid` holds, by all its numbers.
     pub fn held_by(&self, pid: u32) -> Vec<u32> {
         let numbers = self.map.processes().used().filter(|&index| self.is_number_of(index, pid));
