@@ -102,7 +102,8 @@ pub(crate) fn info_words(socket: &SocketRecord) -> Vec<String> {
 
 /// Returns true if there are values of TCP to show.
 pub(crate) fn is_connection(socket: &SocketRecord) -> bool {
-    socket.state != LISTEN && !socket.datagrams && socket.kernel.is_none()
+    // TIME-WAIT, and what waits for the end of its handshake, are small records without such values.
+    socket.state != LISTEN && !socket.datagrams && socket.kernel.is_none() && socket.info != InfoRecord::default()
 }
 
 fn tcp_tokens(info: &InfoRecord, congestion_control: &str) -> Vec<String> {

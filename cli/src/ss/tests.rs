@@ -70,6 +70,18 @@ fn both() -> Vec<SocketRecord> {
 }
 
 #[test]
+fn sockets_without_values_of_tcp_show_none() {
+    for state in [3, 6] {
+        let small = SocketRecord { info: InfoRecord::default(), ..socket(state, "10.0.0.1:80", "10.0.0.2:40000") };
+        let text = printed("-tainO state all", vec![small.clone()]);
+        let rest = text.lines().nth(1).and_then(|line| line.split(":40000").nth(1)).expect("a line");
+        assert_eq!(rest.trim(), "stack:ringway if:eth0");
+        let shown = Shown { socket: small, service: "default", interface: "eth0".to_string(), now: NOW };
+        assert!(detail::json(&shown).get("tcp").is_none());
+    }
+}
+
+#[test]
 fn all_processes_that_have_a_socket_are_named() {
     let shared = SocketRecord { holders: [7, 0, 42, 0, 0, 0, 0, 9], ..socket(LISTEN, "0.0.0.0:80", "0.0.0.0:0") };
     let text = printed("-tanp", vec![shared]);
