@@ -247,6 +247,8 @@ pub trait Channel: Send + Sync {
     fn set_status_flags(&self, socket: SocketRef, flags: i32);
     /// Takes the socket's failure, reported once (SO_ERROR).
     fn take_failure(&self, socket: SocketRef) -> Option<Failure>;
+    /// Leaves a failure that was taken for the next call.
+    fn put_failure_back(&self, socket: SocketRef, failure: Failure);
     /// Local and remote address.
     fn addresses(&self, socket: SocketRef) -> Option<(SocketAddr, SocketAddr)>;
     /// Bytes queued for sending that occupy the channel: until the worker has copied them, or the peer has acknowledged them.

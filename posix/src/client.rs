@@ -24,7 +24,7 @@ use crate::fd_table::SocketRef;
 use crate::tcp_info;
 pub use invitation::from_environment;
 
-use convert::{answer_of, receive_error, send_error};
+use convert::{answer_of, operation_of, receive_error, send_error};
 use ringway_shm::channel as shm;
 use ringway_shm::channel::attach::WakeFdKind;
 use ringway_shm::stats::InfoRecord;
@@ -215,6 +215,12 @@ impl Channel for Attached {
         self.current(socket)?.take_error()
     }
 
+    fn put_failure_back(&self, socket: SocketRef, failure: Failure) {
+        if let Some(slot) = self.current(socket) {
+            slot.put_error_back(failure);
+        }
+    }
+
     fn addresses(&self, socket: SocketRef) -> Option<(SocketAddr, SocketAddr)> {
         let slot = self.current(socket)?;
         Some((slot.local(), slot.remote()))
@@ -353,25 +359,11 @@ impl Channel for Attached {
     }
 
     fn request(&self, socket: SocketRef, request: Request) -> Option<Ticket> {
-        let operation = match request {
-            Request::Listen { local, backlog, dual_stack } => shm::Operation::Listen { local, backlog, dual_stack },
-            Request::Connect { local, remote } => {
-                if let Some(local) = local {
-                    let (client, slot) = self.place(socket);
-                    client.set_bound(slot, local);
-                }
-                shm::Operation::Connect { remote }
-            }
-            Request::Datagrams { local, dual_stack } => shm::Operation::Datagram { local, dual_stack },
-            Request::ConnectDatagrams { remote } => shm::Operation::ConnectDatagram { remote },
-            Request::Route { remote, interface } => shm::Operation::Route { remote, interface },
-            Request::Owns { local } => shm::Operation::Owns { local },
-            // An option that already has this value.
-            Request::Settle => shm::Operation::SetOption { option: shm::SocketOption::EveryWorker, value: 1 },
-            Request::Info => shm::Operation::Info,
-            Request::Option { option } => shm::Operation::Option { option },
-        };
-        self.ask_everywhere(socket, operation)
+        if let Request::Connect { local: Some(local), .. } = request {
+            let (client, slot) = self.place(socket);
+            client.set_bound(slot, local);
+        }
+        self.ask_everywhere(socket, operation_of(request))
     }
 
     fn answer(&self, ticket: Ticket, bytes: &mut [u8]) -> Option<ControlAnswer> {

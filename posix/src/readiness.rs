@@ -1,7 +1,7 @@
 //! Result of poll(2) for a socket of ours: the kernel's `tcp_poll`, bit by bit.
 
 use crate::Posix;
-use crate::channel::{State, View};
+use crate::channel::{Failure, State, View};
 use crate::descriptions::{Description, Flag};
 use crate::errno::Errno;
 use crate::fd_table::SocketRef;
@@ -46,7 +46,29 @@ impl Posix {
         let failure = self.attached()?.take_failure(socket)?;
         Some(failure.into())
     }
+
+    /// Leaves a failure for the next call that a call has met behind messages that it returns (net/socket.c, do_recvmmsg). Errors of the
+    /// call itself are none of the socket's.
+    pub fn put_failure_back(&self, socket: SocketRef, error: Errno) {
+        let failure = PENDING.into_iter().find(|&failure| Errno::from(failure) == error);
+        if let (Some(channel), Some(failure)) = (self.attached(), failure) {
+            channel.put_failure_back(socket, failure);
+        }
+    }
 }
+
+/// What a socket can have failed of.
+const PENDING: [Failure; 9] = [
+    Failure::Refused,
+    Failure::Reset,
+    Failure::TimedOut,
+    Failure::HostUnreachable,
+    Failure::NetworkUnreachable,
+    Failure::ProtocolUnreachable,
+    Failure::Prohibited,
+    Failure::Aborted,
+    Failure::MessageTooLong,
+];
 
 /// net/ipv4/tcp.c, tcp_poll.
 fn events(view: &View, description: &Description) -> u32 {

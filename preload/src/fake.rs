@@ -8,7 +8,7 @@ use ringway_posix::channel::Attach;
 use ringway_posix::fd_table::SocketRef;
 use ringway_posix::{Posix, Settings};
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, WakeFdKind, make_wake_fd};
-use ringway_shm::channel::{Attachment, ControlAnswer, Envelope, Flags, Operation, ProcessTable, Request, Shape, State};
+use ringway_shm::channel::{Attachment, ControlAnswer, Envelope, Failure, Flags, Operation, ProcessTable, Request, Shape, State};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -261,6 +261,24 @@ impl Bench {
                 let mut worker = worker.lock().expect("no test panics with it");
                 if worker.tx_available(socket.index) >= SEND_LIMIT {
                     worker.set_flags(socket.index, Flags::MOVED);
+                    worker.signal(socket.index);
+                    worker.flush_wakes();
+                    return;
+                }
+                drop(worker);
+                thread::yield_now();
+            }
+        })
+    }
+
+    /// The peer refuses the socket when the program has read all.
+    pub(crate) fn is_refused_when_read(&self, fd: c_int) -> JoinHandle<()> {
+        let (socket, worker) = (self.socket(fd), self.worker.clone());
+        thread::spawn(move || {
+            loop {
+                let mut worker = worker.lock().expect("no test panics with it");
+                if worker.unread(socket.index) == 0 {
+                    worker.note_error(socket.index, Failure::Refused);
                     worker.signal(socket.index);
                     worker.flush_wakes();
                     return;

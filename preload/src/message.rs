@@ -71,7 +71,11 @@ pub unsafe extern "C" fn recvmmsg(
                 }
             }
             Some(Err(error)) if done == 0 => return number(Err(error)),
-            Some(Err(_)) | None => break,
+            Some(Err(error)) => {
+                posix.put_failure_back(socket, error);
+                break;
+            }
+            None => break,
         }
     }
     done as c_int

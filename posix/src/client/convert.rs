@@ -1,6 +1,6 @@
 //! Conversion between the channel's types and this crate's.
 
-use crate::channel::{ControlAnswer, TransferError};
+use crate::channel::{ControlAnswer, Request, TransferError};
 use ringway_shm::channel as shm;
 
 pub(super) fn answer_of(answer: shm::ControlAnswer) -> ControlAnswer {
@@ -33,5 +33,21 @@ pub(super) fn receive_error(error: shm::ReceiveError) -> TransferError {
         shm::ReceiveError::WouldBlock => TransferError::WouldBlock,
         shm::ReceiveError::Failed(failure) => TransferError::Failed(failure),
         shm::ReceiveError::NotConnected | shm::ReceiveError::Stale => TransferError::NotConnected,
+    }
+}
+
+/// The channel's operation for a request; what a connection is bound to stands in its slot.
+pub(super) fn operation_of(request: Request) -> shm::Operation {
+    match request {
+        Request::Listen { local, backlog, dual_stack } => shm::Operation::Listen { local, backlog, dual_stack },
+        Request::Connect { remote, .. } => shm::Operation::Connect { remote },
+        Request::Datagrams { local, dual_stack } => shm::Operation::Datagram { local, dual_stack },
+        Request::ConnectDatagrams { remote } => shm::Operation::ConnectDatagram { remote },
+        Request::Route { remote, interface } => shm::Operation::Route { remote, interface },
+        Request::Owns { local } => shm::Operation::Owns { local },
+        // An option that already has this value.
+        Request::Settle => shm::Operation::SetOption { option: shm::SocketOption::EveryWorker, value: 1 },
+        Request::Info => shm::Operation::Info,
+        Request::Option { option } => shm::Operation::Option { option },
     }
 }

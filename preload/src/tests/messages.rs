@@ -176,6 +176,26 @@ fn a_batch_ends_where_nothing_more_is_there() {
     }
 }
 
+/// net/socket.c, do_recvmmsg: the messages are returned, the next call tells of the error.
+#[test]
+fn an_error_behind_messages_of_a_batch_is_the_next_calls() {
+    let bench = Bench::new();
+    let fd = bench.datagrams();
+    bench.datagram_arrives(fd, b"one");
+    let refusal = bench.is_refused_when_read(fd);
+    let mut rooms = [[0_u8; 8]; 2];
+    let mut pieces = rooms.each_mut().map(|room| piece(room));
+    let mut messages = batch(&mut pieces);
+    let at = messages.as_mut_ptr();
+    // SAFETY: locals.
+    unsafe {
+        assert_eq!(told(message::recvmmsg(fd, at, 2, 0, ptr::null_mut()) as isize), Ok(1));
+        assert_eq!(told(message::recvmmsg(fd, at, 2, 0, ptr::null_mut()) as isize), Err(libc::ECONNREFUSED));
+        assert_eq!(told(message::recvmmsg(fd, at, 2, libc::MSG_DONTWAIT, ptr::null_mut()) as isize), Err(libc::EAGAIN));
+    }
+    refusal.join().expect("no panic");
+}
+
 /// net/socket.c, do_recvmmsg: looked at behind each message.
 #[test]
 fn the_time_limit_of_recvmmsg_ends_a_batch_between_two_messages() {

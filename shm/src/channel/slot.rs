@@ -248,6 +248,12 @@ impl SlotShared {
         Failure::from_word(self.error.swap(0, Ordering::AcqRel))
     }
 
+    /// Leaves an error that was taken for the next call, unless there is another one meanwhile.
+    pub fn put_error_back(&self, failure: Failure) {
+        // Either is an error that the next call is to see.
+        self.error.compare_exchange(0, failure as u32, Ordering::AcqRel, Ordering::Relaxed).ok();
+    }
+
     /// The error, left in place.
     pub fn error(&self) -> Option<Failure> {
         Failure::from_word(self.error.load(Ordering::Acquire))
