@@ -2,8 +2,9 @@
 //!
 //! Promises: disturbs nothing without `--self-test`; each line is OK, NOTE, WARN or FAIL with, where there is one, the command that fixes
 //! it. Exit status: 0 no problem, 1 warnings, 2 a failure that must be fixed first.
-//! Does not do: fix anything, except `--undo`, which removes the files of dead services and switches offloads on that they left off.
+//! `--measure` writes down what it finds (`ringway_service::measured`). Does not do: fix anything, except `--undo`, which removes the files of dead services and switches offloads on that they left off.
 
+mod bulk;
 mod checks;
 mod interfaces;
 mod report;
@@ -23,7 +24,8 @@ pub(crate) struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Also measure each device's speed on a private veth pair or tap
+    /// Also measure each device's speed on a private veth pair or tap, and whether the stack or the kernel carries bulk data of programs faster: services with
+    /// `policy.bulk = "auto"` follow it from their next start on
     #[arg(long)]
     pub(crate) measure: bool,
     /// Attach AF_XDP to each interface for a moment, and test whether packets pass; a card may lose its link meanwhile
@@ -74,6 +76,7 @@ fn examine(arguments: &Arguments, report: &mut Report) {
     selftest::of_services(&RunDirectory::of_this_machine(), report);
     if arguments.measure {
         interfaces::measure(report);
+        bulk::measure(report);
     }
 }
 

@@ -16,7 +16,6 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::Path;
 
-use ringway_engine::BulkPolicy;
 use ringway_shm::channel::Shape;
 use ringway_shm::{ArenaConfig, Duration};
 use ringway_stack::{
@@ -150,8 +149,38 @@ pub struct Policy {
     pub routing: RuleChoice,
     /// True if listeners that were an earlier service's may come back.
     pub adopts_listeners: bool,
-    /// Connections that go to the kernel for their bulk data; `None`: they stay.
-    pub bulk: Option<BulkPolicy>,
+    /// Bulk data of unmodified programs.
+    pub bulk: BulkChoice,
+    /// Bytes in one direction from which on a connection may count as such.
+    pub bulk_after: u64,
+}
+
+/// The stack that carries bulk data of unmodified programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BulkChoice {
+    /// What was measured here to be faster ([`crate::measured`]); without a measurement, the stack.
+    Auto,
+    /// The stack.
+    Stack,
+    /// The kernel carries on what programs send.
+    Sent,
+    /// The kernel carries on what programs send or receive.
+    Kernel,
+}
+
+impl BulkChoice {
+    const ALL: [(BulkChoice, &str); 4] =
+        [(BulkChoice::Auto, "auto"), (BulkChoice::Stack, "stack"), (BulkChoice::Sent, "sent"), (BulkChoice::Kernel, "kernel")];
+
+    /// The choice with this name.
+    pub fn of(word: &str) -> Option<BulkChoice> {
+        BulkChoice::ALL.into_iter().find(|(_, name)| *name == word).map(|(choice, _)| choice)
+    }
+
+    /// Its name in the configuration.
+    pub fn word(self) -> &'static str {
+        BulkChoice::ALL[self as usize].1
+    }
 }
 
 /// The answer to system calls that the service does not make.
@@ -312,7 +341,8 @@ impl Config {
                 firewall: rule_choice(values.text("policy.firewall")),
                 routing: rule_choice(values.text("policy.routing")),
                 adopts_listeners: values.text("policy.adopt") == "listeners",
-                bulk: bulk(&values),
+                bulk: BulkChoice::of(values.text("policy.bulk")).expect("one of the choices"),
+                bulk_after: values.number("policy.bulk_after_mib") << 20,
             },
             drain: Duration::from_secs(values.number("service.drain_s")),
             handover: Duration::from_secs(values.number("service.handover_s")),
@@ -449,14 +479,6 @@ fn interface(values: &Values) -> InterfaceConfig {
             _ => Autoconfiguration::Off,
         },
         vlan: Some(values.u16("interface.vlan")).filter(|&vlan| vlan != 0),
-    }
-}
-
-fn bulk(values: &Values) -> Option<BulkPolicy> {
-    let after = values.number("policy.bulk_after_mib") << 20;
-    match values.text("policy.bulk") {
-        "stack" => None,
-        direction => Some(BulkPolicy { after, received: direction == "kernel" }),
     }
 }
 

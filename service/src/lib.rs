@@ -19,6 +19,7 @@ mod kept;
 pub mod kernel;
 mod leaving;
 mod lost_offloads;
+pub mod measured;
 pub mod netlink;
 pub mod plan;
 pub mod ports;

@@ -549,7 +549,7 @@ fn start_worker(
         spin: config.worker.spin,
         regions_max: config.limits.groups,
         orphans_max: config.limits.orphans,
-        bulk: config.policy.bulk,
+        bulk: crate::measured::bulk(&config.policy),
         user: UserQuotas { groups: config.limits.groups_per_user, ports: config.limits.ports_per_user },
         group: config.limits.group(),
         stats_path: own_file(claim.stats_path()),

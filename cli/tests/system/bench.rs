@@ -65,7 +65,7 @@ fn conns_measures_all_targets_over_veth() {
     ]);
     let mut targets: Vec<&str> = rows.iter().filter_map(|row| row["target"].as_str()).collect();
     targets.sort_unstable();
-    assert_eq!(targets, ["embedded", "linux", "linux-spin", "linux-uring", "preload", "preload-bulk", "service"]);
+    assert_eq!(targets, ["embedded", "linux", "linux-spin", "linux-uring", "preload", "service"]);
     for row in &rows {
         assert_eq!(
             (&row["scenario"], &row["point"], &row["unit"], &row["wire"]),

@@ -65,3 +65,31 @@ fn a_client_goes_on_in_the_kernel_with_what_it_receives() {
     compare(&net, &[RINGWAY, "run", "-q", "--name", &name, "--"], &net.url(80, "huge.bin"), &file);
     assert_eq!(counter(&net, Client, &name, "RingwayBulkHandedOver"), 1);
 }
+
+/// `policy.bulk = "auto"`, the default, follows what was measured here.
+#[test]
+fn doctor_measures_and_a_service_follows_it() {
+    let net = Net::new();
+    let file = huge(&net);
+    let state = text(&net.path("state"));
+    let variables = [("RINGWAY_STATE_DIRECTORY", state.as_str())];
+    let report = net.spawn_with(Server, &[RINGWAY, "doctor", "--measure", "--json"], &variables, None).finish(DEADLINE);
+    let report: serde_json::Value = serde_json::from_str(&report.stdout).expect("JSON");
+    let choice = report["bulk"][0]["choice"].as_str().unwrap_or_else(|| panic!("nothing was measured: {report}")).to_owned();
+    let path = net.path("state").join("measured.toml");
+    let measured = std::fs::read_to_string(&path).expect("it is written down");
+    assert!(measured.contains(&format!("bulk = \"{choice}\"")), "{measured}");
+    for (word, expected) in [("stack", 0), ("sent", 1)] {
+        std::fs::write(&path, measured.replace(&format!("\"{choice}\""), &format!("\"{word}\""))).expect("a folder of ours");
+        let name = format!("measured-{word}");
+        let mut service = net.spawn_with(Server, &[RINGWAY, "serve", "--name", &name], &variables, None);
+        service.wait_for_error_line("ready");
+        let nginx = [RINGWAY, "run", "-q", "--name", &name, "--", "nginx", "-c", &nginx_config(&net, 80)];
+        let mut nginx = net.spawn(Server, &nginx);
+        net.wait_served(Server, 80, &mut nginx);
+        compare(&net, &[], &net.url(80, "huge.bin"), &file);
+        assert_eq!(counter(&net, Server, &name, "RingwayBulkHandedOver"), expected, "{word}");
+        nginx.signal(rustix::process::Signal::QUIT);
+        nginx.finish(DEADLINE).success();
+    }
+}

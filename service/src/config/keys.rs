@@ -466,9 +466,10 @@ pub const KEYS: &[Key] = &[
     choice("policy.loopback", "kernel", &["kernel"], "Who serves 127.0.0.0/8 and connections to the machine's own addresses."),
     choice(
         "policy.bulk",
-        "stack",
-        &["stack", "sent", "kernel"],
-        "Who carries bulk data of unmodified programs. stack: Ringway. sent: a connection on which the program has sent policy.bulk_after_mib, \
+        "auto",
+        &["auto", "stack", "sent", "kernel"],
+        "Who carries bulk data of unmodified programs. auto: what `ringway doctor --measure` has found to be faster with this kernel; where it \
+         was not measured, stack. stack: Ringway. sent: a connection on which the program has sent policy.bulk_after_mib, \
          and still sends more than 1 Gbit/s, goes to the kernel, without an error or a lost byte; all others stay. kernel: the same for what \
          programs send or receive.",
     ),
