@@ -21,6 +21,7 @@ use crate::services::{self, Service};
 mod detail;
 mod expression;
 mod filter;
+mod kill;
 mod quota;
 mod table;
 
@@ -69,6 +70,9 @@ pub(crate) struct Arguments {
     /// Show only IPv6
     #[arg(short = '6', long)]
     ipv6: bool,
+    /// Reset the connections that the filter names, and show them; for root and the service's user
+    #[arg(short = 'K', long, conflicts_with = "summary")]
+    kill: bool,
     /// Do not print the header
     #[arg(short = 'H', long)]
     no_header: bool,
@@ -108,7 +112,10 @@ fn show(arguments: &Arguments) -> io::Result<()> {
         totals.print(&mut out)?;
         return quota::text(&mut out, &told);
     }
-    let mut sockets: Vec<Shown<'_>> = sockets.into_iter().filter(|shown| filter.wants(&shown.socket)).collect();
+    let mut sockets: Vec<Shown<'_>> = match arguments.kill {
+        true => kill::kill(&services, &filter)?,
+        false => sockets.into_iter().filter(|shown| filter.wants(&shown.socket)).collect(),
+    };
     sockets.sort_by_key(|shown| (shown.socket.state != LISTEN, shown.socket.local.port, shown.socket.remote.port));
     if arguments.json {
         let all: Vec<_> = sockets.iter().map(|shown| detail::json(shown)).collect();

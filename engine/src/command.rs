@@ -321,6 +321,17 @@ impl WorkerHandle {
         self.ask(|reply| Command::Handover(HandoverCommand::Want(wanted, reply)))
     }
 
+    /// Resets connections, as `ss -K` does; returns how many.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until they are reset.
+    pub fn kill(&self, wanted: Wanted) -> Result<u32, Gone> {
+        self.ask(|reply| Command::Handover(HandoverCommand::Kill(wanted, reply)))
+    }
+
     /// Sends all sockets home: new connections are the kernel's, those that have not ended after `drain` are asked for at their programs,
     /// and when the last one has left, or `limit` later, ports are the kernel's.
     ///

@@ -54,7 +54,7 @@ use crate::readiness::Readiness;
 use admission::{Standing, obey_rules};
 use confine::Confined;
 use desk::Shown;
-use handovers::HandedOver;
+use handovers::{Asked, HandedOver};
 use members::{Members, ProcessKey};
 use wake_fds::Unmade;
 
@@ -349,13 +349,18 @@ impl Broker {
         self.config.desk.settle(uid, control)
     }
 
-    /// The operator wants sockets to be the kernel's.
+    /// The operator wants sockets to be the kernel's, or to end.
     fn want(&mut self, number: u64, uid: u32, words: &str) -> Result<(), String> {
         if uid != 0 && uid != rustix::process::getuid().as_raw() {
-            return Err("only root and the user of the service may hand over sockets of all programs".to_owned());
+            return Err("only root and the user of the service may hand over or end sockets of all programs".to_owned());
         }
-        let wanted = handovers::wanted(words).ok_or("it must be: all, pid N, port N, or flow ADDRESS:PORT ADDRESS:PORT")?;
-        let count = self.config.worker.want(wanted).map_err(|_| "the worker has stopped")?;
+        let asked = handovers::asked(words)
+            .ok_or("it must be: all, pid N, port N, or flow ADDRESS:PORT ADDRESS:PORT, behind kill or not")?;
+        let count = match asked {
+            Asked::Leave(wanted) => self.config.worker.want(wanted),
+            Asked::End(wanted) => self.config.worker.kill(wanted),
+        };
+        let count = count.map_err(|_| "the worker has stopped")?;
         let Some(connection) = self.connections.get(&number) else { return Ok(()) };
         connection.control.done_with(count).map_err(|error| error.to_string())
     }

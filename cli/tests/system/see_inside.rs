@@ -205,3 +205,40 @@ fn the_processes_of_a_daemon_are_named() {
     rustix::process::kill_process(master, rustix::process::Signal::QUIT).expect("it is ours");
     wait_until("the end of nginx", DEADLINE, || !net.path("nginx.pid").exists());
 }
+
+/// `ss -K`, as ss(8) has it: the named connection ends at both ends, the others go on.
+#[test]
+fn connections_are_reset_by_ss() {
+    const ECHO: &str = "import socket, threading
+s = socket.create_server(('', 4000))
+def talk(c):
+    try:
+        while (b := c.recv(100)): c.sendall(b)
+    except OSError as error: print(error.errno, flush=True)
+while True: threading.Thread(target=talk, args=(s.accept()[0],), daemon=True).start()";
+    const PAIR: &str = "import socket, sys
+one, two = (socket.create_connection((sys.argv[1], 4000)) for _ in range(2))
+for c in (one, two): c.sendall(b'x'); assert c.recv(1) == b'x'
+print(one.getsockname()[1], flush=True)
+try: print('got', one.recv(1))
+except ConnectionResetError: print('reset')
+two.sendall(b'y'); print(two.recv(1), flush=True)";
+    let net = Net::new();
+    let (_service, name) = net.serve(Server, &[]);
+    let mut server = net.spawn(Server, &[RINGWAY, "run", "-q", "--name", &name, "--", "python3", "-c", ECHO]);
+    net.wait_served(Server, 4000, &mut server);
+    let mut client = net.spawn(Client, &["python3", "-c", PAIR, &net.address(Server)]);
+    net.wait_printed(&mut client, "\n");
+    let port = client.stdout().trim().to_owned();
+    let filter = format!(":{port}");
+    // Statistics are up to 100 ms old.
+    let listed = || net.output(Server, &[RINGWAY, "ss", "-Htn", "--name", &name, "dport", "=", &filter]);
+    client.wait_while_running("is listed", || !listed().is_empty());
+    let killed = net.output(Server, &[RINGWAY, "ss", "-KHtn", "--name", &name, "dport", "=", &filter]);
+    assert_eq!(killed.lines().count(), 1, "{killed}");
+    assert!(killed.contains(&filter), "{killed}");
+    let ended = client.finish(DEADLINE).success();
+    assert!(ended.stdout.ends_with("reset\nb'y'\n"), "{}", ended.stdout);
+    net.wait_printed(&mut server, "103\n");
+    assert_eq!(net.output(Server, &[RINGWAY, "ss", "-KHtn", "--name", &name, "dport", "=", &filter]), "");
+}

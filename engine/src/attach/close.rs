@@ -60,6 +60,17 @@ impl Region {
         self.forget(slot, core);
     }
 
+    /// Resets a connection for the operator: peer and program see it end (net/ipv4/tcp.c, tcp_abort).
+    pub(super) fn kill(&mut self, slot: SlotIndex, core: &mut Core) {
+        if self.sockets.get(slot).is_some_and(|socket| socket.closing) {
+            return self.abort(slot, core);
+        }
+        self.failed(slot, ringway_stack::SocketError::Aborted, core);
+        if let Some(id) = self.sockets.get(slot).and_then(|socket| socket.id.take()) {
+            core.stack.abort(core.now, id);
+        }
+    }
+
     /// Sends RST and frees the slot.
     fn abort(&mut self, slot: SlotIndex, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };

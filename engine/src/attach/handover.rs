@@ -199,6 +199,20 @@ impl Region {
         count
     }
 
+    /// Resets the connections that `which` names. Returns how many.
+    pub(super) fn kill_all(&mut self, which: impl Fn(&Region, SlotIndex) -> bool, core: &mut Core) -> u32 {
+        let mut count = 0;
+        for slot in self.sockets.slots() {
+            // One that is on its way to the kernel is no longer the stack's.
+            let lives = self.sockets.get(slot).is_some_and(|socket| socket.kind == Kind::Connection && socket.id.is_some());
+            if lives && which(self, slot) {
+                self.kill(slot, core);
+                count += 1;
+            }
+        }
+        count
+    }
+
     /// Asks the holders of one socket.
     pub(super) fn want_slot(&mut self, slot: SlotIndex) {
         self.channel.set_flags(slot, Flags::WANTED);
@@ -270,6 +284,7 @@ pub(crate) enum HandoverCommand {
     Arrived(RegionId, SlotRef, Box<ConnectionImage>, Reply<Late>),
     Returned(RegionId, SlotRef, Box<ConnectionImage>),
     Want(Wanted, Reply<u32>),
+    Kill(Wanted, Reply<u32>),
     Leave { drain: Duration, limit: Duration, reply: Reply<Left> },
 }
 
@@ -342,7 +357,8 @@ impl Attachments {
                     region.returned(slot, &image, core);
                 }
             }
-            HandoverCommand::Want(wanted, reply) => reply.answer(self.want(wanted)),
+            HandoverCommand::Want(wanted, reply) => reply.answer(self.each(wanted, |region, which| region.want(which))),
+            HandoverCommand::Kill(wanted, reply) => reply.answer(self.each(wanted, |region, which| region.kill_all(which, core))),
             HandoverCommand::Leave { drain, limit, reply } => {
                 for number in self.live.clone() {
                     if let Some(region) = self.region(number) {
@@ -419,7 +435,8 @@ impl Attachments {
         if holds { assert!(region.channel.freeze(slot.index)) } else { region.channel.thaw(slot.index) }
     }
 
-    fn want(&mut self, wanted: Wanted) -> u32 {
+    /// Does a deed to the sockets that are meant, region by region. Returns the sum of what it returns.
+    fn each(&mut self, wanted: Wanted, mut deed: impl FnMut(&mut Region, &dyn Fn(&Region, SlotIndex) -> bool) -> u32) -> u32 {
         let mut count = 0;
         for number in self.live.clone() {
             let Some(region) = self.region(number) else { continue };
@@ -427,7 +444,7 @@ impl Attachments {
                 Wanted::Process(pid) => region.channel.held_by(pid),
                 _ => Vec::new(),
             };
-            count += region.want(|region, slot| {
+            count += deed(region, &|region, slot| {
                 let shared = region.channel.slot(slot);
                 let (local, remote): (SocketAddr, SocketAddr) = (shared.local(), shared.remote());
                 match wanted {

@@ -266,8 +266,25 @@ fn flow_of(departure: &Departure) -> Flow {
     Flow { local: (local.ip, local.port), remote: (remote.ip, remote.port) }
 }
 
-/// The sockets that a tool names; `None`: that is not in the contract.
-pub(super) fn wanted(words: &str) -> Option<Wanted> {
+/// What a tool asks of sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// They go on in the kernel.
+    Leave(Wanted),
+    /// They are reset.
+    End(Wanted),
+}
+
+/// What a tool asks; `None`: that is not in the contract.
+pub(super) fn asked(words: &str) -> Option<Asked> {
+    match words.strip_prefix("kill ") {
+        Some(words) => wanted(words).map(Asked::End),
+        None => wanted(words).map(Asked::Leave),
+    }
+}
+
+/// The sockets that a tool names.
+fn wanted(words: &str) -> Option<Wanted> {
     let words: Vec<&str> = words.split(' ').collect();
     match words[..] {
         ["all"] => Some(Wanted::All),

@@ -13,7 +13,7 @@
 //! `Settle` asks that what was closed before be given back to the kernel.
 //! One has no answer: `Child { process } + pidfd`, from a process whose PID namespace is not the service's, tells of a child by its pidfd,
 //! as the numbers of the two differ.
-//! A tool of root's or of the service's user says no hello: `Want { text }` asks for sockets to go home to the kernel, and is answered
+//! A tool of root's or of the service's user says no hello: `Want { text }` asks for sockets to go home to the kernel, or to end, and is answered
 //! with `Done { number of them }` or `Refused`.
 //! Every message is [`MESSAGE_BYTES`] long. Short, long and unknown ones are refused with text;
 //! descriptors that a message should not have are closed. The connection stays open for as long as
@@ -358,7 +358,7 @@ pub(super) fn hand_over(control: BorrowedFd<'_>, slot: SlotRef, socket: Borrowed
 }
 
 /// Asks the service whose door is at `path` to have the kernel go on with the sockets that `what` names: `all`, `pid N`, `port N`, or
-/// `flow ADDRESS ADDRESS`. Returns how many sockets of one worker it asks its programs for.
+/// `flow ADDRESS ADDRESS`; or, with `kill ` before it, to reset them. Returns how many sockets of one worker these are.
 ///
 /// # Errors
 /// The service's refusal, or what stands in the way of asking.

@@ -386,3 +386,29 @@ fn a_flood_of_requests_for_a_socket_on_its_way_takes_no_memory() {
     bring_back(&mut net, server, departure);
     net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::PEER_CLOSED));
 }
+
+/// `ss -K`: as Linux's tcp_abort, the program reads ECONNABORTED, the peer is reset, and everything is free again.
+#[test]
+fn connections_that_the_operator_ends_are_reset_at_both_ends() {
+    let (mut net, listener, server, client) = connected();
+    net.send(1, client, &pattern(1_000, 1));
+    net.run_for_ms(5);
+    let (local, remote) = (net.apps[0].client.slot(server.index).local(), net.apps[0].client.slot(server.index).remote());
+    let other = std::net::SocketAddr::new(remote.ip(), remote.port() ^ 1);
+    for (wanted, count) in [(Wanted::Flow(local, other), 0), (Wanted::Flow(local, remote), 1), (Wanted::Flow(local, remote), 0)] {
+        let answer = net.hand_over(0, |_, reply| HandoverCommand::Kill(wanted, reply));
+        assert_eq!(answer.try_recv(), Ok(count), "{wanted:?}");
+    }
+    assert_eq!(net.apps[0].client.slot(server.index).error(), Some(ringway_shm::channel::Failure::Aborted));
+    net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::FAILED));
+    assert_eq!(net.apps[1].client.slot(client.index).error(), Some(ringway_shm::channel::Failure::Reset));
+    // The listener goes on.
+    let again = net.connect(1, 80);
+    let accepted = net.accept(0, listener);
+    for (app, slot) in [(0, server), (0, accepted), (0, listener), (1, client), (1, again)] {
+        net.close(app, slot);
+    }
+    net.run_for_ms(70_000);
+    assert!(net.frames_are_all_free());
+    assert_eq!(net.ports_in_use(), 0);
+}

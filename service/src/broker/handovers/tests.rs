@@ -1,6 +1,15 @@
 use super::*;
 
 #[test]
+fn a_tool_asks_to_leave_or_to_end() {
+    assert_eq!(asked("port 80"), Some(Asked::Leave(Wanted::Port(80))));
+    assert_eq!(asked("kill port 80"), Some(Asked::End(Wanted::Port(80))));
+    for nonsense in ["kill", "kill ", "kill kill port 80", "killport 80", "kill everything"] {
+        assert_eq!(asked(nonsense), None, "{nonsense}");
+    }
+}
+
+#[test]
 fn sockets_are_named_in_four_ways() {
     let flow = Wanted::Flow("10.0.0.1:80".parse().expect("one"), "[fd00::2]:9".parse().expect("one"));
     assert_eq!(wanted("all"), Some(Wanted::All));
