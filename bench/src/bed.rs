@@ -413,9 +413,8 @@ impl Layout<'_> {
         let before: &[&str] = if has_service { &["run", "--quiet", "--"] } else { &[] };
         let cores = server_cores(self.workers);
         let mut command = self.role(Side::Server, &cores, before)?;
-        if self.target == Target::PreloadBulk {
-            command.env("RINGWAY_POLICY_BULK", "kernel");
-        }
+        // What was measured on this machine before does not decide what is measured now.
+        command.env("RINGWAY_POLICY_BULK", if self.target == Target::PreloadBulk { "kernel" } else { "stack" });
         command.args(["server", "--listen", &self.served().to_string()]);
         command.args(self.tuning.arguments());
         if self.workers > 1 {

@@ -97,6 +97,8 @@ impl Net {
         input: Option<&Path>,
     ) -> Process {
         let mut command = self.wire.command(side, arguments[0]);
+        // What was measured on this machine changes nothing here.
+        command.env("RINGWAY_STATE_DIRECTORY", self.wire.folder());
         command.envs(environment.iter().copied());
         self.start(command, arguments, input)
     }

@@ -202,7 +202,7 @@ impl Server {
         let mut command = wire.command(Side::Server, "taskset");
         command.args(["-c", &server_core().to_string()]);
         if stack == Stack::Preload {
-            command.arg(std::env::current_exe()?).args(["run", "--quiet", "--"]);
+            command.arg(std::env::current_exe()?).args(["run", "--quiet", "--"]).env("RINGWAY_POLICY_BULK", "stack");
         }
         let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
         command.arg(program.command()).args(arguments).env("PATH", search).current_dir(&folder).stdin(Stdio::null());
