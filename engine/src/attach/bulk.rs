@@ -1,7 +1,7 @@
 //! Connections that go to the kernel because they carry bulk data (`policy.bulk`).
 //!
-//! An unmodified program copies its data between its own memory and the channel, which the kernel does without. Small messages cost less here all
-//! the same; a stream of large segments may cost more. Promises: a connection is asked for once, when it has carried so many bytes in
+//! Data of an unmodified program is copied twice: between its memory and the channel, and at the device's system call; the kernel copies it once.
+//! Small messages cost less here all the same; a stream of large segments may cost more. Promises: a connection is asked for once, when it has carried so many bytes in
 //! one direction and then, from one look to the next, more than [`RATE`]; one that carries less stays, whatever it has carried in all. Does
 //! not do: the way to the kernel (`handover.rs`); a program that has no kernel socket for it stays as it is.
 
@@ -19,9 +19,9 @@ use crate::core::Core;
 use crate::metrics::Work;
 
 /// Bytes in a second: a full link of 1 Gbit/s, which costs neither stack a whole processor.
-pub(super) const RATE: u64 = 125_000_000;
+const RATE: u64 = 125_000_000;
 /// Shortest time over which a rate is taken.
-pub(super) const SPAN: Duration = Duration::from_millis(80);
+const SPAN: Duration = Duration::from_millis(80);
 
 /// Which connections carry bulk data that the kernel is to carry on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Region {
         let shared = self.channel.slot(slot);
         let (local, remote): (SocketAddr, SocketAddr) = (shared.local(), shared.remote());
         // A server's clients have a row together, and so have a client's connections to a server.
-        let accepted = self.listeners.clone().into_iter().any(|listener| {
+        let accepted = self.listeners.iter().any(|&listener| {
             let listening = self.sockets.get(listener).and_then(|socket| socket.listening.as_ref());
             listening.is_some_and(|listening| listening.port == local.port())
         });

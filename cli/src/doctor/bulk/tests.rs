@@ -2,7 +2,7 @@ use super::*;
 
 fn rows(ratios: [Option<f64>; 4]) -> Vec<Value> {
     let places = [("preload", "download"), ("preload-bulk", "download"), ("preload", "upload"), ("preload-bulk", "upload")];
-    let row = |((target, direction), ratio): ((&str, &str), Option<f64>)| json!({ "target": target, "parameters": { "direction": direction, "size": 2_097_152 }, "ratio": ratio });
+    let row = |((target, direction), ratio): ((&str, &str), Option<f64>)| json!({ "target": target, "parameters": { "direction": direction }, "ratio": ratio });
     let linux = json!({ "target": "linux", "parameters": { "direction": "download" }, "ratio": 1.0 });
     std::iter::once(linux).chain(places.into_iter().zip(ratios).map(row)).collect()
 }
