@@ -158,7 +158,7 @@ pub struct Policy {
 /// The stack that carries bulk data of unmodified programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BulkChoice {
-    /// What was measured here to be faster ([`crate::measured`]); without a measurement, the stack.
+    /// What was measured here to be faster ([`crate::measured`]); without a measurement, as with `Sent`.
     Auto,
     /// The stack.
     Stack,

@@ -20,6 +20,9 @@ const FILE: &str = "measured.toml";
 /// Of the file, what is read.
 const BYTES_MAX: u64 = 4_096;
 
+/// What carries bulk data where nothing was measured: the kernel is never slower than itself, and what is received is carried as well by either.
+const UNMEASURED: BulkChoice = BulkChoice::Sent;
+
 /// A measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
@@ -71,8 +74,13 @@ impl Measured {
 
 /// Which connections go to the kernel for their bulk data.
 pub(crate) fn bulk(policy: &Policy) -> Option<BulkPolicy> {
+    bulk_by(policy, &Measured::path())
+}
+
+/// The same by the measurement in a file.
+fn bulk_by(policy: &Policy, measured: &Path) -> Option<BulkPolicy> {
     let choice = match policy.bulk {
-        BulkChoice::Auto => Measured::read(&Measured::path()).map_or(BulkChoice::Stack, |measured| measured.bulk),
+        BulkChoice::Auto => Measured::read(measured).map_or(UNMEASURED, |measured| measured.bulk),
         choice => choice,
     };
     let received = match choice {

@@ -79,16 +79,18 @@ fn doctor_measures_and_a_service_follows_it() {
     let path = net.path("state").join("measured.toml");
     let measured = std::fs::read_to_string(&path).expect("it is written down");
     assert!(measured.contains(&format!("bulk = \"{choice}\"")), "{measured}");
-    for (word, expected) in [("stack", 0), ("sent", 1)] {
-        std::fs::write(&path, measured.replace(&format!("\"{choice}\""), &format!("\"{word}\""))).expect("a folder of ours");
-        let name = format!("measured-{word}");
+    // Without a measurement of this kernel it is as with "sent".
+    for (word, kernel, expected) in [("stack", "kernel =", 0), ("sent", "kernel =", 1), ("stack", "kernels =", 1)] {
+        let changed = measured.replace(&format!("\"{choice}\""), &format!("\"{word}\"")).replace("kernel =", kernel);
+        std::fs::write(&path, changed).expect("a folder of ours");
+        let name = format!("measured-{word}-{expected}");
         let mut service = net.spawn_with(Server, &[RINGWAY, "serve", "--name", &name], &variables, None);
         service.wait_for_error_line("ready");
         let nginx = [RINGWAY, "run", "-q", "--name", &name, "--", "nginx", "-c", &nginx_config(&net, 80)];
         let mut nginx = net.spawn(Server, &nginx);
         net.wait_served(Server, 80, &mut nginx);
         compare(&net, &[], &net.url(80, "huge.bin"), &file);
-        assert_eq!(counter(&net, Server, &name, "RingwayBulkHandedOver"), expected, "{word}");
+        assert_eq!(counter(&net, Server, &name, "RingwayBulkHandedOver"), expected, "{word}, {kernel}");
         nginx.signal(rustix::process::Signal::QUIT);
         nginx.finish(DEADLINE).success();
     }

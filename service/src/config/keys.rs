@@ -469,7 +469,7 @@ pub const KEYS: &[Key] = &[
         "auto",
         &["auto", "stack", "sent", "kernel"],
         "Who carries bulk data of unmodified programs. auto: what `ringway doctor --measure` has found to be faster with this kernel; where it \
-         was not measured, stack. stack: Ringway. sent: a connection on which the program has sent policy.bulk_after_mib, \
+         was not measured, sent. stack: Ringway. sent: a connection on which the program has sent policy.bulk_after_mib, \
          and still sends more than 1 Gbit/s, goes to the kernel, without an error or a lost byte; all others stay. kernel: the same for what \
          programs send or receive.",
     ),

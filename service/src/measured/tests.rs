@@ -53,3 +53,22 @@ fn a_choice_in_the_configuration_goes_before_what_was_measured() {
     let both = bulk(&policy("[policy]\nbulk = \"kernel\""));
     assert_eq!(both, Some(BulkPolicy { after: 8 << 20, received: true }));
 }
+
+#[test]
+fn auto_follows_what_was_measured_and_else_hands_over_what_programs_send() {
+    let folder = Folder::new("auto");
+    let path = folder.0.join(FILE);
+    let policy = Config::parse("file", "", Vec::new()).expect("a valid file").policy;
+    let sent = Some(BulkPolicy { after: 8 << 20, received: false });
+    assert_eq!(bulk_by(&policy, &path), sent);
+    for (choice, expected) in [
+        (BulkChoice::Stack, None),
+        (BulkChoice::Sent, sent),
+        (BulkChoice::Kernel, Some(BulkPolicy { after: 8 << 20, received: true })),
+    ] {
+        Measured { bulk: choice }.write(&path).expect("a folder of ours");
+        assert_eq!(bulk_by(&policy, &path), expected, "{}", choice.word());
+    }
+    fs::write(&path, "kernel = ").expect("a folder of ours");
+    assert_eq!(bulk_by(&policy, &path), sent, "a file that cannot be read is no measurement");
+}

@@ -63,6 +63,8 @@ pub(super) struct Counters {
 pub(super) const PORT: u16 = 8080;
 const START: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(20);
+/// `policy.bulk` as it is by default on a machine where nothing was measured.
+const UNMEASURED: &str = "sent";
 pub(super) const FILE: &str = "small.txt";
 /// The large file of web servers.
 pub(super) const LARGE_FILE: &str = "large.txt";
@@ -202,7 +204,7 @@ impl Server {
         let mut command = wire.command(Side::Server, "taskset");
         command.args(["-c", &server_core().to_string()]);
         if stack == Stack::Preload {
-            command.arg(std::env::current_exe()?).args(["run", "--quiet", "--"]).env("RINGWAY_POLICY_BULK", "stack");
+            command.arg(std::env::current_exe()?).args(["run", "--quiet", "--"]).env("RINGWAY_POLICY_BULK", UNMEASURED);
         }
         let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
         command.arg(program.command()).args(arguments).env("PATH", search).current_dir(&folder).stdin(Stdio::null());
