@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Nstat(crate::nstat::Arguments),
     /// Print or serve counters and sockets for Prometheus
     Metrics(crate::metrics::Arguments),
+    /// Print what services have logged
+    Log(crate::log::Arguments),
     /// Let the kernel go on with connections of a running service
     Handover(crate::handover::Arguments),
     /// Capture packets with tcpdump(8)'s own arguments

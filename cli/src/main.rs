@@ -12,6 +12,7 @@ mod demo;
 mod doctor;
 mod enable;
 mod handover;
+mod log;
 mod manual;
 mod metrics;
 mod nstat;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Nstat(arguments) => nstat::run(&arguments),
         Command::Handover(arguments) => handover::run(&arguments),
+        Command::Log(arguments) => log::run(&arguments),
         Command::Tcpdump(arguments) => tcpdump::run(&arguments),
         Command::CheckTrace(arguments) => check_trace::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

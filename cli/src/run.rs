@@ -213,6 +213,7 @@ impl<'a> Launch<'a> {
         {
             eprintln!("ringway run: {error}");
         }
+        ringway_service::log::flush();
         end_as(status)
     }
 
@@ -271,6 +272,7 @@ fn find_server(arguments: &Arguments, config: &Config, token: [u8; 16], strict: 
     let name = format!("private-{}", std::process::id());
     // In strict mode, the devices must open before the program starts.
     let opening = if strict { Opening::AtStart } else { Opening::AtFirstProgram };
+    ringway_service::log::start(&if arguments.quiet { config.log.quiet() } else { config.log.clone() });
     let service = Service::start(config, &name, &directory, Admission::Private(token), opening);
     let service = service.map_err(|error| error.to_string())?;
     Ok(Server::Private(Box::new(service)))

@@ -2,7 +2,7 @@
 //!
 //! Promises: prints one line and sends READY=1 to systemd when programs can attach; sends WATCHDOG=1 while every worker
 //! makes progress; reads its configuration again on SIGHUP; ends on SIGTERM, SIGINT and SIGQUIT, after the kernel has taken over
-//! what programs have open (service.handover_s), and leaves nothing behind. Does not do: fork, write log files; the supervisor does.
+//! what programs have open (service.handover_s), and leaves nothing behind. Does not do: fork.
 
 mod followed;
 
@@ -37,7 +37,9 @@ pub(crate) struct Arguments {
 
 /// Serves until a signal ends it.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    match serve(arguments) {
+    let served = serve(arguments);
+    ringway_service::log::flush();
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             eprintln!("ringway serve: {text}");
@@ -49,13 +51,14 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 fn serve(arguments: &Arguments) -> Result<(), String> {
     let source = Source { file: arguments.config.clone(), workers: arguments.workers };
     let config = source.load("")?;
+    ringway_service::log::start(&config.log);
     let mut signals = Signals::take().map_err(|error| format!("cannot install signal handlers: {error}"))?;
     let admission = Admission::of_group(&config.policy.group);
     let directory = RunDirectory::of_this_machine();
     let mut service = Service::start(&config, &arguments.name, &directory, admission, Opening::AtStart)
         .map_err(|error| format!("{}: {error}", arguments.name))?;
     if let Err(error) = ringway_service::raise_descriptor_limit() {
-        eprintln!("ringway serve: cannot raise the descriptor limit, which limits connections: {error}");
+        tracing::warn!(target: "ringway::service", "cannot raise the descriptor limit, which limits connections: {error}");
     }
     if let Some(interval) = watchdog_interval() {
         let watched = service.watch_workers(interval, || {
@@ -66,7 +69,8 @@ fn serve(arguments: &Arguments) -> Result<(), String> {
     }
     service.confine_process(&config).map_err(|error| format!("the service cannot drop its privileges: {error}"))?;
     let notes: String = service.notes().iter().map(|note| format!("; {note}")).collect();
-    eprintln!("ringway: service {} ready: TCP on {}{notes}", service.name(), crate::run::served(service.served()));
+    let (name, served) = (service.name(), crate::run::served(service.served()));
+    tracing::info!(target: "ringway::service", name, "service {name} ready: TCP on {served}{notes}");
     let mut followed = Followed::new(config, source, &service, &directory);
     tell_supervisor("READY=1").map_err(|error| format!("NOTIFY_SOCKET: {error}"))?;
     let ended = until_told(&service, &mut signals, || reload(&mut followed, &service));
@@ -110,7 +114,9 @@ fn send_home(service: &Service, config: &Config, signals: &mut Signals) -> io::R
     }
     match handing_over.finish() {
         0 => {}
-        stay => eprintln!("ringway: {stay} connections were not handed over to the kernel and are reset"),
+        stay => {
+            tracing::warn!(target: "ringway::handover", stay, "{stay} connections were not handed over to the kernel and are reset");
+        }
     }
     Ok(())
 }

@@ -16,6 +16,8 @@ mod arrows;
 mod capi;
 #[path = "tidy/coverage.rs"]
 mod coverage;
+#[path = "tidy/log.rs"]
+mod log;
 #[path = "tidy/words.rs"]
 mod words;
 

@@ -17,7 +17,6 @@ use rustix::net::{AddressFamily, SocketType};
 use crate::attach::{Attachments, MESSAGE};
 use crate::command::InterfaceInfo;
 use crate::core::Core;
-use crate::notice::notice;
 
 mod capture;
 
@@ -116,7 +115,7 @@ impl Interfaces {
         for port in self.ports.iter_mut().filter(|port| !port.advised) {
             if let Some(advice) = port.device.advice() {
                 port.advised = true;
-                notice(&advice.to_string());
+                tracing::warn!(target: "ringway::interface", "{advice}");
             }
         }
     }

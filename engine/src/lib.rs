@@ -18,7 +18,6 @@ mod idle;
 mod interface;
 mod metrics;
 pub mod native;
-pub mod notice;
 mod port_table;
 mod ports;
 pub mod quota;

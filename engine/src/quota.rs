@@ -211,17 +211,20 @@ impl Hits {
         }
         self.sums[quota as usize] += count;
         if let Some(known) = self.place(quota, holder) {
+            let before = *known;
             *known += count;
+            tell(quota, holder, before, *known);
         }
     }
 
     /// As `add`, where the total of one holder is counted elsewhere.
     pub(crate) fn raise_to(&mut self, quota: Quota, holder: u32, total: u64) {
-        let more = match self.place(quota, holder) {
-            Some(known) if total > *known => total - std::mem::replace(known, total),
+        let before = match self.place(quota, holder) {
+            Some(known) if total > *known => std::mem::replace(known, total),
             _ => return,
         };
-        self.sums[quota as usize] += more;
+        self.sums[quota as usize] += total - before;
+        tell(quota, holder, before, total);
     }
 
     fn place(&mut self, quota: Quota, holder: u32) -> Option<&mut u64> {
@@ -241,6 +244,23 @@ impl Hits {
     pub(crate) fn forget_group(&mut self, region: u32) {
         for info in QUOTAS.iter().filter(|info| info.scope == Scope::Group) {
             self.of.remove(&(info.quota, region));
+        }
+    }
+}
+
+/// Logs the first hit, the second, the fourth and so on. Those of a group are a matter of course: it is made to wait.
+fn tell(quota: Quota, holder: u32, before: u64, hits: u64) {
+    if before > 0 && before.ilog2() == hits.ilog2() {
+        return;
+    }
+    let QuotaInfo { key, scope, .. } = quota.info();
+    match scope {
+        Scope::Service => tracing::warn!(target: "ringway::quota", hits, "limits.{key} is reached, {hits} times now"),
+        Scope::User => {
+            tracing::warn!(target: "ringway::quota", uid = holder, hits, "user {holder} has reached limits.{key}, {hits} times now");
+        }
+        Scope::Group => {
+            tracing::debug!(target: "ringway::quota", application = holder, hits, "application {holder} has reached limits.{key}, {hits} times now");
         }
     }
 }

@@ -30,7 +30,6 @@ use crate::idle::{Awaited, Idle};
 use crate::interface::{Interfaces, kernel_number};
 use crate::metrics::{Metrics, Work};
 use crate::native::Sockets;
-use crate::notice::notice;
 use crate::port_table::PortTable;
 use crate::ports::{Host, Ports};
 use crate::quota::{GroupQuotas, UserQuotas};
@@ -446,7 +445,7 @@ impl Worker {
             match event {
                 Event::ResolveNeighbor { interface, ip } => self.host.resolve(interface, ip),
                 Event::Address { change: AddressChange::Duplicate(ip), .. } => {
-                    notice(&format!("{ip} is used by another host on the link"));
+                    tracing::warn!(target: "ringway::interface", %ip, "{ip} is used by another host on the link");
                 }
                 event => self.attachments.deliver(event, &mut self.core),
             }

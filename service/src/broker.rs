@@ -172,7 +172,7 @@ pub(crate) fn start(path: &Path, config: BrokerConfig) -> io::Result<JoinHandle<
     let mut broker = Broker::new(listener, config)?;
     Builder::new().name("ringway-broker".to_owned()).spawn(move || {
         if let Err(error) = broker.run() {
-            ringway_engine::notice::notice(&format!("no program can attach any more: {error}"));
+            tracing::error!(target: "ringway::attach", "no program can attach any more: {error}");
         }
     })
 }
@@ -362,6 +362,7 @@ impl Broker {
         };
         let count = count.map_err(|_| "the worker has stopped")?;
         let Some(connection) = self.connections.get(&number) else { return Ok(()) };
+        tracing::info!(target: "ringway::handover", uid, count, "user {uid} asked for: {words}; {count} connections");
         connection.control.done_with(count).map_err(|error| error.to_string())
     }
 
@@ -431,6 +432,10 @@ impl Broker {
         let (process, group) = self.members.join(token, peer, owner, (wanted, name))?;
         self.confined.obey(process.region, &group.program, &seen)?;
         connection.process = Some(process);
+        if self.config.number == 0 {
+            let (pid, uid, application, program) = (peer.pid, peer.uid, process.region.0, &group.program);
+            tracing::debug!(target: "ringway::attach", pid, uid, application, "process {pid} of {program} attaches");
+        }
         // Before the welcome: a welcomed process may ask.
         self.config.status.attached.fetch_add(u64::from(self.config.number == 0), Ordering::Relaxed);
         if !std::mem::replace(&mut self.busy, true) {
@@ -481,6 +486,10 @@ impl Broker {
     }
 
     fn refuse(&self, connection: &ControlConnection, text: &str) -> io::Result<()> {
+        if self.config.number == 0 {
+            let Credentials { pid, uid, .. } = connection.credentials();
+            tracing::info!(target: "ringway::attach", pid, uid, "process {pid} of user {uid} is refused: {text}");
+        }
         self.config.status.refused.fetch_add(1, Ordering::Relaxed);
         // It may be gone already; then no answer is needed.
         connection.refuse(text).ok();
@@ -503,6 +512,9 @@ impl Broker {
     /// A process is dead.
     fn reap(&mut self, number: u64) -> io::Result<()> {
         let Some(process) = self.watched.remove(&number) else { return Ok(()) };
+        if let (0, Some(pid)) = (self.config.number, self.members.pid(process)) {
+            tracing::debug!(target: "ringway::attach", pid, application = process.region.0, "process {pid} has ended");
+        }
         if let Some(pidfd) = self.members.leave(process) {
             epoll::delete(&self.epoll, &pidfd)?;
         }

@@ -28,6 +28,7 @@ pub use read::{DEFAULT_PATH, Environment, SET};
 pub use ringway_stack::Cidr;
 pub use value::Value;
 
+use crate::log::LogChoice;
 use limits::region;
 use rules::{Rule, Rules};
 use value::Values;
@@ -211,6 +212,8 @@ pub struct Config {
     pub limits: GroupLimits,
     /// `[policy]`
     pub policy: Policy,
+    /// `[log]`
+    pub log: LogChoice,
     /// `[service]`
     pub system_calls: SystemCalls,
     /// Time for connections to end by themselves when the service ends.
@@ -344,6 +347,7 @@ impl Config {
                 bulk: BulkChoice::of(values.text("policy.bulk")).expect("one of the choices"),
                 bulk_after: values.number("policy.bulk_after_mib") << 20,
             },
+            log: LogChoice::new(values.text("log.filter"), values.text("log.format")),
             drain: Duration::from_secs(values.number("service.drain_s")),
             handover: Duration::from_secs(values.number("service.handover_s")),
             system_calls: match values.text("service.seccomp") {
@@ -363,6 +367,9 @@ impl Config {
         let mut complain = |key: &'static str, text: String| {
             problems.push(Problem { origin: self.values.origin(key).to_owned(), text: format!("{key}: {text}") });
         };
+        if let Err(text) = crate::log::check(&self.log.filter) {
+            complain("log.filter", text);
+        }
         let tcp = &self.stack.tcp;
         if tcp.rto_min > tcp.rto_max {
             complain("tcp.rto_min_ms", "is more than tcp.rto_max_ms".to_owned());

@@ -100,7 +100,7 @@ impl Devices {
     /// Tells tools which interfaces of `plan` stay with the kernel because of its rules.
     pub(crate) fn tell_kept(&self, plan: &Plan) {
         if let Err(error) = kept::note(&self.kept, plan) {
-            ringway_engine::notice::notice(&format!("{}: {error}", self.kept.display()));
+            tracing::warn!(target: "ringway::interface", "{}: {error}", self.kept.display());
         }
     }
 

@@ -179,9 +179,7 @@ impl Follower {
                 Ok(found) if self.follow(&found, woken).is_ok() => {}
                 Ok(_) => return,
                 Err(error) => {
-                    ringway_engine::notice::notice(&format!(
-                        "the kernel's addresses and routes are not followed any more: {error}"
-                    ));
+                    tracing::error!(target: "ringway::interface", "the kernel's addresses and routes are not followed any more: {error}");
                     return;
                 }
             }

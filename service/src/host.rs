@@ -60,7 +60,7 @@ impl Forks {
         match rustix::io::write(&*self.wake_fd, &1u64.to_ne_bytes()) {
             // Full: it is readable already.
             Ok(_) | Err(Errno::AGAIN) => {}
-            Err(error) => ringway_engine::notice::notice(&format!("the broker cannot be woken: {error}")),
+            Err(error) => tracing::warn!(target: "ringway::attach", "the broker cannot be woken: {error}"),
         }
     }
 
@@ -69,7 +69,7 @@ impl Forks {
         let mut count = [0; 8];
         match rustix::io::read(&*self.wake_fd, &mut count) {
             Ok(_) | Err(Errno::AGAIN) => {}
-            Err(error) => ringway_engine::notice::notice(&format!("an eventfd cannot be read: {error}")),
+            Err(error) => tracing::warn!(target: "ringway::attach", "an eventfd cannot be read: {error}"),
         }
         std::mem::take(&mut *self.queue.lock().expect("nobody panics while holding it"))
     }
@@ -99,7 +99,7 @@ impl Host for ServiceHost {
     fn resolve(&mut self, interface: u32, ip: IpAddr) {
         let Some(link) = self.served.link(interface) else { return };
         if let Err(error) = self.resolver.resolve(link, ip) {
-            ringway_engine::notice::notice(&format!("the kernel does not resolve {ip}: {error}"));
+            tracing::warn!(target: "ringway::interface", "the kernel does not resolve {ip}: {error}");
         }
     }
 

@@ -118,11 +118,11 @@ impl Interfaces {
         match &opened {
             Ok(planned) => {
                 if is_new {
-                    ringway_engine::notice::notice(&format!("serves {name} ({}) too", planned.device()));
+                    tracing::info!(target: "ringway::interface", "serves {name} ({}) too", planned.device());
                 }
-                planned.note.iter().for_each(|note| ringway_engine::notice::notice(note));
+                planned.note.iter().for_each(|note| tracing::warn!(target: "ringway::interface", "{note}"));
             }
-            Err(text) => ringway_engine::notice::notice(text),
+            Err(text) => tracing::warn!(target: "ringway::interface", "{text}"),
         }
         opened.map(drop)
     }
@@ -205,7 +205,7 @@ impl Interfaces {
             let is_promised = self.asleep.as_mut().is_some_and(|promised| promised.remove(link));
             if is_promised || self.open.contains_key(link) {
                 self.close(*link);
-                ringway_engine::notice::notice(&format!("serves {} no more: it {reason}", kernel.links[link].name));
+                tracing::warn!(target: "ringway::interface", "serves {} no more: it {reason}", kernel.links[link].name);
             }
         }
         // The number of an interface that is closed may name another one next: no route may lead there.

@@ -18,6 +18,7 @@ mod interfaces;
 mod kept;
 pub mod kernel;
 mod leaving;
+pub mod log;
 mod lost_offloads;
 pub mod measured;
 pub mod netlink;

@@ -211,6 +211,10 @@ impl SharedPorts {
             return Err(PortError::Waits);
         }
         let owned = self.registry.own(transport, ip, port, ownership);
+        // Ports of connections come and go by the thousand.
+        if owned.is_ok() && !(self.ephemeral.0..=self.ephemeral.1).contains(&port) {
+            tracing::debug!(target: "ringway::steering", "{transport:?} {} is a worker's", SocketAddr::new(ip, port));
+        }
         match gate {
             Some(gate) if owned == Err(PortError::Waits) => gate.hold_port(ip, port),
             _ => {}
@@ -276,10 +280,8 @@ impl Ports for SharedPorts {
             return;
         }
         if let Err(error) = self.registry.disown(transport, ip, port) {
-            ringway_engine::notice::notice(&format!(
-                "packets to {} may still be kept from the kernel: {error}",
-                SocketAddr::new(ip, port)
-            ));
+            tracing::warn!(target: "ringway::steering", "packets to {} may still be kept from the kernel: {error}",
+                SocketAddr::new(ip, port));
         }
     }
 

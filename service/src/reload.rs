@@ -40,7 +40,8 @@ impl Workers {
 
 /// Returns true when the key `section.key` can change while the service runs.
 pub fn is_live(key: &str) -> bool {
-    matches!(key, "service.drain_s" | "service.handover_s") || (key.starts_with("tcp.") && !TCP_AT_START.contains(&key))
+    matches!(key, "service.drain_s" | "service.handover_s" | "log.filter")
+        || (key.starts_with("tcp.") && !TCP_AT_START.contains(&key))
 }
 
 /// Settings of TCP that tables are made for at the start, or that other hosts have been told of.

@@ -2,8 +2,8 @@
 //!
 //! A service NAME holds a lock on `NAME.lock`, which says its process and its network namespace, for as long as it lives; beside it stand `NAME.sock`,
 //! `NAME.stats`, `NAME.capture` and `NAME.selftest`, and `NAME.sock1` and so on for each further worker. Promises: two services never have one name; nothing stays after
-//! a clean stop; what a killed service left is removed by the next one. NAME.offloads (`lost_offloads`) alone outlives its service, until what
-//! it says is restored. Does not do: talk to services.
+//! a clean stop; what a killed service left is removed by the next one, but for two files: NAME.offloads (`lost_offloads`) until what it says is
+//! restored, and the record of its log (`log`) for the next service of its name. Does not do: talk to services.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use crate::devices::Files;
 use crate::kept::{self, Kept};
+use crate::log;
 use crate::lost_offloads;
 use crate::selftest::Findings;
 
@@ -45,6 +46,10 @@ const CONFIG: &str = "config";
 const SET: &str = "set";
 /// Offloads that cards have lost; see `lost_offloads`.
 const OFFLOADS: &str = "offloads";
+/// The record of the log; see `log`.
+const LOG: &str = "log";
+/// Services of `ringway run` have a name of this kind, which none has again.
+const PRIVATE: &str = "private-";
 /// The numbers of the programs that a service has attached to interfaces, a line each.
 const PROGRAMS: &str = "programs";
 /// Those of which each worker but the first has one, with its number behind it.
@@ -136,6 +141,11 @@ impl RunDirectory {
     /// The configuration that the service `name` follows; see [`published`](crate::published).
     pub fn config_path(&self, name: &str) -> PathBuf {
         self.file(name, CONFIG)
+    }
+
+    /// The record of the log of the service `name`; that of one that was killed stays for the next of its name.
+    pub fn log_path(&self, name: &str) -> PathBuf {
+        self.file(name, LOG)
     }
 
     /// What has been set in the service `name` while it runs.
@@ -260,6 +270,9 @@ impl RunDirectory {
             // Holding the lock of the dead keeps a new service of that name away while we clean.
             if lock.as_ref().map_or(Ok(true), try_lock)? {
                 self.remove_files(&name)?;
+                if name.starts_with(PRIVATE) {
+                    self.remove_record(&name)?;
+                }
                 removed.push(name);
             }
         }
@@ -314,6 +327,17 @@ impl RunDirectory {
         let of_workers = |worker| NUMBERED.map(|kind| path_of_worker(&self.file(name, kind), worker));
         let further = (1..WORKERS_MAX).flat_map(of_workers);
         for path in further.chain(EXTENSIONS.map(|extension| self.file(name, extension))) {
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_record(&self, name: &str) -> io::Result<()> {
+        let path = self.log_path(name);
+        for path in [log::record_before(&path), path] {
             match std::fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -377,6 +401,11 @@ impl Claim {
         self.directory.capture_path(&self.name)
     }
 
+    /// Where it keeps the record of its log.
+    pub(crate) fn log_path(&self) -> PathBuf {
+        self.directory.log_path(&self.name)
+    }
+
     /// Where it names its programs; see [`RunDirectory::programs`].
     fn programs_path(&self) -> PathBuf {
         self.directory.file(&self.name, PROGRAMS)
@@ -385,7 +414,8 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if let Err(error) = self.directory.remove_files(&self.name) {
+        let removed = self.directory.remove_files(&self.name).and_then(|()| self.directory.remove_record(&self.name));
+        if let Err(error) = removed {
             eprintln!("ringway: files of {} stay in {}: {error}", self.name, self.directory.path.display());
         }
     }

@@ -108,7 +108,7 @@ impl Findings {
         let line = |interface: &str, finding: &Finding| format!("{interface}\t{}\t{}\n", finding.attach_mode, finding.outcome);
         let text: String = all.iter().flat_map(|(name, found)| found.iter().map(move |one| line(name, one))).collect();
         if let Err(error) = std::fs::write(&self.path, text) {
-            ringway_engine::notice::notice(&format!("{}: {error}", self.path.display()));
+            tracing::warn!(target: "ringway::interface", "{}: {error}", self.path.display());
         }
     }
 

@@ -192,7 +192,7 @@ impl Service {
         let (handovers, maker) = Handovers::start(thread, steering);
         hand.on_flows(handovers.on_flows());
         privileges::keep(CapabilitySet::empty()).map_err(StartError::Start)?;
-        ringway_engine::notice::prepare();
+        crate::log::open(&service.claim.log_path());
         service.open_doors(config, admission, forks, (cgroups.clone(), handovers)).map_err(StartError::Start)?;
         service.brokers.extend(reader.into_iter().chain([maker]));
         if let (Admission::Private(_), Err(line)) = (admission, cgroups.of_this_process()) {

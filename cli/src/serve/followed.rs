@@ -54,11 +54,12 @@ impl Followed {
                 service.follow_config(&self.config)?;
                 let list = |keys: &[&str]| if keys.is_empty() { "nothing".to_owned() } else { keys.join(", ") };
                 let (applied, restart) = (list(&reloaded.applied), list(&reloaded.restart));
-                eprintln!("ringway: configuration read again: changed: {applied}; needs a restart: {restart}");
+                ringway_service::log::follow(&self.config.log);
+                tracing::info!(target: "ringway::config", applied, restart, "configuration read again: changed: {applied}; needs a restart: {restart}");
                 self.show(None);
             }
             Err(error) => {
-                eprintln!("ringway: the configuration stays as it is: {error}");
+                tracing::warn!(target: "ringway::config", "the configuration stays as it is: {}", error.replace('\n', "; "));
                 self.show(Some(&error));
             }
         }
@@ -74,7 +75,7 @@ impl Followed {
     fn show(&mut self, refused: Option<&str>) {
         self.readings += 1;
         if let Err(error) = published::note(&self.shown, &self.config, self.arguments.path(), self.readings, refused) {
-            eprintln!("ringway: {} cannot be written: {error}", self.shown.display());
+            tracing::warn!(target: "ringway::config", "{} cannot be written: {error}", self.shown.display());
         }
     }
 }

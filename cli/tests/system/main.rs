@@ -27,6 +27,7 @@ mod isolation;
 mod kill;
 mod kills;
 mod link;
+mod log;
 mod memcached;
 mod metrics;
 mod numbers;

@@ -47,7 +47,7 @@ impl Confined {
         }
         *guard = *guard | found.guard;
         if self.tells {
-            ringway_engine::notice::notice(&self.cgroups.sentence(program, found));
+            tracing::warn!(target: "ringway::firewall", "{}", self.cgroups.sentence(program, found));
         }
         match self.cgroups.is_respected() {
             true => self.worker.guard(region, found.guard).map_err(|_| "the worker has stopped".to_owned()),

@@ -177,7 +177,7 @@ impl Work {
                     let thread = Builder::new().name(format!("ringway-h{uid}"));
                     // Without a thread the queue is gone, and its user is told so.
                     if let Err(error) = thread.spawn(move || theirs.serve(uid, &queue)) {
-                        ringway_engine::notice::notice(&format!("sockets of user {uid} cannot be handed over: {error}"));
+                        tracing::warn!(target: "ringway::handover", "sockets of user {uid} cannot be handed over: {error}");
                     }
                 }
                 Ok(Request::Sweep) => has_flows = true,
@@ -193,9 +193,12 @@ impl Work {
             pending.fetch_sub(1, Ordering::Relaxed);
             let control = handed.control.clone();
             let answer = match self.carry(handed) {
-                Ok(()) => control.done(),
+                Ok(()) => {
+                    tracing::debug!(target: "ringway::handover", uid, "a socket of user {uid} is the kernel's");
+                    control.done()
+                }
                 Err(text) => {
-                    ringway_engine::notice::notice(&format!("a socket of user {uid} stays with the stack: {text}"));
+                    tracing::warn!(target: "ringway::handover", "a socket of user {uid} stays with the stack: {text}");
                     control.refuse(&text)
                 }
             };

@@ -154,6 +154,10 @@ impl Members {
         self.worker.context_wake_fd(process.region, context, ringer).map_err(|_| "the worker has stopped".to_owned())
     }
 
+    pub(super) fn pid(&self, process: ProcessKey) -> Option<u32> {
+        self.processes.get(&process).map(|known| known.pid)
+    }
+
     pub(super) fn is_watched(&self, process: ProcessKey) -> bool {
         self.processes.get(&process).is_some_and(|known| known.pidfd.is_some())
     }

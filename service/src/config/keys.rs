@@ -507,6 +507,19 @@ pub const KEYS: &[Key] = &[
         "ringway",
         "Members of this group may attach to `ringway serve`, besides root and the service's own user.",
     ),
+    text(
+        "log.filter",
+        "info",
+        "Levels of what stands on standard error: off, error, warn, info, debug, trace; for a part of the log its own, as \
+         info,ringway::attach=debug. The record that `ringway log` reads has everything down to debug.",
+    ),
+    choice(
+        "log.format",
+        "auto",
+        &["auto", "plain", "text", "json", "journald"],
+        "How a line looks on standard error. plain: what has happened. text: time, level, part of the log and values with it. json: an \
+         object a line. journald: the level in front, as sd-daemon(3) has it. auto: journald where the journal reads, else plain.",
+    ),
     choice(
         "service.profile",
         "none",

@@ -194,7 +194,7 @@ impl Gate {
         let about = (about.0, about.1, about.2.min(UPPER));
         let mut said = lock(&rules.said);
         if said.len() < LINES_MAX && said.insert(about) {
-            ringway_engine::notice::notice(&sentence(about, serves, why));
+            tracing::warn!(target: "ringway::firewall", "{}", sentence(about, serves, why));
         }
         serves
     }

@@ -124,6 +124,8 @@ impl ringway_engine::Division for Share {
             shares.assign(group, to).unwrap_or_else(complain);
         }
         shares.loads.moved(now, self.worker, to);
+        let (from, count) = (self.worker, groups.iter().count());
+        tracing::debug!(target: "ringway::steering", from, to, "{count} flow groups go from worker {from} to {to}");
         Ok(())
     }
 
@@ -177,7 +179,7 @@ impl Shares {
 }
 
 fn complain(error: io::Error) {
-    ringway_engine::notice::notice(&format!("the kernel does not change who gets which packets: {error}"));
+    tracing::warn!(target: "ringway::steering", "the kernel does not change who gets which packets: {error}");
 }
 
 #[cfg(test)]

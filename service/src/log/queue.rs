@@ -1,0 +1,241 @@
+//! Lines on their way from the threads that log to the one that writes.
+//!
+//! Promises: [`Queue::push`] returns at once; what finds no room is counted, and told when there is room again. Standard error that
+//! is not read costs the record nothing. Does not do: filters.
+
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tracing::{Level, Metadata};
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::limit::Limits;
+use super::record::Record;
+use crate::printable;
+
+/// Capacity, lines.
+const CAPACITY: usize = 512;
+/// How long a line waits for room in standard error, the first time.
+const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const NO_PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+const FLUSH_MAX: Duration = Duration::from_secs(1);
+/// The part of the log that is about the log.
+const OWN_TARGET: &str = "ringway::log";
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sink {
+    /// Standard error.
+    Errors,
+    Record,
+}
+
+/// What stands in front of a line.
+#[derive(Clone, Copy)]
+pub(super) enum Form {
+    /// `ringway: `.
+    Plain,
+    /// `<6>`, the level as syslog(3) has it.
+    Journald,
+    /// Nothing: the line has all of it.
+    Whole,
+}
+
+pub(super) struct Line {
+    sink: Sink,
+    text: String,
+    target: String,
+    /// Lines of the same place before this one.
+    left_out: u64,
+}
+
+pub(super) enum Message {
+    Line(Line),
+    Flush(SyncSender<()>),
+}
+
+#[derive(Clone)]
+pub(super) struct Queue {
+    sender: SyncSender<Message>,
+    /// Until there is a thread.
+    waiting: Arc<Mutex<Option<Receiver<Message>>>>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Queue {
+    pub(super) fn new() -> Queue {
+        let (sender, receiver) = sync_channel(CAPACITY);
+        Queue { sender, waiting: Arc::new(Mutex::new(Some(receiver))), lost: Arc::default() }
+    }
+
+    fn push(&self, line: Line) {
+        let is_lost = self.sender.try_send(Message::Line(line)).is_err();
+        self.lost.fetch_add(u64::from(is_lost), Ordering::Relaxed);
+    }
+
+    /// Starts the thread; a second call changes nothing.
+    pub(super) fn open(&self, record: &Path) {
+        let Some(lines) = lock(&self.waiting).take() else { return };
+        let record = Record::open(record);
+        if let Err(error) = &record {
+            tracing::warn!(target: OWN_TARGET, "there is no record of the log: {error}");
+        }
+        let mut writer = Writer { is_slow: false, record: record.ok(), lost: self.lost.clone() };
+        let thread = std::thread::Builder::new().name("ringway-log".to_owned());
+        // Without a thread lines are lost, and counted.
+        thread.spawn(move || writer.run(&lines, &mut io::stderr())).ok();
+    }
+
+    /// Waits until everything before is written. Without a thread this one writes.
+    pub(super) fn flush(&self) {
+        if let Some(lines) = &*lock(&self.waiting) {
+            let mut writer = Writer { is_slow: false, record: None, lost: self.lost.clone() };
+            return writer.drain(lines, &mut io::stderr());
+        }
+        let (done, flushed) = sync_channel(1);
+        if self.sender.try_send(Message::Flush(done)).is_ok() {
+            // Standard error may be stuck.
+            flushed.recv_timeout(FLUSH_MAX).ok();
+        }
+    }
+}
+
+/// One of the ways out, with its limits.
+pub(super) struct Door {
+    queue: Queue,
+    sink: Sink,
+    form: Form,
+    limits: Mutex<Limits>,
+}
+
+impl Door {
+    pub(super) fn new(queue: &Queue, sink: Sink, form: Form) -> Door {
+        Door { queue: queue.clone(), sink, form, limits: Mutex::default() }
+    }
+}
+
+/// The way of one event.
+pub(super) struct Passing<'a> {
+    door: &'a Door,
+    level: Level,
+    target: String,
+    left_out: Option<u64>,
+}
+
+impl<'a> MakeWriter<'a> for Door {
+    type Writer = Passing<'a>;
+
+    fn make_writer(&'a self) -> Passing<'a> {
+        Passing { door: self, level: Level::INFO, target: String::new(), left_out: Some(0) }
+    }
+
+    fn make_writer_for(&'a self, event: &Metadata<'_>) -> Passing<'a> {
+        let left_out = lock(&self.limits).pass(event.name(), ringway_engine::clock::now());
+        Passing { door: self, level: *event.level(), target: event.target().to_owned(), left_out }
+    }
+}
+
+impl Write for Passing<'_> {
+    /// A whole line.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(left_out) = self.left_out {
+            let text = printable(String::from_utf8_lossy(bytes).trim_end_matches('\n'));
+            let text = match self.door.form {
+                Form::Plain => format!("ringway: {text}\n"),
+                Form::Journald => format!("<{}>{text}\n", severity(self.level)),
+                Form::Whole => format!("{text}\n"),
+            };
+            self.door.queue.push(Line { sink: self.door.sink, text, target: std::mem::take(&mut self.target), left_out });
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// syslog(3).
+fn severity(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        _ => 7,
+    }
+}
+
+struct Writer {
+    /// Standard error had no room the last time.
+    is_slow: bool,
+    record: Option<Record>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Writer {
+    /// Writes lines until the last sender is dropped.
+    fn run(&mut self, messages: &Receiver<Message>, errors: &mut (impl Write + AsFd)) {
+        while let Ok(message) = messages.recv() {
+            self.take(message, errors);
+        }
+    }
+
+    /// Writes what is there.
+    fn drain(&mut self, messages: &Receiver<Message>, errors: &mut (impl Write + AsFd)) {
+        loop {
+            match messages.try_recv() {
+                Ok(message) => self.take(message, errors),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message, errors: &mut (impl Write + AsFd)) {
+        match message {
+            Message::Line(line) if line.sink == Sink::Errors => self.write_error(&line.text, errors),
+            Message::Line(line) => self.write_record(&line),
+            // A caller that has lost its patience is gone.
+            Message::Flush(done) => done.send(()).unwrap_or_default(),
+        }
+        let lost = self.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            tracing::warn!(target: OWN_TARGET, lost, "{lost} lines of the log were lost");
+        }
+    }
+
+    fn write_error(&mut self, text: &str, errors: &mut (impl Write + AsFd)) {
+        let patience = if self.is_slow { NO_PATIENCE } else { PATIENCE };
+        let has_room = poll(&mut [PollFd::new(&*errors, PollFlags::OUT)], Some(&patience)).is_ok_and(|ready| ready > 0);
+        if !has_room {
+            self.is_slow = true;
+            return;
+        }
+        self.is_slow = false;
+        // A failed write has no other place to go.
+        errors.write_all(text.as_bytes()).unwrap_or_default();
+    }
+
+    fn write_record(&mut self, line: &Line) {
+        // The record has what standard error has, so it counts for both.
+        if line.left_out > 0 && line.target != OWN_TARGET {
+            tracing::warn!(target: OWN_TARGET, left_out = line.left_out, "{} lines of {} were left out", line.left_out, line.target);
+        }
+        let Some(record) = &mut self.record else { return };
+        if let Err(error) = record.write(&line.text) {
+            self.record = None;
+            tracing::warn!(target: OWN_TARGET, "the record of the log ends: {error}");
+        }
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,76 @@
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+
+use super::*;
+
+/// Writes what waits in `queue`; returns what standard error has got, and what the record has.
+pub(in crate::log) fn written(queue: &Queue, directory: &Path) -> (String, String) {
+    let (mut reader, writer) = pipe();
+    let path = directory.join("x.log");
+    let lines = lock(&queue.waiting).take().expect("no thread has it");
+    let mut ours =
+        Writer { is_slow: false, record: Some(Record::open(&path).expect("a folder of ours")), lost: queue.lost.clone() };
+    let mut errors = File::from(writer);
+    ours.drain(&lines, &mut errors);
+    drop(errors);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).expect("a pipe");
+    (text, std::fs::read_to_string(path).expect("a record"))
+}
+
+fn pipe() -> (File, OwnedFd) {
+    let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+    (File::from(reader), writer)
+}
+
+fn line(sink: Sink, text: &str) -> Line {
+    Line { sink, text: format!("{text}\n"), target: String::new(), left_out: 0 }
+}
+
+pub(in crate::log) fn folder(name: &str) -> std::path::PathBuf {
+    let path = std::env::temp_dir().join(format!("ringway-log-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&path).expect("a folder of ours");
+    path
+}
+
+#[test]
+fn standard_error_that_is_full_costs_the_record_nothing() {
+    let (_reader, writer) = pipe();
+    let mut errors = File::from(writer);
+    let folder = folder("full");
+    let mut ours = Writer {
+        is_slow: false,
+        record: Some(Record::open(&folder.join("x.log")).expect("a folder of ours")),
+        lost: Arc::default(),
+    };
+    // More than a pipe holds.
+    for _ in 0..200 {
+        ours.take(Message::Line(line(Sink::Errors, &"x".repeat(1_000))), &mut errors);
+        ours.take(Message::Line(line(Sink::Record, "kept")), &mut errors);
+    }
+    assert!(ours.is_slow);
+    assert_eq!(std::fs::read_to_string(folder.join("x.log")).expect("a record").lines().count(), 200);
+    std::fs::remove_dir_all(folder).expect("a folder of ours");
+}
+
+#[test]
+fn a_flood_of_lines_returns_at_once_and_is_counted() {
+    let queue = Queue::new();
+    (0..CAPACITY * 3).for_each(|_| queue.push(line(Sink::Errors, "one of very many")));
+    assert_eq!(queue.lost.load(Ordering::Relaxed) as usize, CAPACITY * 2);
+}
+
+#[test]
+fn the_record_is_bounded() {
+    let folder = folder("bounded");
+    let path = folder.join("x.log");
+    let mut record = Record::open(&path).expect("a folder of ours");
+    let text = format!("{}\n", "x".repeat(99_999));
+    (0..35).for_each(|_| record.write(&text).expect("a disk with room"));
+    let size = |path: &Path| std::fs::metadata(path).expect("a file").len();
+    assert_eq!((size(&path), size(&crate::log::record_before(&path))), (500_000, 1_000_000));
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(std::fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o600);
+    std::fs::remove_dir_all(folder).expect("a folder of ours");
+}
