@@ -65,4 +65,6 @@ const EXAMPLES: &str = "Examples:
   ringway ss -tlnp                          list listening sockets";
 
 #[cfg(test)]
+mod documents;
+#[cfg(test)]
 mod tests;
