@@ -9,6 +9,7 @@ mod bench;
 mod bulk;
 mod capi;
 mod config;
+mod containers;
 mod demo;
 mod devices;
 mod differential;
