@@ -8,10 +8,19 @@ use serde_json::Value;
 
 use crate::harness::*;
 
+/// Goes into a cgroup, $2, of the hierarchy, which is mounted at $1; it stays there if $3 says so.
+const ENTER_CGROUP: &str = "
+set -e
+mount --make-rprivate /
+mount -t cgroup2 none \"$1\"
+echo $$ > \"$1/$2/cgroup.procs\"
+[ \"$3\" = shown ] || umount \"$1\"
+shift 3
+exec unshare --cgroup \"$@\"";
+
 /// Becomes the inside of a container: $1 is mounted at /run/ringway, $2 at /etc/group, and the rest is read-only.
 const ENTER: &str = "
 set -e
-mount --make-rprivate /
 mkdir -p /run/ringway
 mount --bind \"$1\" /run/ringway
 mount --bind \"$2\" /etc/group
@@ -67,20 +76,53 @@ struct Pod<'a> {
     net: &'a Net,
     run: PathBuf,
     groups: String,
+    cgroups: Cgroups,
+}
+
+/// Cgroups below one of the test's, in this machine's hierarchy.
+struct Cgroups(PathBuf);
+
+impl Cgroups {
+    /// `None`: it is mounted nowhere.
+    fn new() -> Option<Cgroups> {
+        let mounts = fs::read_to_string("/proc/mounts").expect("there are mounts");
+        let point =
+            mounts.lines().find_map(|line| line.split_once(" cgroup2 ")?.0.split_once(' ').map(|(_, point)| point.to_owned()))?;
+        let top = PathBuf::from(point).join(format!("ringway-pod-{}", std::process::id()));
+        ["service", "program"].iter().for_each(|name| fs::create_dir_all(top.join(name)).expect("this test is root's"));
+        Some(Cgroups(top))
+    }
+
+    fn name(&self, of: &str) -> String {
+        format!("{}/{of}", self.0.file_name().expect("it has a name").display())
+    }
+}
+
+impl Drop for Cgroups {
+    /// Their processes end with the test's, a moment before or after.
+    fn drop(&mut self) {
+        for path in ["service", "program", ""].map(|name| self.0.join(name)) {
+            wait_until("the cgroup is empty", DEADLINE, || fs::remove_dir(&path).is_ok());
+        }
+    }
 }
 
 impl<'a> Pod<'a> {
-    fn new(net: &'a Net, group: u64) -> Pod<'a> {
+    fn new(net: &'a Net, group: u64, cgroups: Cgroups) -> Pod<'a> {
         let run = net.path("run");
         fs::create_dir(&run).expect("a folder of ours");
+        fs::create_dir(net.path("cgroup")).expect("a folder of ours");
         let groups = net.file("group", format!("root:x:0:\nringway:x:{group}:\n"));
-        Pod { net, run, groups }
+        Pod { net, run, groups, cgroups }
     }
 
-    fn start(&self, words: &[String], environment: &[(&str, &str)]) -> Process {
-        let run = text(&self.run);
+    /// `of`: its cgroup. That of the service has the node's hierarchy.
+    fn start(&self, of: &str, words: &[String], environment: &[(&str, &str)]) -> Process {
+        let (run, point, cgroup) = (text(&self.run), text(&self.net.path("cgroup")), self.cgroups.name(of));
+        let shown = if of == "service" { "shown" } else { "hidden" };
         let mut all =
-            vec!["unshare", "--mount", "--pid", "--fork", "--ipc", "--uts", "sh", "-c", ENTER, "sh", &run, &self.groups];
+            vec!["unshare", "--kill-child", "--mount", "--pid", "--fork", "--ipc", "--uts", "sh", "-c", ENTER_CGROUP, "sh"];
+        all.extend([point.as_str(), &cgroup, shown, "sh", "-c", ENTER, "sh", &run, &self.groups]);
         // The variables are for the program alone.
         let pairs: Vec<String> = environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let at = words.iter().position(|word| word == "--").unwrap_or(words.len());
@@ -99,9 +141,7 @@ fn serve(pod: &Pod, container: &Value) -> Process {
     let mut words = confine(container);
     words.extend(["--".to_owned(), RINGWAY.to_owned()]);
     words.extend(self::words(&container["args"]));
-    let variables: Vec<(String, String)> = container["env"].as_array().expect("a list").iter().map(variable).collect();
-    let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let mut service = pod.start(&words, &variables);
+    let mut service = pod.start("service", &words, &[]);
     service.wait_for_error_line("ready");
     service
 }
@@ -111,8 +151,9 @@ fn a_sidecar_serves_a_program_of_another_container() {
     let manifest = manifest("sidecar.yaml");
     let template = &manifest["spec"]["template"]["spec"];
     let group = template["securityContext"]["supplementalGroups"][0].as_u64().expect("a number");
+    let Some(cgroups) = Cgroups::new() else { return };
     let net = Net::new();
-    let pod = Pod::new(&net, group);
+    let pod = Pod::new(&net, group, cgroups);
     let sidecar = container(template, "ringway");
     let service = serve(&pod, sidecar);
     // The probe, inside the container.
@@ -137,7 +178,8 @@ fn a_sidecar_serves_a_program_of_another_container() {
     words.extend(user);
     words.extend(["--", "python3", "-c", PROGRAM].map(str::to_owned));
     let before = net.kernel_tcp(Server);
-    let mut program = pod.start(&words, &variables);
+    assert!(!service.stderr().contains("cgroup"), "it sees all cgroups: {}", service.stderr());
+    let mut program = pod.start("program", &words, &variables);
     net.wait_listening(Server, 4310, &mut program);
     assert_eq!(net.output(Client, &["python3", "-c", CLIENT, &net.address(Server)]), "33 1\n");
     assert_eq!(program.finish(DEADLINE).success().stdout, "served\n");
@@ -165,6 +207,10 @@ fn the_manifests_agree_with_each_other_and_with_the_unit() {
         added.sort();
         assert_eq!(added, of_unit, "{name}");
         assert_eq!(service["volumeMounts"][0]["mountPath"], "/run/ringway", "{name}");
+        let hosts =
+            pod["volumes"].as_array().expect("a list").iter().find(|volume| volume["name"] == "cgroups").expect("it is there");
+        assert_eq!(hosts["hostPath"]["path"], "/sys/fs/cgroup", "{name}");
+        assert_eq!(service["volumeMounts"][1]["name"], "cgroups", "{name}");
         let copy = words(&container(pod, "library")["command"]);
         assert_eq!(copy[1], "/usr/lib/ringway/libringway_preload.so", "{name}: where PREFIX=/usr puts it");
         for group in pod["securityContext"]["supplementalGroups"].as_array().into_iter().flatten() {

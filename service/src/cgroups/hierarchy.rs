@@ -2,8 +2,8 @@
 //!
 //! Both are read in the service's own view, at its start: a client's mounts say nothing of what the kernel runs for it. Where no mount shows
 //! the hierarchy (`ip netns exec` mounts a fresh /sys), the service opens it for itself, while it has the right. /proc/PID/cgroup names a
-//! cgroup as seen from the reader's cgroup namespace, whatever the client's is; a name such as "/../.." stands outside of the service's,
-//! where it opens no directory. The kernel tells nothing of a process in a PID namespace that is not below the service's, also by its pidfd
+//! cgroup as seen from the reader's cgroup namespace, whatever the client's is; a name such as "/../a" stands outside of the service's. It has
+//! a directory where a mount shows more than the namespace, as a host's hierarchy that is mounted in a container, and none else. The kernel tells nothing of a process in a PID namespace that is not below the service's, also by its pidfd
 //! (PIDFD_GET_INFO of SO_PEERPIDFD: EREMOTE): it may be in any cgroup of which the kernel lists a process by the number 0. Read cgroups(7)
 //! first. Promises: a name leads to a directory of the hierarchy or to none. Changes nothing.
 
@@ -19,6 +19,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// Directories that are looked at together.
 pub(super) const DIRECTORIES_MAX: usize = 1_024;
+/// Directories among which the one of this namespace is looked for.
+const SEARCHED_MAX: usize = 16_384;
 
 /// Where a process is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +34,16 @@ pub(super) enum Place {
 /// The root directory.
 pub(super) struct Hierarchy {
     root: OwnedFd,
+    /// The way from it to the root of this cgroup namespace.
+    here: PathBuf,
+}
+
+/// Where cgroup2 is mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mount {
+    pub(super) point: PathBuf,
+    /// How far its root stands above that of this cgroup namespace.
+    pub(super) above: usize,
 }
 
 impl Hierarchy {
@@ -45,14 +57,56 @@ impl Hierarchy {
             Err(error) if error.kind() == io::ErrorKind::NotFound && has_no_cgroups() => return None,
             Err(error) => return Some(Err(io::Error::other(format!("/proc/self/cgroup: {error}")))),
         };
-        let root = mounted_root().or_else(|here| root_of_cgroups().map_err(|own| unseen(&here, &own)));
-        Some(root.map(|root| Hierarchy { root }))
+        let at_root = |root| Hierarchy { root, here: PathBuf::new() };
+        Some(Hierarchy::mounted().or_else(|here| root_of_cgroups().map(at_root).map_err(|own| unseen(&here, &own))))
     }
 
     /// Takes a directory for the root.
     #[cfg(test)]
     pub(super) fn at(root: &Path) -> io::Result<Hierarchy> {
-        Ok(Hierarchy { root: open_at(CWD, root)? })
+        Ok(Hierarchy { root: open_at(CWD, root)?, here: PathBuf::new() })
+    }
+
+    /// The hierarchy as it is mounted here, as much of it as there is.
+    fn mounted() -> io::Result<Hierarchy> {
+        let missing = |text: &str| io::Error::new(io::ErrorKind::NotFound, text);
+        let mounts = read_to_string("/proc/self/mountinfo")?;
+        let Mount { point, above } = mount_in(&mounts).ok_or_else(|| missing("it is not mounted"))?;
+        let root = open_at(CWD, &point)?;
+        // Something else may be mounted over it.
+        if !is_cgroup2(&root) {
+            return Err(missing("it is hidden by another mount"));
+        }
+        let mut hierarchy = Hierarchy { root, here: PathBuf::new() };
+        if above > 0 {
+            let own = name_in(&read_to_string("/proc/self/cgroup")?).ok_or_else(|| missing("this process is in none"))?;
+            let own = relative(Path::new(""), &own).ok_or_else(|| missing("this process is outside of its namespace"))?;
+            hierarchy.here = hierarchy.find_here(above, &own)?;
+        }
+        Ok(hierarchy)
+    }
+
+    /// Looks for the root of this cgroup namespace, so many levels down: this process is in its cgroup `own`.
+    fn find_here(&self, levels: usize, own: &Path) -> io::Result<PathBuf> {
+        let (mut todo, mut looked_at) = (vec![PathBuf::from(".")], 0);
+        while let Some(path) = todo.pop() {
+            looked_at += 1;
+            if looked_at > SEARCHED_MAX {
+                break;
+            }
+            // The first component is the dot.
+            if path.components().count() > levels {
+                let directory = open_at(self.root.as_fd(), &path.join(own));
+                if directory.is_ok_and(|directory| lists(&directory, std::process::id())) {
+                    return Ok(path);
+                }
+                continue;
+            }
+            // What has ended meanwhile is not it, and what may not be read neither.
+            let Ok(directory) = open_at(self.root.as_fd(), &path) else { continue };
+            todo.extend(children(&directory)?.into_iter().map(|name| path.join(name)));
+        }
+        Err(io::Error::other(format!("the cgroup of this process is not among the first {SEARCHED_MAX}")))
     }
 
     /// The directory of a cgroup.
@@ -60,7 +114,8 @@ impl Hierarchy {
     /// # Errors
     /// `NotFound`: it has ended.
     pub(super) fn directory(&self, name: &str) -> io::Result<OwnedFd> {
-        let path = relative(name).ok_or_else(|| io::Error::other("it is outside of this cgroup namespace"))?;
+        let path = relative(&self.here, name)
+            .ok_or_else(|| io::Error::other("it is outside of what this cgroup namespace and its mounts show"))?;
         open_at(self.root.as_fd(), &path)
     }
 
@@ -81,16 +136,30 @@ impl Hierarchy {
                 Err(error) => return Err(error),
             };
             visit(directory.as_fd())?;
-            for entry in Dir::read_from(&directory)? {
-                let entry = entry?;
-                let name = entry.file_name().to_string_lossy();
-                if entry.file_type() == FileType::Directory && name != "." && name != ".." {
-                    todo.push(path.join(&*name));
-                }
-            }
+            todo.extend(children(&directory)?.into_iter().map(|name| path.join(name)));
         }
         Ok(())
     }
+}
+
+/// The directories in a directory.
+fn children(directory: &OwnedFd) -> io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy();
+        if entry.file_type() == FileType::Directory && name != "." && name != ".." {
+            found.push(name.into_owned());
+        }
+    }
+    Ok(found)
+}
+
+/// Returns true if a process is in this cgroup.
+fn lists(cgroup: &OwnedFd, pid: u32) -> bool {
+    let processes = openat(cgroup, "cgroup.procs", OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty());
+    let mut lines = processes.map(|file| BufReader::new(File::from(file)).lines()).into_iter().flatten();
+    lines.any(|line| line.is_ok_and(|line| line.parse() == Ok(pid)))
 }
 
 /// Returns true if a process may be in the cgroup that this process has no number for: cgroup.procs has zeros for them. A cgroup of threads
@@ -134,36 +203,40 @@ pub(super) fn name_in(text: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
 }
 
-/// The path of a cgroup from the root; `None`: its name leads out of the hierarchy.
-pub(super) fn relative(name: &str) -> Option<PathBuf> {
-    let path = Path::new(name.strip_prefix('/')?);
-    let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-    is_plain.then(|| Path::new(".").join(path))
+/// The path of a cgroup from the root, from which `here` leads to the root of this namespace; `None`: its name leads out of the hierarchy. Only
+/// at the beginning of a name the kernel writes that it goes up.
+pub(super) fn relative(here: &Path, name: &str) -> Option<PathBuf> {
+    let parts: Vec<Component<'_>> = Path::new(name.strip_prefix('/')?).components().collect();
+    let up = parts.iter().take_while(|part| matches!(part, Component::ParentDir)).count();
+    let mut path = Path::new(".").join(here);
+    for _ in 0..up {
+        // The last one is the dot.
+        path = path.parent().filter(|parent| !parent.as_os_str().is_empty())?.to_path_buf();
+    }
+    let is_plain = parts[up..].iter().all(|part| matches!(part, Component::Normal(_)));
+    is_plain.then(|| parts[up..].iter().fold(path, |path, part| path.join(part)))
 }
 
-/// Where the root of cgroup2 is mounted; see proc_pid_mountinfo(5).
-pub(super) fn mount_in(text: &str) -> Option<PathBuf> {
-    text.lines().find_map(|line| {
+/// Where the most of cgroup2 is mounted; see proc_pid_mountinfo(5).
+pub(super) fn mount_in(text: &str) -> Option<Mount> {
+    let mounts = text.lines().filter_map(|line| {
         let (before, after) = line.split_once(" - ")?;
         let mut fields = before.split(' ').skip(3);
         let (root, point) = (fields.next()?, fields.next()?);
-        let is_cgroup2 = after.split(' ').next()? == "cgroup2" && root == "/" && !point.contains('\\');
-        is_cgroup2.then(|| PathBuf::from(point))
-    })
+        // The root of this namespace, or one above it.
+        let above = root.strip_prefix('/')?;
+        let above: Vec<&str> = above.split('/').filter(|part| !part.is_empty()).collect();
+        let is_whole = above.iter().all(|part| *part == "..");
+        let is_cgroup2 = after.split(' ').next()? == "cgroup2" && is_whole && !point.contains('\\');
+        is_cgroup2.then(|| Mount { point: PathBuf::from(point), above: above.len() })
+    });
+    // Of several the first.
+    mounts.reduce(|most, other| if other.above > most.above { other } else { most })
 }
 
 /// A kernel without cgroups has no such file for any process.
 fn has_no_cgroups() -> bool {
     read_to_string("/proc/filesystems").is_ok_and(|text| !text.lines().any(|line| line.ends_with("\tcgroup2")))
-}
-
-/// The root directory as it is mounted here. The kernel shows the root of a mount as seen from this cgroup namespace.
-fn mounted_root() -> io::Result<OwnedFd> {
-    let mounts = read_to_string("/proc/self/mountinfo")?;
-    let point = mount_in(&mounts).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it is not mounted"))?;
-    let root = open_at(CWD, &point)?;
-    // Something else may be mounted over it.
-    if is_cgroup2(&root) { Ok(root) } else { Err(io::Error::new(io::ErrorKind::NotFound, "it is hidden by another mount")) }
 }
 
 fn unseen(here: &io::Error, own: &io::Error) -> io::Error {

@@ -3,7 +3,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use super::KINDS;
-use super::hierarchy::{DIRECTORIES_MAX, Hierarchy, may_hide, mount_in, name_in, place_of, relative};
+use super::hierarchy::{DIRECTORIES_MAX, Hierarchy, Mount, may_hide, mount_in, name_in, place_of, relative};
 
 const HYBRID: &str = "\
 40 31 0:34 / /sys/fs/cgroup ro,nosuid - tmpfs tmpfs ro,mode=755
@@ -13,7 +13,12 @@ const HYBRID: &str = "\
 
 #[test]
 fn the_root_of_cgroup2_is_found_among_other_mounts() {
-    assert_eq!(mount_in(HYBRID), Some(PathBuf::from("/sys/fs/cgroup/unified")));
+    let unified = |above| Some(Mount { point: PathBuf::from("/sys/fs/cgroup/unified"), above });
+    assert_eq!(mount_in(HYBRID), unified(0));
+    // In a container the host's hierarchy is beside its own.
+    let both = format!("39 31 0:35 / /sys/fs/cgroup ro - cgroup2 cgroup2 ro\n{}", HYBRID.replace("0:35 / ", "0:35 /../../.. "));
+    assert_eq!(mount_in(&both), unified(3));
+    assert_eq!(mount_in(&HYBRID.replace("0:35 / ", "0:35 /../user ")), None);
     assert_eq!(mount_in(&HYBRID.replace("0:35 / ", "0:35 /user ")), None, "a part of it is not all");
     assert_eq!(mount_in(&HYBRID.replace("cgroup2", "cgroup")), None);
     for torn in ["", "-", " - ", "41 40 - cgroup2", "41 40 0:35 / - cgroup2 a b\n\n - cgroup2"] {
@@ -24,13 +29,20 @@ fn the_root_of_cgroup2_is_found_among_other_mounts() {
 #[test]
 fn a_cgroup_is_a_directory_below_the_root_and_no_other() {
     let root = Path::new(".");
-    let name = |text| name_in(text).and_then(|name| relative(&name));
+    let name = |text| name_in(text).and_then(|name| relative(Path::new(""), &name));
     assert_eq!(name("1:name=systemd:/init.scope\n0::/system.slice/ssh.service\n"), Some(root.join("system.slice/ssh.service")));
     assert_eq!(name("0::/\n"), Some(root.to_path_buf()));
     // A process in a cgroup of such a name must not be taken for dead.
     assert_eq!(name("0::/user (deleted)\n"), Some(root.join("user (deleted)")));
     for outside in ["0::/../..\n", "0::/../../etc\n", "0::/a/../../b\n", "0::relative\n", "1:cpu:/\n", ""] {
         assert_eq!(name(outside), None, "{outside}");
+    }
+    let from_pod = |name| relative(Path::new("pods/one/service"), name);
+    assert_eq!(from_pod("/../nginx/worker"), Some(root.join("pods/one/nginx/worker")));
+    assert_eq!(from_pod("/"), Some(root.join("pods/one/service")));
+    assert_eq!(from_pod("/../../.."), Some(root.to_path_buf()));
+    for outside in ["/../../../..", "/../../../../etc", "/../a/../b"] {
+        assert_eq!(from_pod(outside), None, "{outside}");
     }
 }
 
