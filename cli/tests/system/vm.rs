@@ -156,10 +156,7 @@ impl Guest<'_> {
 
     /// One service over this device: serves, sleeps, and is killed.
     fn assert_device_works(&mut self, device: &str, port: u16) {
-        self.start(
-            "serve.out",
-            &format!("env RINGWAY_INTERFACE_NAME=eth0 RINGWAY_INTERFACE_DEVICE={device} {RINGWAY} serve --name vm"),
-        );
+        self.start("serve.out", &serve(device));
         self.wait_for("[ -S /run/ringway/vm.sock ]");
         self.wait_for("[ $(cat /sys/class/net/eth0/operstate) = up ]");
         eprintln!("{device}: {}", self.run("cat /run/serve.out").trim());
@@ -207,10 +204,7 @@ impl Guest<'_> {
         eprintln!("{device}: a killed service leaves offloads off: {is_off}");
         let doctor = self.doctor();
         assert_eq!(doctor.contains("offloads of eth0 that AF_XDP switched off: "), is_off, "{doctor}");
-        self.start(
-            "again.out",
-            &format!("env RINGWAY_INTERFACE_NAME=eth0 RINGWAY_INTERFACE_DEVICE={device} {RINGWAY} serve --name vm"),
-        );
+        self.start("again.out", &serve(device));
         // The socket of the killed one is still there.
         self.wait_for("grep -q 'service vm ready' /run/again.out");
         self.run("kill $(cat /run/again.out.pid)");
@@ -249,6 +243,12 @@ const IGB: (&str, &str) = ("igb", "igb");
 
 fn shape(kernel: &'static str, (card, driver): (&'static str, &'static str)) -> Shape {
     Shape { kernel, card, driver }
+}
+
+/// The service of a guest. What it serves stays the stack's, also bulk data.
+fn serve(device: &str) -> String {
+    let variables = format!("RINGWAY_INTERFACE_NAME=eth0 RINGWAY_INTERFACE_DEVICE={device} RINGWAY_POLICY_BULK=stack");
+    format!("env {variables} {RINGWAY} serve --name vm")
 }
 
 #[test]
