@@ -87,24 +87,16 @@ fn print(arguments: &Arguments) -> io::Result<()> {
     lines.sort_by(|one, other| one.time().cmp(other.time()));
     let first = arguments.lines.map_or(0, |most| lines.len().saturating_sub(most));
     let show = |lines: &[Line]| lines.iter().map(|line| line.show(arguments, names.len() > 1)).collect::<String>();
-    write(&show(&lines[first..]))?;
+    output::stream(&show(&lines[first..]))?;
     let Some(changes) = changes else { return Ok(()) };
     loop {
         rustix::io::read(&changes, &mut [0; CHANGES])?;
         for (name, tail) in names.iter().zip(&mut tails) {
             let mut lines: Vec<Line> = tail.read()?.into_iter().map(|line| Line::read(name, line)).collect();
             lines.retain(|line| line.is_wanted(arguments));
-            write(&show(&lines))?;
+            output::stream(&show(&lines))?;
         }
     }
-}
-
-/// A reader that has gone ends the command.
-fn write(text: &str) -> io::Result<()> {
-    use std::io::Write;
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
 }
 
 fn names(arguments: &Arguments) -> io::Result<Vec<String>> {
@@ -225,3 +217,6 @@ impl Line {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,11 +10,16 @@ pub(crate) fn print(command: &str, text: &str) -> ExitCode {
 
 /// Writes all of it, or as much as a reader takes that goes away.
 pub(crate) fn write(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match stream(text) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Writes a part of what goes on: that a reader has gone is an error too, which [`end`] takes for an end.
+pub(crate) fn stream(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
 
 /// The exit status of `ringway COMMAND`; says what failed.

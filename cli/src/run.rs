@@ -21,6 +21,7 @@ use ringway_service::cgroups::describe_caller;
 use ringway_service::config::profiles::PROFILES;
 use ringway_service::netlink::Snapshot;
 use ringway_service::plan::{Machine, firewall_lines, plan};
+use ringway_service::rundir::PRIVATE;
 use ringway_service::{Admission, Config, DEFAULT_NAME, Opening, RunDirectory, Service};
 use ringway_shm::channel::Client;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -269,7 +270,7 @@ fn find_server(arguments: &Arguments, config: &Config, token: [u8; 16], strict: 
     if let Some(name) = &arguments.name {
         return Err(format!("no service {name} is running in this network namespace"));
     }
-    let name = format!("private-{}", std::process::id());
+    let name = format!("{PRIVATE}{}", std::process::id());
     // In strict mode, the devices must open before the program starts.
     let opening = if strict { Opening::AtStart } else { Opening::AtFirstProgram };
     ringway_service::log::start(&if arguments.quiet { config.log.quiet() } else { config.log.clone() });

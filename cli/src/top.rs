@@ -11,7 +11,7 @@ mod screen;
 mod sheet;
 mod sheets;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -99,9 +99,7 @@ fn print(arguments: &Arguments, model: Model, read: impl Fn() -> io::Result<Samp
         }
         let rates = Rates::between(&before, &now, model.filter());
         let text = if arguments.json { rates.json() } else { rates.text() };
-        // A reader that has gone ends the loop.
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes()).and_then(|()| out.flush())?;
+        output::stream(&text)?;
         if arguments.once {
             return Ok(());
         }

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-use rustix::fs::{fstat, major, minor};
+use rustix::fs::fstat;
 use tracing::Subscriber;
 use tracing::field::Field;
 use tracing::level_filters::LevelFilter;
@@ -57,6 +57,8 @@ pub struct LogChoice {
     pub filter: String,
     /// How a line looks.
     pub format: LogFormat,
+    /// What the filter lets through beyond this stays unsaid.
+    most: LevelFilter,
 }
 
 /// How a line looks on standard error.
@@ -83,16 +85,21 @@ impl LogChoice {
             "journald" => LogFormat::Journald,
             _ => LogFormat::Auto,
         };
-        LogChoice { filter: filter.to_owned(), format }
+        LogChoice { filter: filter.to_owned(), format, most: LevelFilter::TRACE }
     }
 
     /// The same without what is no warning.
     pub fn quiet(&self) -> LogChoice {
-        LogChoice { filter: "warn".to_owned(), ..self.clone() }
+        LogChoice { most: LevelFilter::WARN, ..self.clone() }
     }
 
     fn targets(&self) -> Targets {
-        Targets::from_str(&self.filter).unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO))
+        // What is no filter was refused when the configuration was read.
+        let chosen = Targets::from_str(&self.filter).unwrap_or_default();
+        let others = chosen.default_level().unwrap_or(LevelFilter::OFF).min(self.most);
+        let parts: Vec<(String, LevelFilter)> =
+            chosen.iter().map(|(part, level)| (part.to_owned(), level.min(self.most))).collect();
+        Targets::new().with_default(others).with_targets(parts)
     }
 }
 
@@ -188,16 +195,8 @@ fn write_message(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> s
 }
 
 fn journal_reads() -> bool {
-    let Some((device, inode)) = std::env::var(JOURNAL_VARIABLE).ok().and_then(|stream| {
-        let (device, inode) = stream.split_once(':')?;
-        Some((device.parse::<u64>().ok()?, inode.parse::<u64>().ok()?))
-    }) else {
-        return false;
-    };
-    fstat(std::io::stderr()).is_ok_and(|file| {
-        let same_device = (major(file.st_dev), minor(file.st_dev)) == (major(device), minor(device));
-        same_device && file.st_ino == inode
-    })
+    let file = fstat(std::io::stderr()).map(|file| format!("{}:{}", file.st_dev, file.st_ino));
+    file.is_ok_and(|file| std::env::var(JOURNAL_VARIABLE).is_ok_and(|stream| stream == file))
 }
 
 #[cfg(test)]

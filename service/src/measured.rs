@@ -20,7 +20,7 @@ const FILE: &str = "measured.toml";
 /// Of the file, what is read.
 const BYTES_MAX: u64 = 4_096;
 
-/// What carries bulk data where nothing was measured: the kernel is never slower than itself, and what is received is carried as well by either.
+/// What carries bulk data where nothing was measured: as far as it was, the kernel sends faster, and does not receive faster (docs/handover.md).
 const UNMEASURED: BulkChoice = BulkChoice::Sent;
 
 /// A measurement.

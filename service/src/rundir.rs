@@ -48,8 +48,8 @@ const SET: &str = "set";
 const OFFLOADS: &str = "offloads";
 /// The record of the log; see `log`.
 const LOG: &str = "log";
-/// Services of `ringway run` have a name of this kind, which none has again.
-const PRIVATE: &str = "private-";
+/// The beginning of the names of services of `ringway run`, which none has again.
+pub const PRIVATE: &str = "private-";
 /// The numbers of the programs that a service has attached to interfaces, a line each.
 const PROGRAMS: &str = "programs";
 /// Those of which each worker but the first has one, with its number behind it.
@@ -326,24 +326,12 @@ impl RunDirectory {
     fn remove_files(&self, name: &str) -> io::Result<()> {
         let of_workers = |worker| NUMBERED.map(|kind| path_of_worker(&self.file(name, kind), worker));
         let further = (1..WORKERS_MAX).flat_map(of_workers);
-        for path in further.chain(EXTENSIONS.map(|extension| self.file(name, extension))) {
-            match std::fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+        further.chain(EXTENSIONS.map(|extension| self.file(name, extension))).try_for_each(|path| remove(&path))
     }
 
     fn remove_record(&self, name: &str) -> io::Result<()> {
         let path = self.log_path(name);
-        for path in [log::record_before(&path), path] {
-            match std::fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+        [log::record_before(&path), path].iter().try_for_each(|path| remove(path))
     }
 
     fn create(&self) -> io::Result<()> {
@@ -436,6 +424,14 @@ pub(crate) fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-new");
     PathBuf::from(name)
+}
+
+/// Removes a file, if there is one.
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn is_ours(extension: &str) -> bool {

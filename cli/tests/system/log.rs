@@ -74,6 +74,13 @@ fn the_record_of_a_killed_service_stays_and_that_of_a_stopped_one_goes() {
 #[test]
 fn standard_error_has_the_format_that_was_chosen() {
     let net = Net::new();
+    // As systemd does where its journal reads.
+    let journal = "JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec \"$@\"";
+    let name = format!("log-auto-{}", std::process::id());
+    let mut service = net.spawn(Server, &["sh", "-c", journal, "sh", RINGWAY, "serve", "--name", &name]);
+    service.wait_for_error_line("<6>service ");
+    service.signal(Signal::TERM);
+    service.finish(DEADLINE).success();
     for (format, start) in
         [("text", "20"), ("json", "{\"timestamp\""), ("journald", "<6>service "), ("plain", "ringway: service ")]
     {

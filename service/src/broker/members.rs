@@ -254,7 +254,7 @@ impl Members {
 
     /// Has the worker close what a dead process held, before its end is dealt with.
     pub(super) fn tell_dead(&mut self, process: ProcessKey) {
-        if let Some(pid) = self.processes.get(&process).map(|known| known.pid) {
+        if let Some(pid) = self.pid(process) {
             self.tell_gone(process, pid);
         }
     }

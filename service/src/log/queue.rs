@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ impl Queue {
         if let Err(error) = &record {
             tracing::warn!(target: OWN_TARGET, "there is no record of the log: {error}");
         }
-        let mut writer = Writer { is_slow: false, record: record.ok(), lost: self.lost.clone() };
+        let mut writer = Writer::new(record.ok(), self.lost.clone());
         let thread = std::thread::Builder::new().name("ringway-log".to_owned());
         // Without a thread lines are lost, and counted.
         thread.spawn(move || writer.run(&lines, &mut io::stderr())).ok();
@@ -94,7 +94,7 @@ impl Queue {
     /// Waits until everything before is written. Without a thread this one writes.
     pub(super) fn flush(&self) {
         if let Some(lines) = &*lock(&self.waiting) {
-            let mut writer = Writer { is_slow: false, record: None, lost: self.lost.clone() };
+            let mut writer = Writer::new(None, self.lost.clone());
             return writer.drain(lines, &mut io::stderr());
         }
         let (done, flushed) = sync_channel(1);
@@ -171,26 +171,34 @@ fn severity(level: Level) -> u8 {
 }
 
 struct Writer {
-    /// Standard error had no room the last time.
-    is_slow: bool,
+    /// Lines for which standard error has had no room, since it had some.
+    unread: u64,
     record: Option<Record>,
     lost: Arc<AtomicU64>,
 }
 
 impl Writer {
+    fn new(record: Option<Record>, lost: Arc<AtomicU64>) -> Writer {
+        Writer { unread: 0, record, lost }
+    }
+
     /// Writes lines until the last sender is dropped.
     fn run(&mut self, messages: &Receiver<Message>, errors: &mut (impl Write + AsFd)) {
         while let Ok(message) = messages.recv() {
             self.take(message, errors);
+            self.drain(messages, errors);
         }
     }
 
-    /// Writes what is there.
+    /// Writes what is there, and then, with room in the queue again, says what had none.
     fn drain(&mut self, messages: &Receiver<Message>, errors: &mut (impl Write + AsFd)) {
         loop {
-            match messages.try_recv() {
-                Ok(message) => self.take(message, errors),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return,
+            while let Ok(message) = messages.try_recv() {
+                self.take(message, errors);
+            }
+            match self.lost.swap(0, Ordering::Relaxed) {
+                0 => return,
+                lost => tracing::warn!(target: OWN_TARGET, lost, "{lost} lines of the log were lost"),
             }
         }
     }
@@ -202,20 +210,19 @@ impl Writer {
             // A caller that has lost its patience is gone.
             Message::Flush(done) => done.send(()).unwrap_or_default(),
         }
-        let lost = self.lost.swap(0, Ordering::Relaxed);
-        if lost > 0 {
-            tracing::warn!(target: OWN_TARGET, lost, "{lost} lines of the log were lost");
-        }
     }
 
     fn write_error(&mut self, text: &str, errors: &mut (impl Write + AsFd)) {
-        let patience = if self.is_slow { NO_PATIENCE } else { PATIENCE };
+        let patience = if self.unread > 0 { NO_PATIENCE } else { PATIENCE };
         let has_room = poll(&mut [PollFd::new(&*errors, PollFlags::OUT)], Some(&patience)).is_ok_and(|ready| ready > 0);
         if !has_room {
-            self.is_slow = true;
+            self.unread += 1;
             return;
         }
-        self.is_slow = false;
+        let unread = std::mem::take(&mut self.unread);
+        if unread > 0 {
+            tracing::warn!(target: OWN_TARGET, unread, "standard error was not read: {unread} lines were lost there");
+        }
         // A failed write has no other place to go.
         errors.write_all(text.as_bytes()).unwrap_or_default();
     }

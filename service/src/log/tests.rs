@@ -47,6 +47,16 @@ fn the_filter_holds_for_standard_error_and_can_change() {
 }
 
 #[test]
+fn quiet_lets_warnings_through_and_nothing_that_the_filter_does_not() {
+    let passes = |filter: &str, level| LogChoice::new(filter, "plain").quiet().targets().would_enable("ringway::attach", level);
+    for (filter, warns) in
+        [("info", true), ("ringway::attach=trace", true), ("error", false), ("info,ringway::attach=off", false)]
+    {
+        assert_eq!((passes(filter, &tracing::Level::WARN), passes(filter, &tracing::Level::INFO)), (warns, false), "{filter}");
+    }
+}
+
+#[test]
 fn filters_are_checked() {
     for good in ["info", "off", "warn,ringway::attach=debug", "ringway::quota=trace, error"] {
         assert_eq!(check(good), Ok(()), "{good}");

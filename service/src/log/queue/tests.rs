@@ -9,8 +9,7 @@ pub(in crate::log) fn written(queue: &Queue, directory: &Path) -> (String, Strin
     let (mut reader, writer) = pipe();
     let path = directory.join("x.log");
     let lines = lock(&queue.waiting).take().expect("no thread has it");
-    let mut ours =
-        Writer { is_slow: false, record: Some(Record::open(&path).expect("a folder of ours")), lost: queue.lost.clone() };
+    let mut ours = Writer::new(Some(Record::open(&path).expect("a folder of ours")), queue.lost.clone());
     let mut errors = File::from(writer);
     ours.drain(&lines, &mut errors);
     drop(errors);
@@ -35,23 +34,50 @@ pub(in crate::log) fn folder(name: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn standard_error_that_is_full_costs_the_record_nothing() {
-    let (_reader, writer) = pipe();
+fn standard_error_that_is_full_costs_the_record_nothing_and_says_so_later() {
+    let (mut reader, writer) = pipe();
     let mut errors = File::from(writer);
     let folder = folder("full");
-    let mut ours = Writer {
-        is_slow: false,
-        record: Some(Record::open(&folder.join("x.log")).expect("a folder of ours")),
-        lost: Arc::default(),
-    };
+    let mut ours = Writer::new(Some(Record::open(&folder.join("x.log")).expect("a folder of ours")), Arc::default());
     // More than a pipe holds.
     for _ in 0..200 {
         ours.take(Message::Line(line(Sink::Errors, &"x".repeat(1_000))), &mut errors);
         ours.take(Message::Line(line(Sink::Record, "kept")), &mut errors);
     }
-    assert!(ours.is_slow);
     assert_eq!(std::fs::read_to_string(folder.join("x.log")).expect("a record").lines().count(), 200);
+    let unread = ours.unread;
+    let mut text = vec![0; 1 << 16];
+    let read = reader.read(&mut text).expect("a pipe");
+    assert!(unread > 0 && read as u64 == (200 - unread) * 1_001, "{unread} lines");
+    let said = said_while(|| ours.take(Message::Line(line(Sink::Errors, "later")), &mut errors));
+    assert!(said.contains(&format!("{unread} lines were lost there")), "{said}");
     std::fs::remove_dir_all(folder).expect("a folder of ours");
+}
+
+/// What the log says of itself during `work`.
+fn said_while(work: impl FnOnce()) -> String {
+    let queue = Queue::new();
+    let layer = tracing_subscriber::fmt::layer().with_writer(Door::new(&queue, Sink::Errors, Form::Plain));
+    use tracing_subscriber::layer::SubscriberExt;
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
+    let lines = lock(&queue.waiting).take().expect("no thread has it");
+    lines.try_iter().map(|message| if let Message::Line(line) = message { line.text } else { String::new() }).collect()
+}
+
+#[test]
+fn what_was_left_out_or_found_no_room_is_said() {
+    let (_reader, writer) = pipe();
+    let mut errors = File::from(writer);
+    let mut ours = Writer::new(None, Arc::default());
+    let left_out = |target: &str| Line { left_out: 3, target: target.to_owned(), ..line(Sink::Record, "the next") };
+    let said = said_while(|| ours.take(Message::Line(left_out("ringway::attach")), &mut errors));
+    assert!(said.contains("3 lines of ringway::attach were left out"), "{said}");
+    // Of its own lines it says nothing, so that this has an end.
+    assert_eq!(said_while(|| ours.take(Message::Line(left_out(OWN_TARGET)), &mut errors)), "");
+    let (_sender, none) = sync_channel(1);
+    ours.lost.store(7, Ordering::Relaxed);
+    let said = said_while(|| ours.drain(&none, &mut errors));
+    assert!(said.contains("7 lines of the log were lost"), "{said}");
 }
 
 #[test]
