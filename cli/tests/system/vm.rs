@@ -22,7 +22,7 @@ const SLOW: Duration = Duration::from_secs(120);
 /// What the guest's kernel says of a breakpoint that is not its own. It puts breakpoints into its code while it changes it, and an
 /// emulated processor can meet one that another has just taken away.
 const STALE_BREAKPOINT: &str = "Oops: int3";
-/// Of a guest that falls so. One of some hundred does.
+/// Of a guest whose kernel falls so, which is rare: seen once.
 const BOOTS_MAX: usize = 3;
 /// Of the service's processor time in a second without packets, in hundredths of a second.
 const IDLE_TICKS_MAX: u64 = 10;
