@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Handover(crate::handover::Arguments),
     /// Capture packets with tcpdump(8)'s own arguments
     Tcpdump(crate::tcpdump::Arguments),
+    /// Follow a connection: its segments, and what the stack decides
+    Trace(crate::trace::Arguments),
     /// Check a capture file against the rules of TCP, IP and UDP
     CheckTrace(crate::check_trace::Arguments),
     /// Benchmark Ringway against the kernel

@@ -6,6 +6,7 @@
 
 mod args;
 mod bench;
+mod capture;
 mod check_trace;
 mod config_cmd;
 mod demo;
@@ -23,6 +24,7 @@ mod services;
 mod ss;
 mod tcpdump;
 mod top;
+mod trace;
 mod why;
 
 use std::process::ExitCode;
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Handover(arguments) => handover::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),
         Command::Tcpdump(arguments) => tcpdump::run(&arguments),
+        Command::Trace(arguments) => trace::run(&arguments),
         Command::CheckTrace(arguments) => check_trace::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Enable(arguments) => enable::enable(&arguments),

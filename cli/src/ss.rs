@@ -25,7 +25,7 @@ mod kill;
 mod quota;
 mod table;
 
-pub(crate) use detail::{holders, info_words, is_connection};
+pub(crate) use detail::{holders, info_words, is_connection, milliseconds, time_left, timer_name};
 pub(crate) use filter::Filter;
 
 /// Arguments of `ringway ss`.

@@ -22,7 +22,7 @@ pub use middleware::Pcap;
 /// Bytes of one packet that are kept at most.
 pub const SNAPLEN_MAX: u32 = 262_144;
 /// Longest text of an option, bytes; the rest is cut.
-const TEXT_BYTES_MAX: usize = 255;
+const TEXT_BYTES_MAX: usize = 1023;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
@@ -65,6 +65,8 @@ pub struct Record<'a> {
     pub direction: Option<Direction>,
     /// Why the packet was dropped, if it was.
     pub drop_reason: Option<&'a str>,
+    /// What else there is to say of it.
+    pub comment: Option<&'a str>,
     /// The bytes at hand.
     pub bytes: &'a [u8],
     /// Bytes that the packet has.
@@ -74,7 +76,7 @@ pub struct Record<'a> {
 impl<'a> Record<'a> {
     /// Returns the record of a whole packet of the first interface, of unknown direction.
     pub fn whole(nanos: u64, bytes: &'a [u8]) -> Record<'a> {
-        Record { nanos, interface: 0, direction: None, drop_reason: None, bytes, original_len: bytes.len() as u32 }
+        Record { nanos, interface: 0, direction: None, drop_reason: None, comment: None, bytes, original_len: bytes.len() as u32 }
     }
 }
 
@@ -120,8 +122,8 @@ impl<W: Write> Writer<W> {
         let [low, high] = halves(packet.nanos);
         self.begin(ENHANCED_PACKET, &[packet.interface, high, low, kept.len() as u32, packet.original_len]);
         self.padded(kept);
-        if let Some(reason) = packet.drop_reason {
-            self.text(COMMENT, reason);
+        for comment in [packet.drop_reason, packet.comment].into_iter().flatten() {
+            self.text(COMMENT, comment);
         }
         if let Some(direction) = packet.direction {
             let flags = if direction == Direction::Received { INBOUND } else { OUTBOUND };

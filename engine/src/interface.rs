@@ -20,6 +20,8 @@ use crate::core::Core;
 
 mod capture;
 
+use capture::Capture;
+
 /// Frames that a burst holds without growing.
 const BURST_FRAMES: usize = 1024;
 
@@ -146,7 +148,9 @@ impl Interfaces {
                 continue;
             }
             match capture.as_deref_mut() {
-                Some(capture) => capture::receive(capture, now, number as u32, stack, &mut self.received),
+                Some(writer) => {
+                    Capture::new(writer, now, number as u32, port.described.medium).receive(stack, &mut self.received);
+                }
                 None => stack.receive(now, number as u32, &mut self.received),
             }
             self.received.clear();
@@ -163,8 +167,8 @@ impl Interfaces {
             if burst.is_empty() && port.device.poll_timeout().is_none() {
                 continue;
             }
-            if let Some(capture) = capture.as_deref_mut() {
-                capture::write_sent(capture, now, number as u32, burst, port.left);
+            if let Some(writer) = capture.as_deref_mut() {
+                Capture::new(writer, now, number as u32, port.described.medium).write_sent(stack, burst, port.left);
             }
             if port.device.transmit(now, burst).is_err() {
                 port.errors += 1;

@@ -15,6 +15,7 @@ mod core;
 mod guard;
 mod handover;
 mod idle;
+mod info_record;
 mod interface;
 mod metrics;
 pub mod native;

@@ -6,8 +6,10 @@
 //! ```text
 //! header (64 words) | ring of W words, positions count words and never wrap (u64)
 //!   begun >= written: words [written, begun) are being overwritten right now
-//!   record: length in words and captured bytes | number | time | original length, interface, direction, drop reason | bytes
+//!   record: length in words, captured bytes, marks | number | time | original length, interface, direction, drop reason
+//!           | bytes | the connection after it, if it was observed
 //! ```
+//! A reader wants all packets, or those of some connections; these come with what the connection was like.
 //! A reader copies a record, then checks that `begun` has not come within one ring of it. Promises:
 //! no torn packet is ever returned. Does not do: filtering, blocking.
 
@@ -20,13 +22,21 @@ use crate::frame::Frame;
 use crate::payload::Payload;
 use crate::time::Instant;
 
+mod observed;
+mod wishes;
+
+pub use observed::Observed;
+pub use wishes::{End, Ends, Wishes};
+
 const MAGIC: u64 = u64::from_le_bytes(*b"RWCAPT\0\0");
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 /// Readers at most.
 pub const READERS_MAX: usize = 8;
 /// Bytes kept of one packet at most, whatever a reader asks for.
 pub const SNAPLEN_MAX: usize = 65_600;
 const RECORD_HEADER: usize = 4;
+/// In the first word of a record: the connection after the packet follows the bytes.
+const OBSERVED: u64 = 1 << 63;
 
 mod header {
     pub(super) const MAGIC: usize = 0;
@@ -37,7 +47,9 @@ mod header {
     pub(super) const WRITTEN: usize = 16;
     /// Process ids of the readers.
     pub(super) const READERS: usize = 24;
-    pub(super) const WORDS: usize = 64;
+    /// What each of them wants.
+    pub(super) const WISHES: usize = 32;
+    pub(super) const WORDS: usize = 96;
 }
 
 /// Which way a packet went.
@@ -66,7 +78,11 @@ pub struct Packet {
     pub original_len: u32,
     /// The first bytes of it.
     pub bytes: Vec<u8>,
+    /// Its connection after it, if a reader asked for that and there is one.
+    pub observed: Option<Box<Observed>>,
 }
+
+const _: () = assert!(header::WISHES + READERS_MAX * wishes::WORDS <= header::WORDS);
 
 /// The worker's end.
 #[derive(Debug)]
@@ -76,7 +92,7 @@ pub struct CaptureWriter {
     snaplen: usize,
     written: u64,
     number: u64,
-    /// Words of the record that has begun, and its last word but the bytes.
+    /// Captured bytes of the record that has begun, and the last word in front of them.
     begun: Option<(usize, u64)>,
 }
 
@@ -103,6 +119,19 @@ impl CaptureWriter {
         self.readers().iter().any(|reader| reader.load(Ordering::Relaxed) != 0)
     }
 
+    /// Returns what the readers want.
+    pub fn wishes(&self) -> Wishes {
+        let mut wishes = Wishes::default();
+        for (place, _) in self.readers().iter().enumerate().filter(|(_, reader)| reader.load(Ordering::Acquire) != 0) {
+            let words = self.map.atomics(header::WISHES + place * wishes::WORDS, wishes::WORDS);
+            match Ends::decode(std::array::from_fn(|word| words[word].load(Ordering::Relaxed))) {
+                Some(ends) => wishes.connections.push(ends),
+                None => wishes.all = true,
+            }
+        }
+        wishes
+    }
+
     /// Forgets readers whose process is gone.
     pub fn forget_readers(&self, is_alive: impl Fn(u32) -> bool) {
         for reader in self.readers() {
@@ -123,7 +152,7 @@ impl CaptureWriter {
     /// Writes one packet: the frames of its run in order.
     pub fn write<'a>(&mut self, now: Instant, interface: u32, direction: Direction, packet: impl Iterator<Item = &'a Frame>) {
         self.begin(now, interface, direction, packet);
-        self.publish(None);
+        self.publish(None, None);
     }
 
     /// Writes one packet, which readers do not see before `publish`.
@@ -133,8 +162,17 @@ impl CaptureWriter {
     }
 
     /// Shows readers the packet that has begun. `drop_reason`: why it was dropped, the index of a counter below 32767.
-    pub fn publish(&mut self, drop_reason: Option<u16>) {
-        let Some((words, rest)) = self.begun.take() else { return };
+    /// `observed`: its connection after it.
+    pub fn publish(&mut self, drop_reason: Option<u16>, observed: Option<&Observed>) {
+        let Some((kept, rest)) = self.begun.take() else { return };
+        let mut words = RECORD_HEADER + kept.div_ceil(8);
+        if let Some(observed) = observed {
+            let encoded = observed.encode();
+            encoded.iter().enumerate().for_each(|(offset, word)| self.put(words + offset, *word));
+            words += encoded.len();
+        }
+        let marks = if observed.is_some() { OBSERVED } else { 0 };
+        self.put(0, words as u64 | (kept as u64) << 32 | marks);
         self.put(3, rest | drop_reason.map_or(0, |reason| u64::from(reason) + 1) << 49);
         self.written += words as u64;
         self.number += 1;
@@ -148,17 +186,15 @@ impl CaptureWriter {
         direction: Direction,
         pieces: &mut dyn Iterator<Item = Payload<'a>>,
     ) {
-        let most = RECORD_HEADER + self.snaplen.div_ceil(8);
+        let most = RECORD_HEADER + self.snaplen.div_ceil(8) + observed::WORDS;
         let head = self.map.atomics(0, header::WORDS);
         head[header::BEGUN].store(self.written + most as u64, Ordering::Relaxed);
         fence(Ordering::Release);
         let (original, kept) = self.copy(pieces);
-        let words = RECORD_HEADER + kept.div_ceil(8);
         let sent = u64::from(direction == Direction::Sent);
-        self.put(0, words as u64 | (kept as u64) << 32);
         self.put(1, self.number);
         self.put(2, now.as_nanos());
-        self.begun = Some((words, original as u64 | u64::from(interface as u16) << 32 | sent << 48));
+        self.begun = Some((kept, original as u64 | u64::from(interface as u16) << 32 | sent << 48));
     }
 
     /// Copies the bytes behind the record's header; returns their length and how many were kept.
@@ -204,12 +240,13 @@ pub struct CaptureReader {
 }
 
 impl CaptureReader {
-    /// Maps the ring of a worker and registers; packets from now on are seen.
+    /// Maps the ring of a worker and registers; packets from now on are seen. With `connections`, the worker writes those of
+    /// these connections, with what each was like; packets that other readers want are seen too.
     ///
     /// # Errors
     /// What the system says; `InvalidData` when it is not such a file; `ResourceBusy` when there are
     /// [`READERS_MAX`] readers already.
-    pub fn open(path: &Path) -> io::Result<CaptureReader> {
+    pub fn open(path: &Path, connections: Option<Ends>) -> io::Result<CaptureReader> {
         let map = FileMap::open(path, Mode::Write)?;
         if map.words() < header::WORDS
             || map.load(header::MAGIC, Ordering::Acquire) != MAGIC
@@ -228,6 +265,9 @@ impl CaptureReader {
             .iter()
             .position(|place| place.compare_exchange(0, pid, Ordering::Relaxed, Ordering::Relaxed).is_ok())
             .ok_or(io::ErrorKind::ResourceBusy)?;
+        let wish = connections.map_or([0; wishes::WORDS], |ends| ends.encode());
+        let words = map.atomics(header::WISHES + place * wishes::WORDS, wishes::WORDS);
+        wish.iter().zip(words).for_each(|(word, place)| place.store(*word, Ordering::Relaxed));
         let position = map.load(header::WRITTEN, Ordering::Acquire);
         Ok(CaptureReader { map, ring, snaplen, place, position, next_number: None, lost: 0 })
     }
@@ -263,16 +303,20 @@ impl CaptureReader {
     /// The record at `position` and its length, unless it has been overwritten meanwhile.
     fn copy(&self) -> Option<(Packet, u64)> {
         let sizes = self.take(0);
-        let (words, kept) = (sizes & u64::from(u32::MAX), (sizes >> 32) as usize);
-        if kept > self.snaplen || words != (RECORD_HEADER + kept.div_ceil(8)) as u64 {
+        let (words, kept, is_observed) = (sizes & u64::from(u32::MAX), (sizes >> 32) as u32 & !(1 << 31), sizes & OBSERVED != 0);
+        let kept = kept as usize;
+        let end = RECORD_HEADER + kept.div_ceil(8);
+        let more = if is_observed { observed::WORDS } else { 0 };
+        if kept > self.snaplen || words != (end + more) as u64 {
             return None;
         }
         let (number, time, rest) = (self.take(1), self.take(2), self.take(3));
         let mut bytes = Vec::with_capacity(kept.next_multiple_of(8));
-        for offset in RECORD_HEADER..words as usize {
+        for offset in RECORD_HEADER..end {
             bytes.extend_from_slice(&self.take(offset).to_le_bytes());
         }
         bytes.truncate(kept);
+        let observed: [u64; observed::WORDS] = std::array::from_fn(|word| if is_observed { self.take(end + word) } else { 0 });
         fence(Ordering::Acquire);
         let begun = self.map.load(header::BEGUN, Ordering::Relaxed);
         if begun.wrapping_sub(self.position) > self.ring as u64 {
@@ -287,6 +331,7 @@ impl CaptureReader {
             drop_reason: ((rest >> 49) as u16).checked_sub(1),
             original_len: rest as u32,
             bytes,
+            observed: is_observed.then(|| Box::new(Observed::decode(&observed))),
         };
         Some((packet, words))
     }

@@ -44,6 +44,7 @@ pub mod sys;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod system_call;
 pub mod time;
+mod waits_for;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod wire;
 
@@ -57,3 +58,4 @@ pub use payload::{Payload, PayloadMut, Room};
 pub use prefetch::prefetch;
 pub use queue::{FrameQueue, Note, Slot};
 pub use time::{Duration, Instant};
+pub use waits_for::WaitsFor;

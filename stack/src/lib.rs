@@ -42,5 +42,7 @@ pub use source::Source;
 pub use stack::Stack;
 pub use stats::{Counter, Counters};
 pub use tcp::handover;
-pub use tcp::{ActiveOpen, HEADROOM as TCP_HEADROOM, MarkInfo, OwnerUse, Protocol, SocketSummary, SocketTimer, State, TcpInfo};
+pub use tcp::{
+    ActiveOpen, HEADROOM as TCP_HEADROOM, MarkInfo, Observation, OwnerUse, Protocol, SocketSummary, SocketTimer, State, TcpInfo,
+};
 pub use udp::{HEADROOM as UDP_HEADROOM, UdpError, UdpErrorReport, UdpInfo, UdpMessage, UdpSend};

@@ -7,9 +7,18 @@
 use std::fmt;
 use std::io::Read;
 
-use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
+use pcap_parser::{Block, OptionCode, PcapBlockOwned, PcapError, PcapNGOption, create_reader};
 
 use crate::checker::{Checker, Options, Report};
+
+/// Which way a packet went at the machine that captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// It arrived.
+    Received,
+    /// It left.
+    Sent,
+}
 
 /// One packet of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +33,18 @@ pub struct Packet<'a> {
     pub bytes: &'a [u8],
     /// Bytes that it had.
     pub original_len: u32,
+    /// Which way it went, if the file says so.
+    pub direction: Option<Direction>,
+    /// The file's comments to it.
+    pub comments: &'a [&'a str],
+}
+
+impl<'a> Packet<'a> {
+    /// A packet of which the file says nothing more; `kept`: its bytes, and how many it had.
+    pub fn bare(number: u64, nanos: u64, link_type: u32, kept: (&'a [u8], u32)) -> Packet<'a> {
+        let (bytes, original_len) = kept;
+        Packet { number, nanos, link_type, bytes, original_len, direction: None, comments: &[] }
+    }
 }
 
 /// How a file ended, and what it says of itself.
@@ -63,6 +84,7 @@ const BLOCK_BYTES_MAX: usize = 1 << 20;
 /// Interfaces of a section that are remembered.
 const INTERFACES_MAX: usize = 4096;
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
+const EPB_FLAGS: OptionCode = OptionCode(2);
 
 /// What a section says of an interface.
 #[derive(Clone, Copy)]
@@ -152,7 +174,8 @@ impl State {
                 let Some((link_type, scale)) = self.legacy else { return };
                 let nanos = u64::from(record.ts_sec) * NANOS_PER_SECOND as u64 + u64::from(record.ts_usec) * scale;
                 let bytes = unpadded(record.data, record.caplen, record.origlen);
-                visit(&Packet { number: self.next_number(), nanos, link_type, bytes, original_len: record.origlen });
+                let number = self.next_number();
+                visit(&Packet::bare(number, nanos, link_type, (bytes, record.origlen)));
             }
             PcapBlockOwned::NG(block) => self.pcapng(block, visit),
         }
@@ -172,15 +195,19 @@ impl State {
                 let Some(interface) = self.interfaces.get(packet.if_id as usize).copied() else { return };
                 let nanos = interface.nanos(u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low));
                 let bytes = unpadded(packet.data, packet.caplen, packet.origlen);
-                let (number, link_type) = (self.next_number(), interface.link_type);
-                visit(&Packet { number, nanos, link_type, bytes, original_len: packet.origlen });
+                let number = self.next_number();
+                let texts = packet.options.iter().filter(|option| option.code == OptionCode::Comment);
+                let comments: Vec<&str> = texts.filter_map(|option| option.as_str().ok()).collect();
+                let direction = packet.options.iter().find(|option| option.code == EPB_FLAGS).and_then(direction);
+                let bare = Packet::bare(number, nanos, interface.link_type, (bytes, packet.origlen));
+                visit(&Packet { direction, comments: &comments, ..bare });
             }
             Block::SimplePacket(packet) => {
                 // It has no time: rules about time do not fire when nothing passes.
                 let Some(interface) = self.interfaces.first().copied() else { return };
                 let bytes = unpadded(packet.data, packet.origlen, packet.origlen);
-                let (number, link_type) = (self.next_number(), interface.link_type);
-                visit(&Packet { number, nanos: 0, link_type, bytes, original_len: packet.origlen });
+                let number = self.next_number();
+                visit(&Packet::bare(number, 0, interface.link_type, (bytes, packet.origlen)));
             }
             Block::InterfaceStatistics(statistics) => {
                 let values = [statistics.isb_ifdrop(), statistics.isb_osdrop()];
@@ -194,6 +221,15 @@ impl State {
     fn next_number(&mut self) -> u64 {
         self.number += 1;
         self.number
+    }
+}
+
+/// The low two bits of epb_flags.
+fn direction(option: &PcapNGOption<'_>) -> Option<Direction> {
+    match option.as_bytes().ok()?.first()? & 3 {
+        1 => Some(Direction::Received),
+        2 => Some(Direction::Sent),
+        _ => None,
     }
 }
 

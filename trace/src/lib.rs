@@ -17,10 +17,10 @@ mod finding;
 mod flow;
 pub mod link;
 mod rules;
-mod segment;
+pub mod segment;
 mod stream;
 
-pub use capture::{Ending, Packet, ReadError, check, read};
+pub use capture::{Direction, Ending, Packet, ReadError, check, read};
 pub use checker::{Checker, FINDINGS_MAX, FLOWS_MAX, Options, Report};
 pub use finding::{Finding, Rule, Severity};
 pub use flow::FlowReport;

@@ -2,15 +2,24 @@
 //!
 //! Promises: options are read to the first mistake, which is named. Does not do: judge.
 
-pub(crate) const FIN: u16 = 0x001;
-pub(crate) const SYN: u16 = 0x002;
-pub(crate) const RST: u16 = 0x004;
-pub(crate) const ACK: u16 = 0x010;
-pub(crate) const URG: u16 = 0x020;
-pub(crate) const ECE: u16 = 0x040;
-pub(crate) const CWR: u16 = 0x080;
+/// No more data from the sender.
+pub const FIN: u16 = 0x001;
+/// Synchronizes sequence numbers.
+pub const SYN: u16 = 0x002;
+/// Resets the connection.
+pub const RST: u16 = 0x004;
+/// The receiver is to pass the data on.
+pub const PSH: u16 = 0x008;
+/// The acknowledgment counts.
+pub const ACK: u16 = 0x010;
+/// The urgent pointer counts.
+pub const URG: u16 = 0x020;
+/// RFC 3168: a mark has arrived.
+pub const ECE: u16 = 0x040;
+/// RFC 3168: the window was reduced.
+pub const CWR: u16 = 0x080;
 /// NS of RFC 3540, AE of RFC 9768.
-pub(crate) const AE: u16 = 0x100;
+pub const AE: u16 = 0x100;
 /// Bits without a meaning.
 pub(crate) const RESERVED: u16 = 0xe00;
 
@@ -19,44 +28,59 @@ const SACK_BLOCKS_MAX: usize = 4;
 
 /// The options of a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Options {
-    pub(crate) mss: Option<u16>,
-    pub(crate) window_scale: Option<u8>,
-    pub(crate) sack_permitted: bool,
-    pub(crate) sack: Vec<(u32, u32)>,
+pub struct Options {
+    /// Maximum segment size.
+    pub mss: Option<u16>,
+    /// Shift of windows.
+    pub window_scale: Option<u8>,
+    /// SACK is understood.
+    pub sack_permitted: bool,
+    /// SACK blocks.
+    pub sack: Vec<(u32, u32)>,
     /// TSval and TSecr.
-    pub(crate) timestamps: Option<(u32, u32)>,
-    pub(crate) accurate_ecn: bool,
+    pub timestamps: Option<(u32, u32)>,
+    /// An option of RFC 9768.
+    pub accurate_ecn: bool,
     /// What is wrong with the list.
-    pub(crate) mistake: Option<&'static str>,
+    pub mistake: Option<&'static str>,
 }
 
 /// A TCP header with its payload.
 #[derive(Clone, Debug)]
-pub(crate) struct Segment<'a> {
-    pub(crate) source_port: u16,
-    pub(crate) destination_port: u16,
-    pub(crate) sequence: u32,
-    pub(crate) acknowledgment: u32,
+pub struct Segment<'a> {
+    /// Port of the sender.
+    pub source_port: u16,
+    /// Port of the receiver.
+    pub destination_port: u16,
+    /// SEG.SEQ
+    pub sequence: u32,
+    /// SEG.ACK
+    pub acknowledgment: u32,
     /// All twelve bits behind the data offset.
-    pub(crate) flags: u16,
-    pub(crate) window: u16,
-    pub(crate) urgent: u16,
-    pub(crate) options: Options,
-    pub(crate) options_len: u32,
+    pub flags: u16,
+    /// The window as it travels, without the shift.
+    pub window: u16,
+    /// The urgent pointer.
+    pub urgent: u16,
+    /// The options.
+    pub options: Options,
+    /// Bytes of the options.
+    pub options_len: u32,
     /// What was captured.
-    pub(crate) payload: &'a [u8],
+    pub payload: &'a [u8],
     /// What was on the wire.
-    pub(crate) payload_len: u32,
+    pub payload_len: u32,
 }
 
 impl Segment<'_> {
-    pub(crate) fn has(&self, flags: u16) -> bool {
+    /// Returns true when one of the flags is set.
+    pub fn has(&self, flags: u16) -> bool {
         self.flags & flags != 0
     }
 
     /// Sequence numbers that it takes.
-    pub(crate) fn len(&self) -> u32 {
+    #[allow(clippy::len_without_is_empty, reason = "the length of SEG.LEN, not of a container")]
+    pub fn len(&self) -> u32 {
         self.payload_len + u32::from(self.has(SYN)) + u32::from(self.has(FIN))
     }
 
@@ -73,7 +97,7 @@ impl Segment<'_> {
 ///
 /// # Errors
 /// What is wrong with it; `None`: not enough was captured to know.
-pub(crate) fn parse(bytes: &[u8], wire_len: u32) -> Result<Segment<'_>, Option<&'static str>> {
+pub fn parse(bytes: &[u8], wire_len: u32) -> Result<Segment<'_>, Option<&'static str>> {
     if wire_len < 20 {
         return Err(Some("shorter than a TCP header"));
     }

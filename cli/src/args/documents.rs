@@ -9,9 +9,10 @@ use clap::{CommandFactory, Parser};
 use super::Arguments;
 
 /// Words that stand for a reader's own, and values for them.
-const PLACES: [(&str, &str); 11] = [
+const PLACES: [(&str, &str); 12] = [
     ("N", "2"),
     ("PID", "4711"),
+    ("END", ":443"),
     ("KEY", "tcp.retries"),
     ("KEY=VALUE", "tcp.retries=9"),
     ("SCENARIO", "conns"),

@@ -57,12 +57,13 @@ fn text_of(timer: TimerRecord, now: Instant) -> String {
     format!(" timer:({},{},{})", timer_name(timer), time_left(timer.due.since(now)), timer.retries)
 }
 
-fn timer_name(timer: TimerRecord) -> &'static str {
+/// ss's name of a timer.
+pub(crate) fn timer_name(timer: TimerRecord) -> &'static str {
     ["off", "on", "keepalive", "timewait", "persist"].get(usize::from(timer.kind)).copied().unwrap_or("unknown")
 }
 
 /// Formats minutes, seconds or milliseconds, with the next smaller unit below 10 (iproute2, print_ms_timer).
-fn time_left(left: Duration) -> String {
+pub(crate) fn time_left(left: Duration) -> String {
     let (minutes, seconds, milliseconds) = (left.as_millis() / 60_000, left.as_millis() / 1_000 % 60, left.as_millis() % 1_000);
     match (minutes, seconds) {
         (0, 0) if milliseconds == 0 => String::new(),
@@ -208,7 +209,7 @@ fn times(info: &InfoRecord) -> Vec<String> {
 }
 
 /// Formats microseconds as milliseconds without trailing zeros: 204000 is `204`, 52 is `0.052`.
-pub(super) fn milliseconds(us: u64) -> String {
+pub(crate) fn milliseconds(us: u64) -> String {
     let text = format!("{}.{:03}", us / 1_000, us % 1_000);
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }

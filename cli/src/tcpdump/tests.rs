@@ -1,3 +1,5 @@
+use ringway_shm::capture::Direction;
+
 use super::*;
 
 fn options(line: &str) -> Options {

@@ -49,6 +49,7 @@ mod socat;
 mod ssh;
 mod strict;
 mod top;
+mod trace;
 mod udp;
 mod vm;
 mod workers;

@@ -89,10 +89,10 @@ fn another_reader_reads_each_field() {
 /// A text that is too long is cut between characters.
 #[test]
 fn long_texts_are_cut() {
-    let name = "ä".repeat(200);
+    let name = "ä".repeat(1_000);
     let mut file = Vec::new();
     Writer::new(&mut file, &[Interface { name: &name, medium: Medium::Ip }], 96).expect("memory does not fail");
-    assert!(read(&file)[1].starts_with(&format!("interface {} type", "ä".repeat(127))));
+    assert!(read(&file)[1].starts_with(&format!("interface {} type", "ä".repeat(511))));
 }
 
 /// A file that the test can read afterwards; fails after `space` bytes.

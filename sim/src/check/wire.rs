@@ -106,7 +106,7 @@ impl WireCheck {
     fn show(&mut self, now: Instant, is_raw: bool, bytes: &[u8]) {
         let (link_type, original_len) = (if is_raw { LINKTYPE_RAW } else { LINKTYPE_ETHERNET }, bytes.len() as u32);
         if let Some(checker) = &mut self.looker {
-            checker.packet(&Packet { number: self.captured, nanos: now.as_nanos(), link_type, bytes, original_len });
+            checker.packet(&Packet::bare(self.captured, now.as_nanos(), link_type, (bytes, original_len)));
         }
         let failed =
             self.capture.as_mut().is_some_and(|writer| writer.write(&pcap::Record::whole(now.as_nanos(), bytes)).is_err());

@@ -212,7 +212,11 @@ const NO_NAME: SocketId = SocketId { index: u32::MAX, generation: u32::MAX };
 impl Tcp {
     /// `TCP_INFO` of a connection. `now` `None`: as of the last call that brought the time.
     pub(crate) fn info(&self, now: Option<Instant>, ip: &Ip, id: SocketId) -> Option<TcpInfo> {
-        let tcb = self.resolve(id)?;
+        self.resolve(id).map(|tcb| self.info_of(now.unwrap_or(self.now), ip, tcb))
+    }
+
+    /// `TCP_INFO` of a connection, an orphan too.
+    pub(super) fn info_of(&self, now: Instant, ip: &Ip, tcb: &Tcb) -> TcpInfo {
         let board = self.shared.cold.get(tcb.cold()).map(|cold| &cold.scoreboard);
         let ecn = self.shared.cold.get(tcb.cold()).map_or(EcnState::default(), |cold| cold.ecn);
         let cold = self.shared.cold.get(tcb.cold());
@@ -227,7 +231,7 @@ impl Tcp {
             Early::Passive { .. } => (tcb.bytes_received() > 0, Failure::None),
             Early::Off | Early::Waiting { .. } => (false, Failure::None),
         };
-        Some(TcpInfo {
+        TcpInfo {
             state: tcb.state(),
             congestion_state: match tcb.recovery() {
                 Recovery::Open if ecn.reduction.is_some() => 2,
@@ -265,8 +269,8 @@ impl Tcp {
             fast_open_failure: failure as u8,
             pacing_rate: if pacing_rate_max == 0 { pacing_rate } else { pacing_rate.min(pacing_rate_max) },
             pacing_rate_max,
-            ..self.tallied(now.unwrap_or(self.now), ip, tcb, sampled)
-        })
+            ..self.tallied(now, ip, tcb, sampled)
+        }
     }
 
     /// The counters and the rate; `sampled` is the rate of a model.
@@ -376,7 +380,7 @@ impl Tcp {
         self.resolve(id).map(|tcb| self.summary(id.index, tcb))
     }
 
-    fn summary(&self, index: u32, tcb: &Tcb) -> SocketSummary {
+    pub(super) fn summary(&self, index: u32, tcb: &Tcb) -> SocketSummary {
         let (local, remote) = tcb.addresses();
         let now = timer::tick_at(self.now);
         let left = |tick: u32| tick.wrapping_sub(now).cast_signed().max(0).cast_unsigned();
@@ -436,7 +440,8 @@ fn bare(state: State, local: SocketAddress, remote: SocketAddress) -> SocketSumm
     }
 }
 
-fn of_key(state: State, key: &super::demux::FlowKey) -> SocketSummary {
+/// A record of which only the flow and the state are known.
+pub(super) fn of_key(state: State, key: &super::demux::FlowKey) -> SocketSummary {
     let end = |ip, port| SocketAddress { ip, port };
     bare(state, end(key.local, key.local_port), end(key.remote, key.remote_port))
 }

@@ -75,7 +75,12 @@ impl Tcp {
 
     /// Like [`knows`](Tcp::knows), by the key.
     pub(super) fn is_known(&self, key: &FlowKey) -> bool {
-        self.flows.find(self.hasher.hash(key), |target| self.key_of(target) == Some(*key)).is_some()
+        self.target_of(key).is_some()
+    }
+
+    /// The record of a flow.
+    pub(super) fn target_of(&self, key: &FlowKey) -> Option<Target> {
+        self.flows.find(self.hasher.hash(key), |target| self.key_of(target) == Some(*key))
     }
 
     fn key_of(&self, target: Target) -> Option<FlowKey> {

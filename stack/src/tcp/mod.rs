@@ -40,6 +40,7 @@ mod listener;
 mod low_water;
 mod migrating_flows;
 mod mtu_probe;
+mod observe;
 mod output;
 mod owners;
 mod pacing;
@@ -97,6 +98,7 @@ use crate::timer::{self, Moment, TimerWheel};
 use crate::wire::tcp::SYN;
 
 pub use info::{MarkInfo, Protocol, SocketSummary, SocketTimer, TcpInfo};
+pub use observe::Observation;
 pub use output::HEADROOM;
 pub use owners::OwnerUse;
 pub(crate) use send_queue::sendable_frames;
@@ -366,11 +368,7 @@ impl Tcp {
 
     /// The connection of a flow, and its owner's name for it.
     pub(crate) fn connection_of(&self, key: &demux::FlowKey) -> Option<(SocketId, u64)> {
-        let found = self.flows.find(self.hasher.hash(key), |target| match target {
-            Target::Connection(index) => self.tcbs[index as usize].key() == *key,
-            Target::HalfOpen(_) | Target::TimeWait(_) => false,
-        });
-        let Some(Target::Connection(index)) = found else { return None };
+        let Some(Target::Connection(index)) = self.target_of(key) else { return None };
         let tcb = &self.tcbs[index as usize];
         Some((SocketId { index, generation: tcb.generation }, tcb.user_token))
     }

@@ -210,7 +210,7 @@ impl Connection<'_, '_> {
     }
 
     /// RFC 6675 NextSeg: plans one segment of a lost range (or, to rescue, of one that may be lost).
-    fn plan_again(&mut self, pipe: u32, segment: u32, search: Search) -> Option<Plan> {
+    pub(crate) fn plan_again(&mut self, pipe: u32, segment: u32, search: Search) -> Option<Plan> {
         let mss = self.tcb.mss() as u32;
         if pipe.saturating_add(mss) > self.tcb.cwnd().max(mss) {
             self.tcb.set(flag::CWND_LIMITED);
@@ -234,7 +234,7 @@ impl Connection<'_, '_> {
     }
 
     /// Plans new data, as much as windows, Nagle and silly-window avoidance allow in one packet.
-    fn plan_new(&mut self, pipe: u32, sizes: Sizes) -> Option<Plan> {
+    pub(crate) fn plan_new(&mut self, pipe: u32, sizes: Sizes) -> Option<Plan> {
         let segment = sizes.segment;
         let packet = if self.has_cwr_to_send() { segment } else { sizes.packet };
         let tcb = &mut *self.tcb;

@@ -79,6 +79,11 @@ impl Connection<'_, '_> {
         if is_plain { None } else { self.shared.choose_pacing_rate(self.tcb) }
     }
 
+    /// Returns true when the rate holds the next packet back.
+    pub(crate) fn departs_later(&self) -> bool {
+        self.shared.cold.get(self.tcb.cold()).is_some_and(|cold| cold.pacing.next_us > self.shared.moment.micros)
+    }
+
     /// Returns true when the next packet may leave now; otherwise arms the wheel for the time at which it may.
     pub(crate) fn may_depart(&mut self) -> bool {
         if self.tcb.has(flag::RETRANSMIT) {

@@ -21,6 +21,7 @@ mod memory;
 mod migrating_flows;
 mod mtu_probe;
 mod neighbor;
+mod observe;
 mod offload;
 mod options;
 mod pacing;

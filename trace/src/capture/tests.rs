@@ -59,6 +59,32 @@ fn pcapng_with_its_own_clock_and_losses() {
     assert_eq!(seen, [(1, (1 << 32) + 5, 1, b"abc".to_vec(), 60)]);
 }
 
+/// Direction and comments of a packet are read; texts that are no UTF-8 are left out.
+#[test]
+fn pcapng_with_directions_and_comments() {
+    let option = |code: u16, value: &[u8]| {
+        let mut bytes = [code.to_le_bytes(), (value.len() as u16).to_le_bytes()].concat();
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    };
+    let section = block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, u32::MAX, u32::MAX], false));
+    let interface = block(1, &words(&[1, 0], false));
+    let packet = |flags: u32| {
+        let options = [option(1, b"one"), option(1, &[0xff]), option(2, &flags.to_le_bytes()), option(1, b"two"), option(0, b"")];
+        block(6, &[words(&[0, 0, 0, 3, 3], false), b"abc\0".to_vec(), options.concat()].concat())
+    };
+    let file = [section, interface, packet(1), packet(2), packet(0)].concat();
+    let mut seen = Vec::new();
+    let ending = read(&file[..], &mut |packet| {
+        seen.push((packet.direction, packet.comments.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()));
+    });
+    assert_eq!(ending, Ok(Ending::default()));
+    let directions: Vec<_> = seen.iter().map(|(direction, _)| *direction).collect();
+    assert_eq!(directions, [Some(Direction::Received), Some(Direction::Sent), None]);
+    assert!(seen.iter().all(|(_, comments)| *comments == ["one", "two"]), "{seen:?}");
+}
+
 #[test]
 fn what_is_cut_off_is_read_to_there() {
     for file in [pcap(0xa1b2_c3d4, false), pcapng()] {

@@ -4,7 +4,7 @@ fn check(packets: &[&[u8]]) -> Report {
     let mut checker = Checker::new(Options::default());
     for (number, bytes) in packets.iter().enumerate() {
         let number = number as u64 + 1;
-        checker.packet(&Packet { number, nanos: 0, link_type: 101, bytes, original_len: bytes.len() as u32 });
+        checker.packet(&Packet::bare(number, 0, 101, (bytes, bytes.len() as u32)));
     }
     checker.finish(Ending::default())
 }

@@ -135,7 +135,7 @@ fn check(local: &[From], packets: &[(u64, Packet4)]) -> Report {
         let bytes = packet.write();
         let number = number as u64 + 1;
         let original_len = bytes.len() as u32;
-        checker.packet(&Packet { number, nanos: millis * MILLI, link_type: LINKTYPE_RAW, bytes: &bytes, original_len });
+        checker.packet(&Packet::bare(number, millis * MILLI, LINKTYPE_RAW, (&bytes, original_len)));
     }
     checker.finish(Ending::default())
 }
