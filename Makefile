@@ -3,7 +3,7 @@ CARGO ?= cargo
 LOOM_TARGET = target/loom
 
 MINUTES ?= 1
-PUBLISHED = ringway-shm ringway-wire ringway-stack ringway-device ringway-engine ringway
+PUBLISHED = ringway-shm ringway-wire ringway-probes ringway-stack ringway-device ringway-engine ringway
 PREFIX ?= /usr/local
 # The preload library is looked for in ../lib/ringway, seen from the command.
 LIBDIR ?= $(PREFIX)/lib

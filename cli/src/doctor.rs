@@ -2,13 +2,16 @@
 //!
 //! Promises: disturbs nothing without `--self-test`; each line is OK, NOTE, WARN or FAIL with, where there is one, the command that fixes
 //! it. Exit status: 0 no problem, 1 warnings, 2 a failure that must be fixed first.
-//! `--measure` writes down what it finds (`ringway_service::measured`). Does not do: fix anything, except `--undo`, which removes the files of dead services and switches offloads on that they left off.
+//! `--measure` writes down what it finds (`ringway_service::measured`). `--fix` does what changes no setting of the machine's owner (`repair`); `--undo`
+//! is the part of it that removes what dead services left. Does not do: fix the rest, which the lines name.
 
 mod bulk;
 mod checks;
 mod interfaces;
+mod repair;
 mod report;
 mod selftest;
+mod surroundings;
 
 use std::process::ExitCode;
 
@@ -31,6 +34,9 @@ pub(crate) struct Arguments {
     /// Attach AF_XDP to each interface for a moment, and test whether packets pass; a card may lose its link meanwhile
     #[arg(long)]
     pub(crate) self_test: bool,
+    /// Do what can be done about the findings without changing a setting: load the module of tap, remove what dead services left; then report
+    #[arg(long, conflicts_with = "undo")]
+    pub(crate) fix: bool,
     /// Only remove the files that dead services left, and switch offloads on that they left off
     #[arg(long)]
     pub(crate) undo: bool,
@@ -40,8 +46,14 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let mut report = Report::default();
     if arguments.undo {
-        undo(&mut report);
+        repair::leftovers(&mut report);
     } else {
+        if arguments.fix {
+            let mut found = Report::default();
+            checks::machine(&mut found);
+            checks::files(&mut found);
+            repair::all(&found, &mut report);
+        }
         examine(arguments, &mut report);
     }
     let text = if arguments.json { report.json() } else { report.text() };
@@ -59,6 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 fn examine(arguments: &Arguments, report: &mut Report) {
     checks::machine(report);
     checks::files(report);
+    surroundings::examine(report);
     let config = match Config::load(None, std::env::vars_os().collect()) {
         Ok(config) => config,
         Err(error) => return report.fail("configuration", error.to_string(), "ringway config check"),
@@ -77,22 +90,5 @@ fn examine(arguments: &Arguments, report: &mut Report) {
     if arguments.measure {
         interfaces::measure(report);
         bulk::measure(report);
-    }
-}
-
-/// Removes the files of dead services. Their changes in the kernel ended with their processes, but for offloads of cards, which are
-/// switched on again.
-fn undo(report: &mut Report) {
-    let directory = RunDirectory::of_this_machine();
-    for line in directory.restore_offloads() {
-        report.ok("offloads", line);
-    }
-    for line in directory.offloads_off() {
-        report.fail("offloads", line, "run as root");
-    }
-    match directory.remove_dead() {
-        Ok(names) if names.is_empty() => report.ok("leftovers", "nothing to remove".to_owned()),
-        Ok(names) => report.ok("leftovers", format!("removed the files of {}", names.join(", "))),
-        Err(error) => report.fail("leftovers", error.to_string(), "run as root"),
     }
 }

@@ -25,7 +25,8 @@ mod words;
 const ARROWS: &[(&str, &[&str])] = &[
     ("shm", &[]),
     ("wire", &["shm"]),
-    ("stack", &["shm", "wire"]),
+    ("probes", &[]),
+    ("stack", &["shm", "wire", "probes"]),
     ("device", &["shm", "wire"]),
     ("engine", &["stack", "device", "shm"]),
     ("ringway", &["engine", "stack", "device", "shm"]),

@@ -4,7 +4,7 @@
 
 use crate::Posix;
 use crate::address::SocketName;
-use crate::blocking::Wait;
+use crate::blocking::{Shadow, Wait};
 use crate::channel::{Channel, State};
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
@@ -31,7 +31,7 @@ impl Posix {
             return Err(Errno::AGAIN);
         }
         let deadline = self.deadline_after(self.descriptions.of(listener).receive_timeout.load(Ordering::Acquire));
-        let wait = Wait { socket: listener, shadow: Some(fd), deadline };
+        let wait = Wait { socket: listener, shadow: Some(Shadow::Traffic(fd)), deadline };
         self.block_on(wait, || self.try_accept(channel, fd, listener, flags))
     }
 

@@ -132,10 +132,29 @@ pub(crate) struct Sleep {
 pub(crate) struct Wait {
     /// The socket that is watched.
     pub(crate) socket: SocketRef,
-    /// A kernel descriptor that is watched too (a listener's shadow).
-    pub(crate) shadow: Option<Fd>,
+    /// The kernel's socket beside it, if it is watched too.
+    pub(crate) shadow: Option<Shadow>,
     /// Time after which the call fails with EAGAIN.
     pub(crate) deadline: Option<Instant>,
+}
+
+/// What of the kernel's socket beside a socket of the stack ends a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shadow {
+    /// What arrives, and errors: it goes on without the service.
+    Traffic(Fd),
+    /// Errors alone.
+    Errors(Fd),
+}
+
+impl Shadow {
+    fn polled(self) -> libc::pollfd {
+        let (fd, events) = match self {
+            Shadow::Traffic(fd) => (fd, libc::POLLIN),
+            Shadow::Errors(fd) => (fd, 0),
+        };
+        libc::pollfd { fd, events, revents: 0 }
+    }
 }
 
 impl<'a> Waiter<'a> {
@@ -357,6 +376,7 @@ impl Posix {
 
     fn block_with<T>(&self, waiter: &Waiter<'_>, wait: Wait, attempt: &mut dyn FnMut() -> Option<Answer<T>>) -> Answer<T> {
         let unused = libc::pollfd { fd: -1, events: 0, revents: 0 };
+        let (mut in_vain, mut nap) = (false, LookAgain::default());
         loop {
             waiter.forget_events();
             if let Some(answer) = attempt() {
@@ -371,11 +391,15 @@ impl Posix {
                 return answer;
             }
             self.still_worth_waiting(wait)?;
-            let shadow = wait.shadow.map_or(unused, |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-            match waiter.sleep(&mut [unused, unused, shadow], wait.deadline, None) {
+            // A queue of errors that the program does not read keeps POLLERR, though there is no error to return (IP_RECVERR).
+            let look = in_vain.then(|| self.kernel.now() + nap.next_span());
+            let shadow = wait.shadow.filter(|_| !in_vain).map_or(unused, Shadow::polled);
+            let until = [wait.deadline, look].into_iter().flatten().min();
+            let mut set = [unused, unused, shadow];
+            match waiter.sleep(&mut set, until, None) {
                 Err(Errno::INTR) if wait.deadline.is_none() && self.kernel.restarts_after_signal() => {}
                 Err(error) => return attempt().unwrap_or(Err(error)),
-                Ok(_) => {}
+                Ok(_) => in_vain |= set[2].revents & libc::POLLERR != 0,
             }
         }
     }
@@ -395,7 +419,7 @@ impl Posix {
 
     /// Fails if waiting is pointless. A listener goes on without the service: its shadow then gets all the traffic.
     fn still_worth_waiting(&self, wait: Wait) -> Answer<()> {
-        if wait.shadow.is_none() && self.service_is_dead() {
+        if !matches!(wait.shadow, Some(Shadow::Traffic(_))) && self.service_is_dead() {
             // The last that it did may have been to hand the socket over.
             if self.attached().is_some_and(|channel| channel.handover(wait.socket) == Some(Handover::Moved)) {
                 return Err(Errno::MOVED);

@@ -11,7 +11,7 @@ pub(crate) mod routes;
 
 use crate::Posix;
 use crate::address::{Parsed, SocketName, is_kernels, parse};
-use crate::blocking::Wait;
+use crate::blocking::{Shadow, Wait};
 use crate::channel::{Channel, ControlAnswer, Envelope, Failure, Place, Purpose, Received, Request, Taking, TransferError};
 use crate::connect::is_unspecified_family;
 use crate::descriptions::{Description, Flag};
@@ -287,8 +287,11 @@ impl Posix {
             None => {}
         }
         let deadline = self.deadline_after(self.kernel_timeout(fd, libc::SO_RCVTIMEO));
-        // The shadow of a connected socket is not watched: if the service dies, the wait fails and the shadow takes over.
-        let shadow = (!self.is_connected_datagram(socket)).then_some(fd);
+        // All that arrives for a connected socket is the stack's: if the service dies, the wait fails and the shadow takes over.
+        let shadow = match self.is_connected_datagram(socket) {
+            false => Some(Shadow::Traffic(fd)),
+            true => self.descriptions.of(socket).is(Flag::KERNEL_ERRORS).then_some(Shadow::Errors(fd)),
+        };
         match self.block_on(Wait { socket, shadow, deadline }, attempt) {
             Err(Errno::MOVED) => Ok(Arrival::Surrendered),
             Err(Errno::CONNRESET) if self.service_is_dead() => {

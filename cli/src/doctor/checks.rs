@@ -7,7 +7,7 @@ use ringway_service::{RunDirectory, kernel};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 
-use super::report::Report;
+use super::report::{Repair, Report};
 
 const TUN: &str = "/dev/net/tun";
 
@@ -28,7 +28,10 @@ pub(super) fn machine(report: &mut Report) {
     memlock(report);
     match OpenOptions::new().read(true).write(true).open(TUN) {
         Ok(_) => report.ok("tun", format!("{TUN} opens: device \"tap\" works")),
-        Err(error) => report.warn("tun", format!("{TUN}: {error}; device \"tap\" does not work"), "modprobe tun"),
+        Err(error) => {
+            report.warn("tun", format!("{TUN}: {error}; device \"tap\" does not work"), "modprobe tun");
+            report.may_repair(Repair::LoadTun);
+        }
     }
 }
 
@@ -64,11 +67,15 @@ pub(super) fn files(report: &mut Report) {
     }
     match directory.dead() {
         Ok(names) if names.is_empty() => {}
-        Ok(names) => report.warn("leftovers", format!("files of dead services: {}", names.join(", ")), "ringway doctor --undo"),
+        Ok(names) => {
+            report.warn("leftovers", format!("files of dead services: {}", names.join(", ")), "ringway doctor --fix");
+            report.may_repair(Repair::RemoveLeftovers);
+        }
         Err(error) => report.warn("leftovers", format!("{}: {error}", directory.path().display()), ""),
     }
     for line in directory.offloads_off() {
-        report.warn("leftovers", format!("a service was killed: {line}"), "ringway doctor --undo, or start a service");
+        report.warn("leftovers", format!("a service was killed: {line}"), "ringway doctor --fix, or start a service");
+        report.may_repair(Repair::RemoveLeftovers);
     }
     if Path::new("/etc/ld.so.preload").exists() {
         report.warn(

@@ -27,12 +27,22 @@ impl Status {
     }
 }
 
+/// What `--fix` can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repair {
+    /// Load the module of `/dev/net/tun`.
+    LoadTun,
+    /// Remove what dead services left.
+    RemoveLeftovers,
+}
+
 struct Check {
     status: Status,
     name: String,
     text: String,
     /// The command or setting that fixes it; empty: none.
     fix: String,
+    repair: Option<Repair>,
 }
 
 /// All results.
@@ -61,7 +71,25 @@ impl Report {
     }
 
     pub(super) fn add(&mut self, status: Status, name: &str, text: String, fix: &str) {
-        self.checks.push(Check { status, name: name.to_owned(), text, fix: fix.to_owned() });
+        self.checks.push(Check { status, name: name.to_owned(), text, fix: fix.to_owned(), repair: None });
+    }
+
+    /// Says that `--fix` can do something about the last result.
+    pub(super) fn may_repair(&mut self, repair: Repair) {
+        if let Some(check) = self.checks.last_mut() {
+            check.repair = Some(repair);
+        }
+    }
+
+    /// The repairs that are possible, each once.
+    pub(super) fn repairs(&self) -> Vec<Repair> {
+        let mut repairs: Vec<Repair> = Vec::new();
+        for repair in self.checks.iter().filter_map(|check| check.repair) {
+            if !repairs.contains(&repair) {
+                repairs.push(repair);
+            }
+        }
+        repairs
     }
 
     /// Adds an object to the list `list` of the JSON report.

@@ -37,6 +37,7 @@ mod packaging;
 mod pid_namespaces;
 mod posix;
 mod privileges;
+mod probes;
 mod quotas;
 mod reattach;
 mod redis;

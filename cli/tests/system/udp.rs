@@ -47,7 +47,7 @@ macro_rules! scripts {
 
 scripts! {
     Net::address;
-    basics, messages, batches, pieces, ways,
+    basics, messages, batches, pieces, ways, errors,
 }
 
 /// iperf3's own count says how much arrived; both directions, Ringway as the client.
@@ -91,6 +91,6 @@ mod ipv6 {
 
     scripts! {
         Net::address6;
-        basics, messages, pieces, ways,
+        basics, messages, pieces, ways, errors,
     }
 }

@@ -10,6 +10,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use ringway_probes::Ends;
 use ringway_shm::prefetch;
 
 use crate::ip::Pair;
@@ -29,6 +30,13 @@ pub(crate) struct FlowKey {
     pub(crate) remote: IpAddr,
     pub(crate) local_port: u16,
     pub(crate) remote_port: u16,
+}
+
+impl FlowKey {
+    /// The flow as probes name it.
+    pub(crate) fn ends(&self) -> Ends {
+        Ends::of((self.local, self.local_port), (self.remote, self.remote_port))
+    }
 }
 
 /// The current record of a flow.

@@ -236,9 +236,7 @@ impl Tcp {
             congestion_state: match tcb.recovery() {
                 Recovery::Open if ecn.reduction.is_some() => 2,
                 Recovery::Open if tcb.dup_acks() > 0 => 1,
-                Recovery::Open => 0,
-                Recovery::Fast => 3,
-                Recovery::Loss => 4,
+                recovery => recovery.linux(),
             },
             backoff: tcb.backoff(),
             probes: tcb.probes(),

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{Report, Status};
+use super::{Repair, Report, Status};
 
 fn report() -> Report {
     let mut report = Report::default();
@@ -23,6 +23,17 @@ fn the_worst_decides() {
     report.fail("rights", "none".to_owned(), "");
     assert_eq!(report.worst(), Status::Fail);
     assert_eq!(Report::default().worst(), Status::Ok);
+}
+
+#[test]
+fn a_repair_is_made_once() {
+    let mut report = report();
+    assert_eq!(report.repairs(), []);
+    for _ in 0..2 {
+        report.warn("leftovers", "files".to_owned(), "ringway doctor --fix");
+        report.may_repair(Repair::RemoveLeftovers);
+    }
+    assert_eq!(report.repairs(), [Repair::RemoveLeftovers]);
 }
 
 #[test]

@@ -21,6 +21,17 @@ pub(crate) enum Recovery {
     Loss,
 }
 
+impl Recovery {
+    /// Linux's number of it (tcpi_ca_state).
+    pub(crate) const fn linux(self) -> u8 {
+        match self {
+            Recovery::Open => 0,
+            Recovery::Fast => 3,
+            Recovery::Loss => 4,
+        }
+    }
+}
+
 /// See the module's text.
 #[derive(Debug)]
 #[repr(C)]
@@ -123,6 +134,8 @@ impl Tcb {
 
     /// Enters a recovery, which lasts until all that has been sent is acknowledged.
     pub(crate) fn enter_recovery(&mut self, recovery: Recovery) {
+        let (before, after) = (self.recovery().linux(), recovery.linux());
+        ringway_probes::tcp_set_congestion_state(|| self.key().ends(), before, after);
         self.congestion.recovery.set(recovery, &mut self.prediction);
         self.recover = self.snd_nxt();
     }
@@ -136,6 +149,8 @@ impl Tcb {
 
     /// Ends a recovery.
     pub(crate) fn leave_recovery(&mut self) {
+        let (before, after) = (self.recovery().linux(), Recovery::Open.linux());
+        ringway_probes::tcp_set_congestion_state(|| self.key().ends(), before, after);
         self.congestion.recovery.set(Recovery::Open, &mut self.prediction);
         self.forget_duplicate_acks();
         self.clear(flag::RETRANSMIT);
