@@ -14,7 +14,7 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 SONAME_VERSION = $(shell echo $(VERSION) | sed -e 's/^0\.\([0-9]*\)\..*/0.\1/' -e 's/^\([1-9][0-9]*\)\..*/\1/')
 FUZZ_TARGETS = frames tcp_options segments reassembly fragments script channel groups control netlink firewall config capture
 
-.PHONY: demo test test-all report build setup setup-demo lint unit conformance loom miri fuzz soak system vm-lab bench-instructions check-instructions tidy arrows rfc-coverage install install-files install-programs install-c uninstall tarball deb package clean
+.PHONY: demo test test-all report build setup setup-demo lint unit conformance loom miri fuzz soak system vm-lab bench-instructions check-instructions tidy arrows rfc-coverage install install-files install-programs install-c uninstall tarball deb rpm msrv package clean
 
 demo: setup-demo
 	$(CARGO) build --release -p ringway-cli -p ringway-preload
@@ -24,7 +24,7 @@ demo: setup-demo
 test: setup lint package unit conformance loom miri check-instructions system
 
 # And what takes longer than a submission may: thousands of hostile processes and of kills. Under an hour.
-test-all: test
+test-all: test msrv
 	$(CARGO) test --release -p ringway-cli --test system -- --ignored --skip isolation::attack --test-threads=1 --nocapture
 
 build:
@@ -76,6 +76,9 @@ tarball: build
 deb: build
 	packaging/deb.sh target/packages
 
+rpm: build
+	packaging/rpm.sh target/packages
+
 setup:
 	.ci/setup test
 
@@ -87,6 +90,11 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --all-features
 	$(CARGO) check -p ringway-stack --target x86_64-unknown-none
+
+# That the oldest compiler which Cargo.toml names builds everything; `rustup` brings it.
+msrv:
+	version=$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) && rustup toolchain install "$$version" --profile minimal && \
+		$(CARGO) "+$$version" check --workspace --all-targets --target-dir target/msrv
 
 # That the crates which programs may use can be published: descriptions, versions of dependencies, files. No registry is asked.
 package:

@@ -6,6 +6,7 @@
 //! preload library is missing, it does not run (125). Does not do: change the program.
 
 mod banner;
+mod detach;
 pub(crate) mod launch;
 pub(crate) mod library;
 pub(crate) mod program;
@@ -57,6 +58,12 @@ pub(crate) struct Arguments {
     /// Do not print the banner
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// Return when the program has started, and print its process id. Its output goes on only into files
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) detach: bool,
+    /// The run that goes on after `--detach`
+    #[arg(long, hide = true, conflicts_with_all = ["detach", "dry_run"])]
+    pub(crate) detached: bool,
     /// Use the running service of this name, never a private one
     #[arg(long)]
     pub(crate) name: Option<String>,
@@ -82,6 +89,14 @@ pub(crate) enum Enforce {
 
 /// Runs the program; returns its exit status.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    if arguments.detach {
+        return detach::start();
+    }
+    if arguments.detached
+        && let Err(error) = detach::leave_session()
+    {
+        return fail(&format!("cannot leave the session: {error}"));
+    }
     let config = match Config::load(arguments.config.as_deref(), environment(arguments.workers, arguments.profile.as_deref())) {
         Ok(config) => config,
         Err(error) => return fail(&error.to_string()),
@@ -196,6 +211,11 @@ impl<'a> Launch<'a> {
             let line = self.banner(child.id()) + "\n";
             eprint!("{line}");
         }
+        if self.arguments.detached
+            && let Err(error) = detach::tell(child.id())
+        {
+            eprintln!("ringway run: cannot tell that the program has started: {error}");
+        }
         if let Err(error) = ringway_service::raise_descriptor_limit() {
             eprintln!("ringway run: cannot raise the descriptor limit, which limits connections: {error}");
         }
@@ -221,6 +241,9 @@ impl<'a> Launch<'a> {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program.path);
         command.arg0(&self.arguments.program[0]).args(&self.arguments.program[1..]);
+        if self.arguments.detached {
+            detach::separate(&mut command);
+        }
         let socket = match &self.server {
             Server::Running { socket, .. } => socket.clone(),
             Server::Private(service) => service.socket_path(),

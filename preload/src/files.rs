@@ -90,9 +90,14 @@ pub unsafe extern "C" fn fclose(stream: *mut libc::FILE) -> c_int {
 /// dup(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
-    match (posix(), entry(fd)) {
+    let (posix, entry) = (posix(), entry(fd));
+    if let (Some(posix), Entry::Epoll(_)) = (posix, &entry)
+        && let Some(answer) = posix.duplicate_epoll(fd, 0, OnExec::Keep)
+    {
+        return number(answer);
+    }
+    match (posix, entry) {
         (Some(posix), Entry::Socket(socket)) => followed(posix.duplicate(fd, socket, 0, OnExec::Keep)),
-        (Some(posix), Entry::Epoll(_)) if let Some(answer) = posix.duplicate_epoll(fd, 0, OnExec::Keep) => number(answer),
         (_, Entry::Internal) => number(Err(Errno::BADF)),
         // SAFETY: the program's own call.
         _ => crate::makers::make(|| unsafe { real::dup(fd) }),

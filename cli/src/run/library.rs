@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "libringway_preload.so";
+/// Where it is, from the executable's folder: beside it as built, or where packages of Debian and of Fedora have it.
+const FOLDERS: [&str; 4] = ["", "../lib/ringway", "../lib64/ringway", "../lib"];
 /// The variable that gives the library's path.
 const VARIABLE: &str = "RINGWAY_PRELOAD";
 
@@ -15,10 +17,13 @@ pub(crate) fn find() -> Result<PathBuf, String> {
     }
     let executable = std::env::current_exe().map_err(|error| format!("cannot find this executable's path: {error}"))?;
     let folder = executable.parent().unwrap_or(Path::new("/"));
-    let candidates = [folder.join(NAME), folder.join("../lib/ringway").join(NAME), folder.join("../lib").join(NAME)];
+    let candidates = FOLDERS.map(|place| folder.join(place).join(NAME));
     let found = candidates.iter().find(|candidate| candidate.is_file());
     let found = found.ok_or_else(|| {
-        format!("{NAME} is neither beside {} nor in ../lib/ringway; {VARIABLE} can name it", executable.display())
+        format!(
+            "{NAME} is neither beside {} nor in ../lib/ringway or ../lib64/ringway; {VARIABLE} can name it",
+            executable.display()
+        )
     })?;
     found.canonicalize().map_err(|error| format!("{}: {error}", found.display()))
 }

@@ -1,6 +1,6 @@
-//! The Debian package on a copy of this machine: installed, used, and purged without a trace.
+//! The packages on a copy of this machine: installed, used, and purged without a trace.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::harness::*;
@@ -51,26 +51,71 @@ users | diff /tmp/users -
 echo "nothing is left"
 "#;
 
+/// The folder of the project, and packages that one of its scripts makes.
+fn packages(net: &Net, script: &str) -> (PathBuf, Vec<String>) {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate stands in the workspace");
+    let release = Path::new(RINGWAY).parent().expect("the command stands in a folder");
+    let made =
+        Command::new("sh").arg(top.join("packaging").join(script)).arg(net.path("packages")).env("RELEASE", release).output();
+    let made = made.expect("a shell");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let made = std::fs::read_dir(net.path("packages")).expect("it was made");
+    let mut names: Vec<String> = made.map(|entry| text(&entry.expect("it is read").path())).collect();
+    names.sort();
+    (top.to_owned(), names)
+}
+
+/// Runs steps in a copy of this machine, with functions that install and purge the package; returns what they print.
+fn on_a_copy(net: &Net, top: &Path, package: &str, steps: &str) -> String {
+    let steps = net.file("steps", steps);
+    let script = text(&top.join("cli/tests/system/packaging.sh"));
+    let command = format!("exec sh {script} {package} {} < {steps}", text(&net.path("copy")));
+    net.run(Server, &["unshare", "--mount", "sh", "-c", &command]).success().stdout
+}
+
 #[test]
 fn a_package_is_installed_used_and_purged() {
     let net = Net::new();
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate stands in the workspace");
-    let release = Path::new(RINGWAY).parent().expect("the command stands in a folder");
-    let made = Command::new("sh").arg(top.join("packaging/deb.sh")).arg(net.path("packages")).env("RELEASE", release).output();
-    let made = made.expect("a shell");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let machine = std::fs::read_dir(net.path("packages")).expect("it was made");
-    let packages: Vec<_> = machine.map(|entry| entry.expect("it is read").path()).collect();
-    let is_main = |path: &&std::path::PathBuf| text(path).contains("/ringway_");
-    let package = text(packages.iter().find(is_main).expect("there are two packages"));
-    let steps = net.file("steps", STEPS);
-    let script = text(&top.join("cli/tests/system/packaging.sh"));
-    let command = format!("exec sh {script} {package} {} < {steps}", text(&net.path("copy")));
-    let done = net.run(Server, &["unshare", "--mount", "sh", "-c", &command]).success();
-    assert!(done.stdout.ends_with("nothing is left\n"), "{}", done.stdout);
-    assert!(done.stdout.contains("+Wants=ringway.service\n") && done.stdout.contains(":8080 "), "{}", done.stdout);
-    assert!(done.stdout.contains("on Ringway, service default\n  LISTEN 0.0.0.0:8080 0.0.0.0:*: the stack\n"), "{}", done.stdout);
-    assert!(done.stdout.contains("on the kernel: it was not started on Ringway\n  remedy: "), "{}", done.stdout);
+    let (top, made) = packages(&net, "deb.sh");
+    let package = made.iter().find(|path| path.contains("/ringway_")).expect("there are two packages");
+    let done = on_a_copy(&net, &top, package, STEPS);
+    assert!(done.ends_with("nothing is left\n"), "{done}");
+    assert!(done.contains("+Wants=ringway.service\n") && done.contains(":8080 "), "{done}");
+    assert!(done.contains("on Ringway, service default\n  LISTEN 0.0.0.0:8080 0.0.0.0:*: the stack\n"), "{done}");
+    assert!(done.contains("on the kernel: it was not started on Ringway\n  remedy: "), "{done}");
+}
+
+/// The package of rpm: its files run, and go again; the user stays.
+const RPM_STEPS: &str = r#"
+plain() { files | while read -r file; do if [ ! -d "$file" ]; then echo "$file"; fi; done | grep -v '^/var/lib/rpm/' | sort; }
+plain > /tmp/before
+install
+rpm -q ringway
+ringway --version | grep -q '^commit '
+id ringway > /dev/null
+ringway run --dry-run -- true
+rpm -ql ringway | while read -r file; do test -e "$file" || test -L "$file"; done
+touch /run/ringway.key
+purge
+test ! -e /usr/bin/ringway
+test ! -e /run/ringway.key
+plain > /tmp/after
+diff /tmp/before /tmp/after
+echo "nothing is left"
+"#;
+
+#[test]
+fn an_rpm_is_installed_and_erased() {
+    let net = Net::new();
+    let (top, made) = packages(&net, "rpm.sh");
+    let names: Vec<&str> = made.iter().filter_map(|path| path.rsplit('/').next()).collect();
+    assert!(names.len() == 2 && names[0].starts_with("ringway-0.") && names[1].starts_with("ringway-devel-"), "{names:?}");
+    let files = net.output(Server, &["rpm", "-qlp", &made[1]]);
+    assert!(files.contains("/usr/include/ringway.h\n") && files.contains("/pkgconfig/ringway.pc\n"), "{files}");
+    let needs = net.output(Server, &["rpm", "-qp", "--requires", &made[0]]);
+    assert!(needs.contains("libc.so.6") && !needs.contains("libringway"), "{needs}");
+    let done = on_a_copy(&net, &top, &made[0], RPM_STEPS);
+    assert!(done.contains("ringway-0.") && done.ends_with("nothing is left\n"), "{done}");
 }
 
 /// What `make install` has put somewhere, `make uninstall` takes away.

@@ -63,6 +63,38 @@ while True: signal.pause()";
     assert_eq!((ended.code(), ended.stdout.as_str()), (42, "True\nready\n"), "{}", ended.stderr);
 }
 
+/// With `--detach` the caller gets the number of the process and an end of its pipe; what fails before is still said.
+#[test]
+fn a_detached_program_goes_on_alone() {
+    let net = Net::new();
+    let output = text(&net.path("output"));
+    let script = format!("echo out; echo err >&2; exec {RINGWAY} run --detach -- sh -c 'echo program; exec sleep 600'");
+    let to_files = format!("{RINGWAY} run --detach -- sh -c 'echo $$; echo error >&2' > {output} 2>&1");
+    // `output` reads to the end of the pipes: neither the program nor its service holds them.
+    let printed = net.output(Server, &["sh", "-c", &script]);
+    let pid = printed.strip_prefix("out\n").and_then(|pid| pid.trim().parse::<u32>().ok()).expect(&printed);
+    let status = |pid: u32, name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        text.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+    };
+    let service: u32 = status(pid, "PPid:").and_then(|pid| pid.parse().ok()).expect("the program runs");
+    assert_eq!(status(service, "Name:").as_deref(), Some("ringway"));
+    assert!(net.output(Server, &[RINGWAY, "why", &pid.to_string()]).contains("on Ringway"));
+    let process = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a positive number");
+    rustix::process::kill_process(process, Signal::TERM).expect("it is ours");
+    wait_until("the end of the private service", DEADLINE, || status(service, "Name:").is_none());
+
+    net.output(Server, &["sh", "-c", &to_files]);
+    let written = || std::fs::read_to_string(&output).unwrap_or_default();
+    wait_until("the program's output in the file", DEADLINE, || written().contains("error\n"));
+    wait_until("the banner in the file", DEADLINE, || written().contains("accelerated"));
+
+    let missing = net.run(Server, &[RINGWAY, "run", "--detach", "--", "no-such-program-here"]);
+    assert!(missing.code() == 127 && missing.stderr.contains("no such program"), "{}", missing.stderr);
+    let refused = net.run(Server, &[RINGWAY, "run", "--detach", "--name", "no-such-service", "-e", "strict", "--", "true"]);
+    assert!(refused.code() == 125 && refused.stderr.contains("no-such-service"), "{}", refused.stderr);
+}
+
 #[test]
 fn standard_streams_are_the_programs_own() {
     let net = Net::new();
