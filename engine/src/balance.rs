@@ -74,9 +74,11 @@ impl Balance {
 
     /// Begins an iteration: if the one before found work, the time until now was busy.
     #[inline]
-    pub(crate) fn turn_begins(&mut self, now: Instant) {
+    pub(crate) fn turn_begins(&mut self, core: &mut Core) {
         if let Some(since) = self.busy_since.take() {
-            self.busy = self.busy + now.since(since);
+            let took = core.now.since(since);
+            self.busy = self.busy + took;
+            core.metrics.turn_took(took);
         }
     }
 

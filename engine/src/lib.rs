@@ -31,7 +31,7 @@ pub use claim::{Claim, Purpose, Rights};
 pub use command::{Gone, InterfaceInfo, OpenDevice, RegionId, RegionMemory, RegionRequest, WorkerHandle};
 pub use guard::Guard;
 pub use handover::{Departure, Late, Left, Stays, Wanted};
-pub use metrics::{CounterInfo, counter_info};
+pub use metrics::{CounterInfo, HistogramInfo, Part, counter_info, histogram_of};
 pub use ports::{Division, Host, PortError, Ports, Transport};
 pub use quota::{GroupQuotas, QUOTAS, Quota, Scope, Usage, UsageSource, UserQuotas};
 pub use spawn::{WorkerThread, spawn};

@@ -15,6 +15,11 @@ use ringway_stack::{Counter, Stack, stats::COUNTERS};
 use crate::interface::Interfaces;
 use crate::quota::{Hits, QUOTAS, Quota};
 
+mod histograms;
+
+use histograms::{Batches, HISTOGRAMS, TurnTimes};
+pub use histograms::{HistogramInfo, Part, histogram_of};
+
 /// Shortest time between two writes of the file.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Each further so many sockets lengthen the interval by one, so that listing them costs the data path little.
@@ -25,8 +30,6 @@ const INTERVAL_MAX: Duration = Duration::from_secs(1);
 const SOCKETS: usize = 65_536;
 /// Users and groups whose quotas are written at most.
 const HOLDERS: usize = 4_096;
-/// Upper bounds of the classes of packets per iteration; the last class has none.
-const BATCHES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 /// Counters of a worker besides those of its stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +74,9 @@ pub(crate) enum Work {
     SocketsHandedOver,
     HandoversUndone,
     BulkHandedOver,
-    BatchFirst,
 }
 
-const WORKS: usize = Work::BatchFirst as usize + BATCHES.len() + 1;
+const WORKS: usize = Work::BulkHandedOver as usize + 1;
 
 /// Names and meanings.
 const TABLE: [(&str, &str); WORKS] = [
@@ -117,14 +119,6 @@ const TABLE: [(&str, &str); WORKS] = [
     ("RingwaySocketsHandedOver", "Sockets that went to the kernel."),
     ("RingwayHandoversUndone", "Sockets that came back because the kernel could not take them."),
     ("RingwayBulkHandedOver", "Connections that went to the kernel because they carry bulk data (policy.bulk)."),
-    ("RingwayBatch1", "Iterations with 1 packet."),
-    ("RingwayBatch2", "Iterations with 2 packets."),
-    ("RingwayBatch4", "Iterations with 3 to 4 packets."),
-    ("RingwayBatch8", "Iterations with 5 to 8 packets."),
-    ("RingwayBatch16", "Iterations with 9 to 16 packets."),
-    ("RingwayBatch32", "Iterations with 17 to 32 packets."),
-    ("RingwayBatch64", "Iterations with 33 to 64 packets."),
-    ("RingwayBatchMore", "Iterations with more than 64 packets."),
 ];
 
 /// Those that rise and fall.
@@ -166,6 +160,8 @@ pub fn counter_info(name: &str) -> Option<CounterInfo> {
 /// The worker's own counters and the shared file.
 pub(crate) struct Metrics {
     values: [u64; WORKS],
+    batches: Batches,
+    turn_times: TurnTimes,
     hits: Hits,
     writer: Option<StatsWriter>,
     free: Vec<u32>,
@@ -179,13 +175,17 @@ pub(crate) struct Metrics {
 impl Metrics {
     pub(crate) fn new(path: Option<&Path>) -> io::Result<Metrics> {
         let quotas = QUOTAS.iter().map(|info| info.counter);
-        let counters: Vec<&str> =
-            Counter::ALL.iter().map(|counter| counter.name()).chain(TABLE.iter().map(|(name, _)| *name)).chain(quotas).collect();
+        let classes: Vec<String> = HISTOGRAMS.iter().flat_map(HistogramInfo::names).collect();
+        let works = TABLE.iter().map(|(name, _)| *name);
+        let counters = Counter::ALL.iter().map(|counter| counter.name()).chain(works).chain(quotas);
+        let counters: Vec<&str> = counters.chain(classes.iter().map(String::as_str)).collect();
         let quotas: Vec<&str> = QUOTAS.iter().map(|info| info.key).collect();
         let names = Names { counters: &counters, quotas: &quotas };
         let writer = path.map(|path| StatsWriter::create(path, names, SOCKETS, HOLDERS)).transpose()?;
         Ok(Metrics {
             values: [0; WORKS],
+            batches: Batches::default(),
+            turn_times: TurnTimes::default(),
             hits: Hits::default(),
             writer,
             free: Vec::new(),
@@ -226,9 +226,14 @@ impl Metrics {
         self.dirty = true;
         self.add(Work::Turns, 1);
         if packets > 0 {
-            let class = BATCHES.iter().position(|&most| packets <= most).unwrap_or(BATCHES.len());
-            self.values[Work::BatchFirst as usize + class] += 1;
+            self.batches.add(packets as u64);
         }
+    }
+
+    /// Notes how long an iteration that did something has taken.
+    #[inline]
+    pub(crate) fn turn_took(&mut self, time: Duration) {
+        self.turn_times.add(time.as_nanos());
     }
 
     /// Index for the record of a new socket; `None` if there is no file or it is full.
@@ -321,6 +326,11 @@ impl Metrics {
             writer.set_counters(0, stack.counters().values());
             writer.set_counters(COUNTERS, &self.values);
             writer.set_counters(COUNTERS + WORKS, self.hits.sums());
+            let mut at = COUNTERS + WORKS + QUOTAS.len();
+            for values in [&stack.counters().round_trips().values()[..], self.turn_times.values(), self.batches.values()] {
+                writer.set_counters(at, values);
+                at += values.len();
+            }
         }
     }
 }

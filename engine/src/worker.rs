@@ -248,7 +248,7 @@ impl Worker {
     /// Runs one iteration at `now`: does everything possible once; never blocks. Returns true if it found work.
     pub fn turn(&mut self, now: Instant) -> bool {
         self.core.now = now;
-        self.balance.turn_begins(now);
+        self.balance.turn_begins(&mut self.core);
         let written = self.flush_native();
         let commanded = self.run_commands();
         let Worker { core, attachments, capture, .. } = self;

@@ -1,5 +1,7 @@
 //! Counters under the kernel's names (`nstat`), and one per reason to drop a packet.
 
+use ringway_shm::Histogram;
+
 macro_rules! counters {
     ($(#[doc = $about:literal] $name:ident = $text:literal,)*) => {
         /// A counter's index in [`Counters`].
@@ -258,7 +260,11 @@ pub const COUNTERS: usize = Counter::ALL.len();
 #[derive(Clone, Debug)]
 pub struct Counters {
     values: [u64; COUNTERS],
+    round_trips: RoundTrips,
 }
+
+/// Round-trip times, microseconds: up to 16 us, 32 us, and so on to 4.2 s.
+pub type RoundTrips = Histogram<4, 21>;
 
 impl Counters {
     /// Adds one.
@@ -271,6 +277,17 @@ impl Counters {
     #[inline]
     pub fn add(&mut self, counter: Counter, n: u64) {
         self.values[counter as usize] += n;
+    }
+
+    /// Counts a sample of a round-trip time.
+    #[inline]
+    pub(crate) fn count_round_trip(&mut self, sample_us: u32) {
+        self.round_trips.add(sample_us.into());
+    }
+
+    /// Returns the samples of round-trip times of all connections.
+    pub fn round_trips(&self) -> &RoundTrips {
+        &self.round_trips
     }
 
     /// Returns the value.
@@ -287,6 +304,6 @@ impl Counters {
 
 impl Default for Counters {
     fn default() -> Counters {
-        Counters { values: [0; COUNTERS] }
+        Counters { values: [0; COUNTERS], round_trips: RoundTrips::default() }
     }
 }

@@ -1,4 +1,4 @@
-//! The families: counters of workers, of interfaces, quotas, and sockets by program.
+//! The families: counters and histograms of workers, counters of interfaces, quotas, and sockets by program.
 //!
 //! A counter has the name that `ringway nstat` prints, without `Ringway` and with `ringway_` before it: `TcpRetransSegs` is
 //! `ringway_TcpRetransSegs_total`.
@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::fmt::Error;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text::encode};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet, text::encode};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use ringway_engine::{CounterInfo, counter_info};
+use ringway_engine::{CounterInfo, HistogramInfo, Part, counter_info, histogram_of};
 use ringway_shm::stats::{Holder, InterfaceRecord, SocketRecord};
 
 use crate::services::Service;
@@ -28,12 +28,37 @@ pub(super) struct Family {
     samples: Vec<(Labels, u64)>,
 }
 
+/// Histograms of one name: by their labels, the count of each class and the sum.
 #[derive(Debug)]
-struct Families(Vec<Family>);
+struct HistogramFamily {
+    info: &'static HistogramInfo,
+    samples: BTreeMap<Labels, (Vec<u64>, u64)>,
+}
+
+impl HistogramFamily {
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let about = self.info.about.trim_end_matches('.');
+        let mut metric = encoder.encode_descriptor(self.info.name, about, None, MetricType::Histogram)?;
+        for (labels, (counts, sum)) in &self.samples {
+            let buckets: Vec<(f64, u64)> = self.info.bounds().into_iter().zip(counts.iter().copied()).collect();
+            let mut sample = metric.encode_family(labels)?;
+            let sum = *sum as f64 * self.info.scale;
+            sample.encode_histogram::<NoLabelSet>(sum, counts.iter().sum(), &buckets, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// All of a page.
+#[derive(Debug, Default)]
+pub(super) struct Families {
+    plain: Vec<Family>,
+    histograms: Vec<HistogramFamily>,
+}
 
 impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), Error> {
-        for family in &self.0 {
+        for family in &self.plain {
             // The encoder adds a full stop to each help.
             let help = family.info.about.trim_end_matches('.');
             let kind = if family.info.is_gauge { MetricType::Gauge } else { MetricType::Counter };
@@ -47,7 +72,7 @@ impl Collector for Families {
                 }
             }
         }
-        Ok(())
+        self.histograms.iter().try_for_each(|family| family.encode(&mut encoder))
     }
 }
 
@@ -57,15 +82,15 @@ pub(super) fn page(services: &[Service]) -> String {
 }
 
 /// A page of families.
-pub(super) fn write(families: Vec<Family>) -> String {
+pub(super) fn write(families: Families) -> String {
     let mut registry = Registry::with_prefix("ringway");
-    registry.register_collector(Box::new(Families(families)));
+    registry.register_collector(Box::new(families));
     let mut page = String::new();
     encode(&mut page, &registry).expect("a text takes all");
     page
 }
 
-fn all(services: &[Service]) -> Vec<Family> {
+fn all(services: &[Service]) -> Families {
     let mut table = Table::default();
     for service in services {
         table.counters(service);
@@ -77,28 +102,54 @@ fn all(services: &[Service]) -> Vec<Family> {
     let sockets =
         services.iter().flat_map(|service| service.stats.sockets().into_iter().map(|socket| (service.name.clone(), socket)));
     table.sockets(sockets);
-    table.0.into_values().collect()
+    table.into_families()
 }
 
 /// Families by name.
 #[derive(Default)]
-pub(super) struct Table(BTreeMap<String, Family>);
+pub(super) struct Table {
+    plain: BTreeMap<String, Family>,
+    histograms: BTreeMap<&'static str, HistogramFamily>,
+}
+
+fn owned(labels: &[(&str, &str)]) -> Labels {
+    labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
 
 impl Table {
     fn add(&mut self, name: &str, info: impl FnOnce() -> CounterInfo, labels: &[(&str, &str)], value: u64) {
-        let entry = self.0.entry(name.to_owned());
+        let entry = self.plain.entry(name.to_owned());
         let family = entry.or_insert_with(|| Family { name: name.to_owned(), info: info(), samples: Vec::new() });
-        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        family.samples.push((labels, value));
+        family.samples.push((owned(labels), value));
+    }
+
+    /// Adds a value of a histogram.
+    pub(super) fn add_part(&mut self, (info, part): (&'static HistogramInfo, Part), labels: &[(&str, &str)], value: u64) {
+        let family = self.histograms.entry(info.name).or_insert_with(|| HistogramFamily { info, samples: BTreeMap::new() });
+        let classes = info.bounds().len();
+        let (counts, sum) = family.samples.entry(owned(labels)).or_insert_with(|| (vec![0; classes], 0));
+        match part {
+            Part::Class(class) => counts[class] = value,
+            Part::Sum => *sum = value,
+        }
+    }
+
+    fn into_families(self) -> Families {
+        Families { plain: self.plain.into_values().collect(), histograms: self.histograms.into_values().collect() }
     }
 
     fn counters(&mut self, service: &Service) {
         let worker = service.worker.to_string();
         for (name, value) in service.stats.counters() {
+            let labels = [("service", &*service.name), ("worker", &*worker)];
+            if let Some(part) = histogram_of(&name) {
+                self.add_part(part, &labels, value);
+                continue;
+            }
             // Of another version: its meaning is not known here.
             let Some(info) = counter_info(&name) else { continue };
             let short = name.strip_prefix("Ringway").unwrap_or(&name);
-            self.add(short, || info, &[("service", &service.name), ("worker", &worker)], value);
+            self.add(short, || info, &labels, value);
         }
     }
 
@@ -167,7 +218,7 @@ impl Table {
 
     #[cfg(test)]
     pub(super) fn into_page(self) -> String {
-        write(self.0.into_values().collect())
+        write(self.into_families())
     }
 }
 

@@ -84,3 +84,23 @@ fn sockets_are_summed_by_program_and_names_are_escaped() {
     assert!(page.contains("# TYPE ringway_sockets gauge\n# HELP") || page.contains("# HELP ringway_sockets"), "{page}");
     assert!(page.ends_with("# EOF\n"));
 }
+
+/// Classes become buckets that count all up to their bound, in the unit of the name.
+#[test]
+fn classes_become_a_histogram() {
+    let mut table = Table::default();
+    let labels = [("service", "web"), ("worker", "0")];
+    for (name, value) in [("RingwayRtt16us", 1), ("RingwayRtt64us", 2), ("RingwayRttMore", 4), ("RingwayRttSum", 2_000_000)] {
+        table.add_part(ringway_engine::histogram_of(name).expect("it is of one"), &labels, value);
+    }
+    let page = table.into_page();
+    for line in [
+        "# TYPE ringway_round_trip_seconds histogram",
+        "ringway_round_trip_seconds_sum{service=\"web\",worker=\"0\"} 2.0",
+        "ringway_round_trip_seconds_count{service=\"web\",worker=\"0\"} 7",
+        "ringway_round_trip_seconds_bucket{le=\"0.000016\",service=\"web\",worker=\"0\"} 1",
+        "ringway_round_trip_seconds_bucket{le=\"+Inf\",service=\"web\",worker=\"0\"} 7",
+    ] {
+        assert!(page.lines().any(|found| found == line), "no {line}:\n{page}");
+    }
+}

@@ -23,8 +23,18 @@ fn a_scraper_gets_counters_interfaces_quotas_and_sockets() {
     let counters = net.output(Server, &[RINGWAY, "nstat", "-asz", "--name", &name]);
     for line in counters.lines().filter(|line| !line.starts_with('#')) {
         let short = line.split_whitespace().next().expect("a name").trim_start_matches("Ringway").to_owned();
+        // Classes of histograms, which have names of their own.
+        if ["Rtt", "TurnTime", "Batch"].iter().any(|prefix| short.starts_with(prefix)) {
+            continue;
+        }
         for kind in ["HELP", "TYPE"] {
             assert!(page.contains(&format!("# {kind} ringway_{short} ")), "{short} has no {kind}");
+        }
+    }
+    for name in ["round_trip_seconds", "turn_seconds", "batch_packets"] {
+        for (kind, least) in [("bucket", 8), ("sum", 1), ("count", 1)] {
+            let lines = page.lines().filter(|line| line.starts_with(&format!("ringway_{name}_{kind}{{")));
+            assert!(lines.count() >= least, "no {kind} of {name}: {page}");
         }
     }
     let listener =

@@ -224,6 +224,7 @@ impl Connection<'_, '_> {
     /// Takes a sample, microseconds.
     #[inline(always)]
     pub(crate) fn take_round_trip(&mut self, sample_us: u32) {
+        self.env.counters.count_round_trip(sample_us);
         self.tcb.measure_round_trip(sample_us, self.tick());
     }
 
