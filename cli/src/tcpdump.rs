@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
 
-use clap::Args;
+use clap::{Args, CommandFactory};
 use ringway_shm::capture::{CaptureReader, Packet};
 
 use crate::capture::{Packets, Source, feed, only, until_a_signal};
@@ -20,12 +20,25 @@ mod filter;
 mod options;
 mod sink;
 
-use options::Options;
+use options::{Asked, Options};
 use sink::Sink;
+
+const HELP: &str = "Handled here, since the packets are a service's and not an interface's:
+  -D             list the interfaces of services
+  -i INTERFACE   only this one of them; any: all
+  -Q in|out      only this direction
+  -w FILE        pcapng with interface, direction and the reasons for drops; needs no tcpdump unless there is a filter
+  --name NAME    the service, if several are running
+  -h             print this
+All others are tcpdump's own (man tcpdump); -p, -B and -j have no meaning here.
+
+Examples:
+  ringway tcpdump -n port 80
+  ringway tcpdump -c 100 -w FILE";
 
 /// Arguments of `ringway tcpdump`.
 #[derive(Args, Debug)]
-#[command(disable_help_flag = true)]
+#[command(disable_help_flag = true, after_help = HELP)]
 pub(crate) struct Arguments {
     /// tcpdump's own arguments, and `--name NAME` to choose a service
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -45,8 +58,14 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 fn capture(arguments: &[OsString]) -> io::Result<ExitCode> {
     let options = Options::read(arguments).map_err(io::Error::other)?;
+    match options.asked {
+        Some(Asked::Help) => return Ok(help()),
+        Some(Asked::Interfaces) => return interfaces(options.name.as_deref()),
+        None => {}
+    }
     if options.without_source {
-        return Ok(exit_code(Command::new("tcpdump").args(&options.passed).status()?));
+        let status = Command::new("tcpdump").args(&options.passed).status().map_err(|error| cannot_start(&error))?;
+        return Ok(exit_code(status));
     }
     let stop = until_a_signal()?;
     let workers = only(services::find(options.name.as_deref())?)?;
@@ -61,6 +80,37 @@ fn capture(arguments: &[OsString]) -> io::Result<ExitCode> {
     let status = to.sink.finish(fed.nanos, fed.lost)?;
     eprintln!("ringway tcpdump: {} packets captured, {} lost", fed.captured, fed.lost);
     Ok(status.map_or(ExitCode::SUCCESS, exit_code))
+}
+
+fn help() -> ExitCode {
+    let mut command = crate::args::Arguments::command();
+    let own = command.find_subcommand_mut("tcpdump").expect("it is a command");
+    crate::output::print("tcpdump", &own.render_long_help().to_string())
+}
+
+/// Lists the interfaces of the services of this network namespace, as `-i` takes them.
+fn interfaces(name: Option<&str>) -> io::Result<ExitCode> {
+    let mut text = String::new();
+    for service in services::find(name)?.iter().filter(|service| service.worker == 0) {
+        for (_, interface) in service.stats.interfaces() {
+            let frames = if interface.ethernet { "Ethernet" } else { "raw IP" };
+            text += &format!("{} [{frames}, MTU {}, service {}]\n", interface.name, interface.mtu, service.name);
+        }
+    }
+    if text.is_empty() {
+        return Err(io::Error::other("no service is running in this network namespace"));
+    }
+    Ok(crate::output::print("tcpdump", &text))
+}
+
+/// Says why the program cannot be started, and what goes without it.
+fn cannot_start(error: &io::Error) -> io::Error {
+    io::Error::other(match error.kind() {
+        io::ErrorKind::NotFound => "tcpdump is not installed (apt install tcpdump). Without it, -w FILE without a filter writes \
+                                    packets, and ringway trace :PORT prints segments of TCP"
+            .to_owned(),
+        _ => format!("cannot start tcpdump: {error}"),
+    })
 }
 
 /// Passes the packets of a source on to a sink.

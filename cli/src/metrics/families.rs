@@ -150,6 +150,11 @@ impl Table {
             let Some(info) = counter_info(&name) else { continue };
             let short = name.strip_prefix("Ringway").unwrap_or(&name);
             self.add(short, || info, &labels, value);
+            if let Some(reason) = name.strip_prefix("RingwayDrop") {
+                let [service, worker] = labels;
+                let about = "Received packets that were dropped, by reason: the counters Drop... in one";
+                self.add("drops", || counter(about), &[service, worker, ("reason", reason)], value);
+            }
         }
     }
 

@@ -51,7 +51,7 @@ fn program(expression: &[OsString], medium: Medium) -> io::Result<Vec<SockFilter
     Writer::new(&mut empty, &[Interface { name: "any", medium }], SNAPLEN_MAX)?;
     let mut command = Command::new("tcpdump");
     command.args(["-r", "-", "-ddd"]).args(expression).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| io::Error::other(format!("cannot start tcpdump: {error}")))?;
+    let mut child = command.spawn().map_err(|error| super::cannot_start(&error))?;
     let written = child.stdin.take().expect("the pipe was asked for").write_all(&empty);
     let output = child.wait_with_output()?;
     if !output.status.success() {

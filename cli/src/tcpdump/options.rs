@@ -9,6 +9,15 @@ const WITH_VALUE: &str = "BcCEFGijmMQrsTVwWyzZ";
 /// Its long options that take a value, of those that are passed on.
 const LONG_WITH_VALUE: [&str; 4] = ["--linktype", "--relinquish-privileges", "--time-stamp-precision", "--time-stamp-type"];
 
+/// What is asked of this command instead of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// `-h`
+    Help,
+    /// `-D`
+    Interfaces,
+}
+
 /// The command line, divided.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
@@ -20,8 +29,9 @@ pub(super) struct Options {
     pub(super) direction: Option<Direction>,
     /// `--name`
     pub(super) name: Option<String>,
-    /// Nothing is captured: help, version, compiling a filter, reading a file.
+    /// Nothing is captured: version, compiling a filter, reading a file.
     pub(super) without_source: bool,
+    pub(super) asked: Option<Asked>,
     /// `-Z` was given: the user that tcpdump becomes.
     pub(super) names_user: bool,
     /// `-w`
@@ -76,7 +86,9 @@ impl Options {
             "--direction" => self.direction = direction(&value()?)?,
             "--buffer-size" => drop(value()?),
             "--no-promiscuous-mode" | "--immediate-mode" | "--monitor-mode" => {}
-            "--help" | "--version" | "--list-interfaces" => self.pass_without_source(text),
+            "--help" => self.asked = Some(Asked::Help),
+            "--list-interfaces" => self.asked = Some(Asked::Interfaces),
+            "--version" => self.pass_without_source(text),
             "--snapshot-length" => self.with_value('s', value()?)?,
             name if LONG_WITH_VALUE.contains(&name) => {
                 let value = value()?;
@@ -100,7 +112,9 @@ impl Options {
             }
             match letter {
                 'p' | 'I' => {}
-                'h' | 'D' | 'L' | 'J' | 'd' => self.pass_without_source(&format!("-{letter}")),
+                'h' => self.asked = Some(Asked::Help),
+                'D' => self.asked = Some(Asked::Interfaces),
+                'L' | 'J' | 'd' => self.pass_without_source(&format!("-{letter}")),
                 letter => {
                     let option = OsString::from(format!("-{letter}"));
                     if letter == 'O' {

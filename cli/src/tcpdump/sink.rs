@@ -61,7 +61,7 @@ impl Sink {
             command.args(["-Z", "root"]);
         }
         let started = command.args(&options.passed).stdin(Stdio::piped()).process_group(0).spawn();
-        let mut child = started.map_err(|error| io::Error::other(format!("cannot start tcpdump: {error}")))?;
+        let mut child = started.map_err(|error| super::cannot_start(&error))?;
         let pipe = child.stdin.take().expect("the pipe was asked for");
         let mut sink = Sink::new(Box::new(pipe), "the pipe to tcpdump".into(), interfaces, snaplen)?;
         sink.child = Some(child);

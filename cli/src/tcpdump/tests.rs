@@ -31,7 +31,10 @@ fn directions_are_filtered_here() {
 
 #[test]
 fn help_and_files_need_no_service() {
-    for line in ["--version", "-h", "-r file.pcap", "-d tcp", "-D"] {
+    for (line, asked) in [("-h", Asked::Help), ("--help", Asked::Help), ("-D", Asked::Interfaces), ("-nD", Asked::Interfaces)] {
+        assert_eq!(options(line).asked, Some(asked), "{line}");
+    }
+    for line in ["--version", "-r file.pcap", "-d tcp"] {
         let read = options(line);
         assert!(read.without_source, "{line}");
         assert_eq!(passed(&read), line);
@@ -55,4 +58,11 @@ fn files_are_ours_unless_only_tcpdump_can_write_them() {
         let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
         assert!(Options::read(&words).is_err(), "{line}");
     }
+}
+
+#[test]
+fn a_missing_tcpdump_is_named_with_what_goes_without_it() {
+    let said = cannot_start(&io::ErrorKind::NotFound.into()).to_string();
+    assert!(said.contains("apt install tcpdump") && said.contains("ringway trace :PORT"), "{said}");
+    assert!(cannot_start(&io::ErrorKind::PermissionDenied.into()).to_string().contains("permission denied"));
 }

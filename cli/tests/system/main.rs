@@ -38,6 +38,7 @@ mod pid_namespaces;
 mod posix;
 mod privileges;
 mod probes;
+mod prometheus;
 mod quotas;
 mod reattach;
 mod redis;

@@ -118,6 +118,12 @@ fn tcpdump_shows_both_directions() {
     capture.wait_for_error_line("listening on");
     net.output(Client, &["curl", "-sS", "-o", "/dev/null", &net.url(80, "small.txt")]);
     let lines = capture.finish(DEADLINE).success().stdout;
+    let listed = net.output(Server, &[RINGWAY, "tcpdump", "-D"]);
+    assert!(listed.starts_with(&format!("{INTERFACE} [Ethernet, MTU 1500, service private-")), "{listed}");
+    let help = net.output(Server, &[RINGWAY, "tcpdump", "--help"]);
+    assert!(help.contains("-w FILE") && help.contains("man tcpdump"), "{help}");
+    let without = net.run(Server, &["env", "PATH=/nonexistent", RINGWAY, "tcpdump", "-n"]);
+    assert!(without.code() == 1 && without.stderr.contains("apt install tcpdump"), "{}", without.stderr);
     let (server, client) = (net.address(Server), net.address(Client));
     let inward = lines.lines().filter(|line| line.contains(&format!("> {server}.80: Flags"))).count();
     let outward = lines.lines().filter(|line| line.contains(&format!("> {client}."))).count();

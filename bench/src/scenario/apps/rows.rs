@@ -54,7 +54,11 @@ impl Setting {
         let segments: u64 = rounds.iter().map(|round| round.kernel_segments).sum();
         let disturbance = rounds.iter().fold(Disturbance::default(), |worst, round| worst.worse(round.disturbance));
         let note = match stack {
-            Stack::Preload if segments > 0 => format!("the kernel's TCP received {segments} segments: not all was Ringway's"),
+            Stack::Preload if segments > 0 => {
+                format!(
+                    "the kernel's TCP received {segments} segments: not all was Ringway's, or policy.bulk gave bulk to the kernel"
+                )
+            }
             _ => String::new(),
         };
         Row {

@@ -21,7 +21,8 @@ fn segments_of_the_kernel_are_confessed_and_absence_is_a_row() {
     let mut stray = round(1.0, 1);
     stray.kernel_segments = 7;
     let rows = Setting::new(2.0).rows("x", 1, &[Stack::Preload], &[vec![stray]]);
-    assert_eq!((rows[0].ratio, rows[0].note.as_str()), (None, "the kernel's TCP received 7 segments: not all was Ringway's"));
+    assert_eq!(rows[0].ratio, None);
+    assert!(rows[0].note.starts_with("the kernel's TCP received 7 segments"), "{}", rows[0].note);
     let absent = Setting::new(2.0).absent("x", Stack::Linux, "nginx is not installed");
     assert!(!absent.is_measured());
     assert!(line(&absent).ends_with("not measured: nginx is not installed\n"));
