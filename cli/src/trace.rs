@@ -4,6 +4,7 @@
 //! `-w` holds all that is printed, and `-r` prints it again. Does not do: say what the stack was like between two segments of
 //! one turn; those that leave together come with the state after the last.
 
+mod absent;
 mod follow;
 mod line;
 mod state;
@@ -22,6 +23,7 @@ use ringway_trace::ReadError;
 
 use crate::capture::{Packets, Source, feed, only, until_a_signal};
 use crate::{output, services};
+use absent::Absent;
 use follow::{Captured, Followed};
 use line::Lines;
 
@@ -36,7 +38,7 @@ Examples:
   ringway trace 192.0.2.1:443 198.51.100.7:50000    one connection, by both ends
   ringway trace -w slow.pcapng :443                 into a file, which Wireshark and ringway check-trace read too
   ringway trace -r slow.pcapng                      print that file
-Connections that the kernel serves are not seen: ringway why :443 says which those are.
+Connections that the kernel serves are not seen; it is said when one goes there, with the reason of ringway why.
 Exit status: 0: the end, or a signal; 1: a failure; 2: wrong arguments."
 )]
 pub(crate) struct Arguments {
@@ -108,7 +110,8 @@ fn live(arguments: &Arguments) -> io::Result<()> {
     };
     eprintln!("ringway trace: following service {}", service.name);
     let printer = Printer::new(arguments);
-    let mut to = Live { source, printer, file, prints: arguments.write.is_none() || arguments.print };
+    let prints = arguments.write.is_none() || arguments.print;
+    let mut to = Live { workers: &workers, source, printer, file, prints, absent: Absent::default() };
     let fed = feed(service, readers, &mut to, &stop)?;
     if let Some(file) = &mut to.file {
         file.end(fed.nanos, fed.lost)?;
@@ -187,14 +190,16 @@ impl Printer {
 }
 
 /// What a running service's packets go to.
-struct Live {
+struct Live<'a> {
+    workers: &'a [services::Service],
     source: Source,
     printer: Printer,
     file: Option<PacketFile>,
     prints: bool,
+    absent: Absent,
 }
 
-impl Packets for Live {
+impl Packets for Live<'_> {
     fn wants_more(&mut self) -> io::Result<bool> {
         Ok(self.printer.left > 0)
     }
@@ -220,6 +225,10 @@ impl Packets for Live {
 
     fn flush(&mut self) -> io::Result<()> {
         self.printer.flush()?;
+        let ends = self.printer.connections;
+        for line in ends.map(|ends| self.absent.look(self.workers, ends)).unwrap_or_default() {
+            eprintln!("ringway trace: {line}");
+        }
         self.file.as_mut().map_or(Ok(()), PacketFile::flush)
     }
 }

@@ -327,7 +327,8 @@ impl Metrics {
             writer.set_counters(COUNTERS, &self.values);
             writer.set_counters(COUNTERS + WORKS, self.hits.sums());
             let mut at = COUNTERS + WORKS + QUOTAS.len();
-            for values in [&stack.counters().round_trips().values()[..], self.turn_times.values(), self.batches.values()] {
+            let (round_trips, turn_times) = (stack.counters().round_trips().values(), self.turn_times.values());
+            for values in [&round_trips[..], &turn_times, &self.batches.values()] {
                 writer.set_counters(at, values);
                 at += values.len();
             }

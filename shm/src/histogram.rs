@@ -6,31 +6,40 @@
 /// no end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histogram<const FIRST: u32, const N: usize> {
-    values: [u64; N],
+    /// By the bits that the value less one has: place n counts those up to 2^n.
+    places: [u64; PLACES],
+    sum: u64,
 }
+
+const PLACES: usize = u64::BITS as usize;
 
 impl<const FIRST: u32, const N: usize> Histogram<FIRST, N> {
     /// The number of its classes.
     pub const CLASSES: usize = N - 1;
 
-    /// Counts a value.
+    /// Counts a value below 2^63.
     #[inline]
     pub fn add(&mut self, value: u64) {
-        let bits = u64::BITS - value.saturating_sub(1).leading_zeros();
-        let class = (bits.saturating_sub(FIRST) as usize).min(Self::CLASSES - 1);
-        self.values[class] += 1;
-        self.values[N - 1] += value;
+        // Twice the value less one, and one: a logarithm that needs no look at zero.
+        let bits = ((value << 1).saturating_sub(1) | 1).ilog2();
+        self.places[bits as usize] += 1;
+        self.sum += value;
     }
 
     /// The counts of all classes, then the sum.
-    pub fn values(&self) -> &[u64; N] {
-        &self.values
+    pub fn values(&self) -> [u64; N] {
+        let mut values = [0; N];
+        for (bits, count) in self.places.iter().enumerate() {
+            values[bits.saturating_sub(FIRST as usize).min(Self::CLASSES - 1)] += count;
+        }
+        values[N - 1] = self.sum;
+        values
     }
 }
 
 impl<const FIRST: u32, const N: usize> Default for Histogram<FIRST, N> {
     fn default() -> Histogram<FIRST, N> {
-        Histogram { values: [0; N] }
+        Histogram { places: [0; PLACES], sum: 0 }
     }
 }
 
@@ -45,6 +54,6 @@ mod tests {
         for value in [0, 1, 4, 5, 8, 9, 1 << 40] {
             histogram.add(value);
         }
-        assert_eq!(histogram.values(), &[3, 2, 2, 27 + (1 << 40)]);
+        assert_eq!(histogram.values(), [3, 2, 2, 27 + (1 << 40)]);
     }
 }

@@ -191,3 +191,24 @@ fn a_file_says_the_same() {
     });
     assert_eq!((ending.map(|ending| ending.truncated), seen), (Ok(false), 1));
 }
+
+/// Connections that the kernel serves are said once each, those of other ports never.
+#[test]
+fn what_the_kernel_serves_is_said() {
+    use ringway_shm::channel::{KernelPath, KernelReason};
+    let ends = arguments("192.0.2.1:80").expect("a command line of the test").connections().expect("an end");
+    let record = |state, remote, count| ringway_shm::stats::SocketRecord {
+        kernel: Some(KernelPath { reason: KernelReason::Bulk, count }),
+        ..crate::ss::tests::socket(state, "192.0.2.1:80", remote)
+    };
+    let mut absent = Absent::default();
+    let line = absent.note(&record(1, "198.51.100.7:5000", 1), ends).expect("it is new");
+    assert!(line.starts_with("the kernel serves 192.0.2.1:80 <> 198.51.100.7:5000, reason bulk"), "{line}");
+    assert_eq!(absent.note(&record(1, "198.51.100.7:5000", 1), ends), None);
+    assert!(absent.note(&record(1, "198.51.100.7:5000", 2), ends).is_some());
+    let listener = absent.note(&record(10, "0.0.0.0:0", 1), ends).expect("it is new");
+    assert!(listener.contains("connections to 192.0.2.1:80"), "{listener}");
+    let other = arguments(":81").expect("a command line of the test").connections().expect("an end");
+    assert_eq!(absent.note(&record(1, "198.51.100.7:5001", 1), other), None);
+    assert_eq!(absent.note(&crate::ss::tests::socket(1, "192.0.2.1:80", "198.51.100.7:5002"), ends), None);
+}

@@ -6,12 +6,12 @@ use std::io::Write;
 use crate::harness::*;
 use crate::http::{nginx_config, site};
 
-const CONFIG: &str = "[policy]\nbulk = \"kernel\"\n";
+pub(crate) const CONFIG: &str = "[policy]\nbulk = \"kernel\"\n";
 /// Pieces of noise, each of [`LARGE`] bytes: some hundred milliseconds of a veth pair.
 const PIECES: usize = 40;
 
 /// Makes a file of `PIECES` pieces beside the others of the site.
-fn huge(net: &Net) -> String {
+pub(crate) fn huge(net: &Net) -> String {
     site(net);
     let path = net.path("www/huge.bin");
     let mut file = File::create(&path).expect("a folder of ours");

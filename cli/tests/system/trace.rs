@@ -116,3 +116,22 @@ fn what_cannot_be_traced_is_said() {
     let refused = net.run(Server, &other_user);
     assert!(refused.code() == 1 && refused.stderr.contains("Permission denied"), "{}", refused.stderr);
 }
+
+/// A connection that goes to the kernel on its way is no riddle: the trace says so.
+#[test]
+fn a_connection_that_leaves_is_said() {
+    let net = Net::new();
+    crate::bulk::huge(&net);
+    let (_service, name) = net.serve(Server, &["--config", &net.file("ringway.toml", crate::bulk::CONFIG)]);
+    let nginx = [RINGWAY, "run", "-q", "--name", &name, "--", "nginx", "-c", &crate::http::nginx_config(&net, 80)];
+    let mut nginx = net.spawn(Server, &nginx);
+    net.wait_served(Server, 80, &mut nginx);
+    let mut trace = net.spawn(Server, &[RINGWAY, "trace", "--name", &name, ":80"]);
+    trace.wait_for_error_line("following service");
+    net.output(Client, &["curl", "-sS", "-o", "/dev/null", &net.url(80, "huge.bin")]);
+    trace.wait_for_error_line("the kernel serves");
+    trace.signal(Signal::INT);
+    let ended = trace.finish(DEADLINE).success();
+    assert!(ended.stderr.contains("reason bulk: their segments are not seen"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("state:ESTAB"), "what was seen before: {}", ended.stdout);
+}

@@ -56,6 +56,11 @@ pub struct Ends {
 }
 
 impl Ends {
+    /// Returns true if it is one of the ends.
+    pub fn name(&self, end: (IpAddr, u16)) -> bool {
+        self.one.is(end) || self.other.is_some_and(|other| other.is(end))
+    }
+
     /// Returns true for the connections that are meant.
     pub fn are_of(&self, flow: &Flow) -> bool {
         let is = |end, other| self.one.is(end) && self.other.is_none_or(|wanted| wanted.is(other));
