@@ -1,7 +1,7 @@
 //! Static probes (USDT): points of the stack that bpftrace, perf and SystemTap attach to while it runs.
 //!
 //! The table of docs/probes.md names the kernel's tracepoint that each is like. Promises: a point to which nothing is attached
-//! costs a load and a jump, and its connection is not even named. Does not do: anything outside Linux.
+//! costs a load and a jump: the report is not made. Does not do: anything outside Linux.
 //!
 //! The first argument of each is the address of an [`Ends`]; numbers follow.
 #![no_std]
@@ -40,13 +40,14 @@ macro_rules! points {
 
         $($(#[$doc])*
         #[inline]
-        pub fn $name(ends: impl FnOnce() -> Ends, $($argument: $kind),*) {
+        pub fn $name(report: impl FnOnce() -> (Ends, $($kind),*)) {
             let storage: Ends;
+            $(let $argument: $kind;)*
             probe::probe_lazy!(
                 ringway,
                 $name,
                 {
-                    storage = ends();
+                    (storage, $($argument),*) = report();
                     &raw const storage
                 },
                 $($argument),*
@@ -85,11 +86,10 @@ mod tests {
         assert_eq!((ends.remote[0], ends.remote[15], ends.local_port, ends.remote_port), (0x20, 1, 80, 4000));
     }
 
-    /// Nothing is attached in a test: no connection is named.
+    /// Nothing is attached in a test: no report is made.
     #[test]
-    fn what_is_not_attached_costs_no_name() {
-        let unnamed = || unreachable!("nothing is attached");
-        tcp_set_state(unnamed, 1, 7);
-        tcp_send_reset(unnamed);
+    fn what_is_not_attached_costs_no_report() {
+        tcp_set_state(|| unreachable!("nothing is attached"));
+        tcp_send_reset(|| unreachable!("nothing is attached"));
     }
 }

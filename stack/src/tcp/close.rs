@@ -84,7 +84,7 @@ impl Connection<'_, '_> {
             return;
         }
         self.env.counters.count(Counter::TcpOutRsts);
-        ringway_probes::tcp_send_reset(|| self.tcb.key().ends());
+        ringway_probes::tcp_send_reset(|| (self.tcb.key().ends(),));
         // RFC 7323 §3.2: a RST of a connection with timestamps should carry one.
         let header = Header { flags: RST | ACK, window: 0, ..self.header(self.tcb.snd_nxt()) };
         self.shared.replies.push(self.tcb.key(), self.tcb.tos, header);

@@ -179,7 +179,7 @@ impl Connection<'_, '_> {
             self.env.counters.count(Counter::TcpRetransSegs);
             let bytes = plan.map_or(0, |plan| plan.len);
             let state = self.tcb.recovery().linux();
-            ringway_probes::tcp_retransmit(|| self.tcb.key().ends(), header.sequence.0, bytes, state);
+            ringway_probes::tcp_retransmit(|| (self.tcb.key().ends(), header.sequence.0, bytes, state));
         }
         self.ack_sent();
         Ok(())
@@ -202,7 +202,7 @@ impl Connection<'_, '_> {
         // Second, check the RST bit.
         if segment.has(RST) {
             if acceptable {
-                ringway_probes::tcp_receive_reset(|| segment.key.ends());
+                ringway_probes::tcp_receive_reset(|| (segment.key.ends(),));
                 self.fail(SocketError::Refused);
             }
             return Err(Drop::DropUnacceptable);

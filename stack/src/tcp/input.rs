@@ -162,7 +162,7 @@ impl Connection<'_, '_> {
             self.challenge_ack();
             return Err(Drop::DropUnacceptable);
         }
-        ringway_probes::tcp_receive_reset(|| segment.key.ends());
+        ringway_probes::tcp_receive_reset(|| (segment.key.ends(),));
         match self.tcb.state() {
             State::SynReceived if self.tcb.is_early() => {
                 self.early_reset();

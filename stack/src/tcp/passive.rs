@@ -232,7 +232,7 @@ impl Tcp {
         }
         env.counters.count(Counter::TcpTimeouts);
         env.counters.count(Counter::TcpRetransSegs);
-        ringway_probes::tcp_retransmit_synack(|| record.key.ends(), record.retries);
+        ringway_probes::tcp_retransmit_synack(|| (record.key.ends(), record.retries));
         self.send_syn_ack(env, index);
         self.rearm_half_open(index);
     }
@@ -275,7 +275,7 @@ impl Tcp {
             // RFC 5961 §3.2: only an exact match is accepted.
             if segment.sequence == rcv_nxt {
                 env.counters.count(Counter::TcpAttemptFails);
-                ringway_probes::tcp_receive_reset(|| segment.key.ends());
+                ringway_probes::tcp_receive_reset(|| (segment.key.ends(),));
                 self.forget_half_open(index);
             } else {
                 self.challenge_half_open(env, &record);

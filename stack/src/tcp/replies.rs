@@ -123,7 +123,7 @@ impl Replies {
             return;
         }
         env.counters.count(Counter::TcpOutRsts);
-        ringway_probes::tcp_send_reset(|| segment.key.ends());
+        ringway_probes::tcp_send_reset(|| (segment.key.ends(),));
         if segment.has(ACK) {
             self.push_flags(segment.key, RST, segment.acknowledgment(), SeqNum(0));
         } else {

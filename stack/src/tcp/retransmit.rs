@@ -88,7 +88,7 @@ impl Connection<'_, '_> {
         self.env.counters.count(Counter::TcpTimeouts);
         self.note_timeout();
         self.tcb.back_off();
-        ringway_probes::tcp_timeout(|| self.tcb.key().ends(), self.tcb.backoff());
+        ringway_probes::tcp_timeout(|| (self.tcb.key().ends(), self.tcb.backoff()));
         self.on_timeouts();
         let given_up = self.is_given_up(self.retries_max());
         if self.tcb.state() == State::SynSent {
@@ -214,7 +214,7 @@ impl Connection<'_, '_> {
     /// Records a retransmission up to `end`.
     pub(crate) fn retransmitted(&mut self, plan: &Plan, end: SeqNum) {
         let state = self.tcb.recovery().linux();
-        ringway_probes::tcp_retransmit(|| self.tcb.key().ends(), plan.sequence.0, plan.len, state);
+        ringway_probes::tcp_retransmit(|| (self.tcb.key().ends(), plan.sequence.0, plan.len, state));
         let segments = plan.len.div_ceil(self.tcb.mss() as u32).max(1);
         self.env.counters.add(Counter::TcpRetransSegs, segments as u64);
         if self.tcb.recovery() == Recovery::Loss {

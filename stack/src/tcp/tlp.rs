@@ -102,7 +102,7 @@ impl Connection<'_, '_> {
     /// Notes that the probe was written.
     pub(crate) fn probe_sent(&mut self, plan: &Plan) {
         self.env.counters.count(Counter::TcpLossProbes);
-        ringway_probes::tcp_tail_loss_probe(|| self.tcb.key().ends(), plan.sequence.0);
+        ringway_probes::tcp_tail_loss_probe(|| (self.tcb.key().ends(), plan.sequence.0));
         let nxt = self.tcb.snd_nxt();
         self.demand_cold().probe = Probe { due: false, end: Some(nxt), is_retransmission: plan.again };
         self.predict();

@@ -55,7 +55,7 @@ impl Tcb {
     /// Changes the state.
     #[inline]
     pub(crate) fn set_state(&mut self, state: State) {
-        ringway_probes::tcp_set_state(|| self.key().ends(), self.state().linux(), state.linux());
+        ringway_probes::tcp_set_state(|| (self.key().ends(), self.state().linux(), state.linux()));
         self.state.set(state, &mut self.prediction);
     }
 

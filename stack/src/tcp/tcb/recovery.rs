@@ -135,7 +135,7 @@ impl Tcb {
     /// Enters a recovery, which lasts until all that has been sent is acknowledged.
     pub(crate) fn enter_recovery(&mut self, recovery: Recovery) {
         let (before, after) = (self.recovery().linux(), recovery.linux());
-        ringway_probes::tcp_set_congestion_state(|| self.key().ends(), before, after);
+        ringway_probes::tcp_set_congestion_state(|| (self.key().ends(), before, after));
         self.congestion.recovery.set(recovery, &mut self.prediction);
         self.recover = self.snd_nxt();
     }
@@ -150,7 +150,7 @@ impl Tcb {
     /// Ends a recovery.
     pub(crate) fn leave_recovery(&mut self) {
         let (before, after) = (self.recovery().linux(), Recovery::Open.linux());
-        ringway_probes::tcp_set_congestion_state(|| self.key().ends(), before, after);
+        ringway_probes::tcp_set_congestion_state(|| (self.key().ends(), before, after));
         self.congestion.recovery.set(Recovery::Open, &mut self.prediction);
         self.forget_duplicate_acks();
         self.clear(flag::RETRANSMIT);
