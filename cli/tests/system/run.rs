@@ -68,9 +68,9 @@ while True: signal.pause()";
 fn a_detached_program_goes_on_alone() {
     let net = Net::new();
     let output = text(&net.path("output"));
-    let script = format!("echo out; echo err >&2; exec {RINGWAY} run --detach -- sh -c 'echo program; exec sleep 600'");
+    let script = format!("echo out; {RINGWAY} run --detach -- sh -c 'echo program; exec sleep 600' | cat");
     let to_files = format!("{RINGWAY} run --detach -- sh -c 'echo $$; echo error >&2' > {output} 2>&1");
-    // `output` reads to the end of the pipes: neither the program nor its service holds them.
+    // cat reads to the end of the pipe: neither the program nor its service holds it, and what it prints goes nowhere.
     let printed = net.output(Server, &["sh", "-c", &script]);
     let pid = printed.strip_prefix("out\n").and_then(|pid| pid.trim().parse::<u32>().ok()).expect(&printed);
     let status = |pid: u32, name: &str| {
