@@ -126,7 +126,8 @@ fn read(arguments: &Arguments, path: &Path) -> io::Result<()> {
     let mut visit = |packet: &ringway_trace::Packet<'_>| {
         let is_over = failed.is_err() || printer.left == 0;
         if let Some(segment) = (!is_over).then(|| Captured::of_file(packet)).flatten().filter(|segment| printer.wants(segment)) {
-            failed = printer.print(&segment).and_then(|()| printer.flush());
+            printer.print(&segment);
+            failed = printer.flush();
         }
     };
     let ending = if path.as_os_str() == "-" {
@@ -174,11 +175,10 @@ impl Printer {
     }
 
     /// Adds the lines of a segment.
-    fn print(&mut self, segment: &Captured<'_>) -> io::Result<()> {
+    fn print(&mut self, segment: &Captured<'_>) {
         let seen = self.followed.take(segment);
         self.lines.add(segment, &seen, &mut self.text);
         self.left -= 1;
-        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -217,7 +217,7 @@ impl Packets for Live<'_> {
             file.write(&record)?;
         }
         match self.prints {
-            true => self.printer.print(&segment)?,
+            true => self.printer.print(&segment),
             false => self.printer.left -= 1,
         }
         Ok(true)

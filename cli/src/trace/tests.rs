@@ -61,7 +61,7 @@ fn lines(segments: &[(Direction, u16, u32, u32, usize, &str)], json: bool) -> St
         let record = Record { direction: Some(*direction), comment, ..Record::whole(nanos, &bytes) };
         let segment = Captured::of_record(&record, Medium::Ip).expect("a segment");
         assert!(printer.wants(&segment));
-        printer.print(&segment).expect("memory does not fail");
+        printer.print(&segment);
     }
     printer.text
 }
@@ -211,4 +211,20 @@ fn what_the_kernel_serves_is_said() {
     let other = arguments(":81").expect("a command line of the test").connections().expect("an end");
     assert_eq!(absent.note(&record(1, "198.51.100.7:5001", 1), other), None);
     assert_eq!(absent.note(&crate::ss::tests::socket(1, "192.0.2.1:80", "198.51.100.7:5002"), ends), None);
+}
+
+/// A file of another program has no directions: the first sender is on the left, and both ends are still told apart.
+#[test]
+fn a_file_without_directions_is_told_too() {
+    let mut printer = Printer::new(&arguments("-r file").expect("a command line of the test"));
+    for (direction, sequence, acknowledgment, len) in [(IN, 1_000, 500, 10), (OUT, 500, 1_010, 0), (IN, 1_000, 500, 10)] {
+        let bytes = packet(direction, ACK, sequence, acknowledgment, len);
+        let found = ringway_trace::Packet::bare(1, 0, 101, (&bytes, bytes.len() as u32));
+        printer.print(&Captured::of_file(&found).expect("a segment"));
+    }
+    let lines: Vec<&str> = printer.text.lines().collect();
+    assert_eq!(lines[0], "connection 1: 10.0.0.2:4000 <> 10.0.0.1:80");
+    assert!(lines[1].contains("4000 > [.] seq 0:10 (10)") && lines[1].ends_with("new data"), "{}", printer.text);
+    assert!(lines[2].contains("80 > [.] ack 10"), "{}", printer.text);
+    assert!(lines[3].contains("4000 > ") && lines[3].ends_with("again") && lines.len() == 4, "{}", printer.text);
 }

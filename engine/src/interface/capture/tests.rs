@@ -118,3 +118,21 @@ fn a_connection_is_written_with_what_it_was_like() {
     assert!(reader.next_packet().is_some_and(|reset| reset.bytes[33] == RST));
     std::fs::remove_file(&file).expect("the test made it");
 }
+
+/// The flow of a frame with a VLAN tag is that of the packet in it.
+#[test]
+fn a_tagged_frame_has_a_flow() {
+    let arena = Arena::new(ArenaConfig { large: 1, small: 1 });
+    let file = std::env::temp_dir().join(format!("ringway-tagged-{}", std::process::id()));
+    let mut writer = CaptureWriter::create(&file, 0, 100).expect("a temporary file");
+    let ends = Ends { one: End { ip: None, port: 80 }, other: None };
+    let _reader = CaptureReader::open(&file, Some(ends)).expect("it was just made");
+    let segment = packet(6, &[0x0f, 0xa0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 5 << 4, 2, 0xff, 0xff, 0, 0, 0, 0]);
+    let capture = Capture::new(&mut writer, Instant::ZERO, 0, Medium::Ethernet);
+    let expected = Flow { local: (HOST.into(), 80), remote: ([10, 0, 0, 2].into(), 4_000) };
+    for tag in [&[8, 0][..], &[0x81, 0, 0, 5, 8, 0]] {
+        let frame = arena.alloc_from(&[&[0; 12][..], tag, &segment].concat()).expect("a frame");
+        assert_eq!(capture.flow_of(&frame, Direction::Received), Some(expected), "{tag:?}");
+    }
+    std::fs::remove_file(&file).expect("the test made it");
+}
