@@ -291,6 +291,19 @@ impl Bed {
         Ok(kernels + counters.filter(|(name, _)| name == "TcpRetransSegs").map(|(_, value)| value).sum::<u64>())
     }
 
+    /// Packets that the interfaces of both sides, and the services' devices, have dropped.
+    ///
+    /// # Errors
+    /// The counters cannot be read.
+    pub fn drops(&self) -> io::Result<u64> {
+        let of = |wire: &Wire, side| wire.kernel_drops(side);
+        let kernels =
+            self.wire.as_ref().map_or(Ok(0), |wire| Ok::<u64, io::Error>(of(wire, Side::Server)? + of(wire, Side::Client)?))?;
+        let counters = self.stats.iter().flat_map(StatsReader::counters);
+        let is_drop = |name: &str| name == "RingwayDeviceRxDropped" || name == "RingwayDeviceTxDropped";
+        Ok(kernels + counters.filter(|(name, _)| is_drop(name)).map(|(_, value)| value).sum::<u64>())
+    }
+
     /// Connections of the kernel's TCP at the server's side.
     ///
     /// # Errors

@@ -78,6 +78,8 @@ pub struct Series {
     pub repeated: u32,
     /// Retransmitted segments, in all rounds.
     pub retransmissions: Option<u64>,
+    /// Dropped packets, likewise.
+    pub drops: Option<u64>,
     /// Remarks for the reader.
     pub note: String,
 }
@@ -208,6 +210,7 @@ impl Point {
                 .filter(|_| self.figure != Figure::Delay),
             throughput_per_core: per_core.filter(|per_core| is_rate && *per_core > 0.0).map(rounded),
             retransmissions: series.retransmissions,
+            drops: series.drops,
             server_core_percent: busy(|sample| sample.server.cpu_ns()).map(rounded),
             client_core_percent: busy(|sample| sample.client.cpu_ns()).map(rounded),
             lost_on_path: self.setup.path.map(|_| passages(|passage| passage.lost)),

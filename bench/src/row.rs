@@ -65,6 +65,9 @@ pub struct Row {
     pub client_core_percent: Option<f64>,
     /// Retransmitted segments, both ends, all rounds.
     pub retransmissions: Option<u64>,
+    /// Packets that interfaces and services have dropped, both ends, all rounds.
+    #[serde(default)]
+    pub drops: Option<u64>,
     /// Packets of both directions lost by the path's configured loss, all rounds.
     #[serde(default)]
     pub lost_on_path: Option<u64>,

@@ -129,7 +129,7 @@ impl<'a> Runner<'a> {
     fn measure(&mut self, beds: &mut [Bed], point: &Point) -> io::Result<Vec<Series>> {
         let mut before = Vec::new();
         for bed in beds.iter_mut() {
-            before.push((bed.retransmissions()?, bed.kernel_segments()?));
+            before.push((bed.retransmissions()?, bed.kernel_segments()?, bed.drops()?));
             bed.resume();
             bed.prepare(&point.plan)?;
             bed.pause();
@@ -163,6 +163,7 @@ impl<'a> Runner<'a> {
             bed.release()?;
             bed.pause();
             series.retransmissions = Some(bed.retransmissions()?.saturating_sub(before.0));
+            series.drops = Some(bed.drops()?.saturating_sub(before.2));
             if bed.shares_a_core() && self.options.workers() > 1 {
                 series.note = "the client shares a core with a worker".into();
             }

@@ -18,9 +18,13 @@ pub fn line(row: &Row) -> String {
         (Some(lost), Some(overflowed)) => format!("  (the path lost {lost} packets, its queue {overflowed})"),
         _ => String::new(),
     };
+    let dropped = match row.drops {
+        Some(dropped @ 1..) => format!("  (interfaces dropped {dropped} packets)"),
+        _ => String::new(),
+    };
     let note = if row.note.is_empty() { String::new() } else { format!("  ({})", row.note) };
     format!(
-        "{:<34} {:<12}{:>12} {:<14}{:>7}{:>10}{:>10}{:>10}{:>7}{:>10}  {}{lost}{note}\n",
+        "{:<34} {:<12}{:>12} {:<14}{:>7}{:>10}{:>10}{:>10}{:>7}{:>10}  {}{lost}{dropped}{note}\n",
         row.point,
         row.target,
         digits(row.value),

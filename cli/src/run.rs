@@ -25,6 +25,7 @@ use ringway_service::plan::{Machine, firewall_lines, plan};
 use ringway_service::rundir::PRIVATE;
 use ringway_service::{Admission, Config, DEFAULT_NAME, Opening, RunDirectory, Service};
 use ringway_shm::channel::Client;
+use ringway_shm::channel::attach::AttachError;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use launch::Signals;
@@ -192,7 +193,8 @@ impl<'a> Launch<'a> {
         if program.obstacles.is_empty() {
             match find_server(arguments, config, token, strict) {
                 Ok(found) => server = found,
-                Err(text) => program.obstacles.push(text),
+                Err(Unserved::Kernel(text)) => program.obstacles.push(text),
+                Err(Unserved::Denied(text)) => return Err(text),
             }
         }
         if strict && !program.obstacles.is_empty() {
@@ -271,8 +273,16 @@ impl<'a> Launch<'a> {
     }
 }
 
+/// Why no service serves the program.
+enum Unserved {
+    /// The kernel does.
+    Kernel(String),
+    /// A rule denies it its sockets.
+    Denied(String),
+}
+
 /// Finds the running service that the arguments name, or the default one; else starts a private one.
-fn find_server(arguments: &Arguments, config: &Config, token: [u8; 16], strict: bool) -> Result<Server, String> {
+fn find_server(arguments: &Arguments, config: &Config, token: [u8; 16], strict: bool) -> Result<Server, Unserved> {
     let directory = RunDirectory::of_this_machine();
     let name = arguments.name.as_deref().unwrap_or(DEFAULT_NAME);
     if directory.serves_here(name) {
@@ -282,8 +292,11 @@ fn find_server(arguments: &Arguments, config: &Config, token: [u8; 16], strict: 
             // Rules of the service that name programs are about the one that this process becomes the parent of.
             let program = Path::new(&arguments.program[0]).file_name().unwrap_or(&arguments.program[0]);
             CString::new(program.as_bytes()).map(|program| rustix::thread::set_name(&program)).ok();
-            let client = Client::attach(&socket, token, DESCRIPTORS_FROM);
-            Some(Box::new(client.map_err(|error| format!("service {name}: {error}"))?))
+            let client = Client::attach(&socket, token, DESCRIPTORS_FROM).map_err(|error| match error {
+                AttachError::Denied(_) => Unserved::Denied(format!("service {name}: {error}")),
+                error => Unserved::Kernel(format!("service {name}: {error}")),
+            })?;
+            Some(Box::new(client))
         } else {
             None
         };
@@ -291,14 +304,14 @@ fn find_server(arguments: &Arguments, config: &Config, token: [u8; 16], strict: 
         return Ok(Server::Running { socket, served, notes: not_followed(config, name), _group: group });
     }
     if let Some(name) = &arguments.name {
-        return Err(format!("no service {name} is running in this network namespace"));
+        return Err(Unserved::Kernel(format!("no service {name} is running in this network namespace")));
     }
     let name = format!("{PRIVATE}{}", std::process::id());
     // In strict mode, the devices must open before the program starts.
     let opening = if strict { Opening::AtStart } else { Opening::AtFirstProgram };
     ringway_service::log::start(&if arguments.quiet { config.log.quiet() } else { config.log.clone() });
     let service = Service::start(config, &name, &directory, Admission::Private(token), opening);
-    let service = service.map_err(|error| error.to_string())?;
+    let service = service.map_err(|error| Unserved::Kernel(error.to_string()))?;
     Ok(Server::Private(Box::new(service)))
 }
 

@@ -313,7 +313,7 @@ impl Attachments {
 
     /// Executes the requests of applications and retries those that had to wait.
     pub(crate) fn serve(&mut self, core: &mut Core) -> bool {
-        let mut served = false;
+        let (mut served, mut starved) = (false, 0);
         let groups = self.live.len();
         // The group that was first in one iteration is last in the next.
         self.first = if self.first + 1 < groups { self.first + 1 } else { 0 };
@@ -321,8 +321,10 @@ impl Attachments {
             let number = self.live[(self.first + index) % groups];
             if let Some(region) = self.region(number) {
                 served |= region.serve(core);
+                starved += region.starved.len();
             }
         }
+        core.note_starved(starved);
         if self.retry_at.is_some_and(|at| at <= core.now) {
             self.retry_at = None;
             for number in self.live.clone() {
@@ -477,6 +479,19 @@ impl Attachments {
     #[cfg(test)]
     pub(crate) fn limit_groups(&mut self, quotas: GroupQuotas) {
         self.quotas = quotas;
+    }
+
+    /// Why the kernel gets the connections of a listener.
+    #[cfg(test)]
+    pub(crate) fn kernel_path_of(
+        &mut self,
+        id: RegionId,
+        slot: ringway_shm::channel::SlotIndex,
+        core: &mut Core,
+    ) -> Option<ringway_shm::channel::KernelPath> {
+        let region = self.region(id.0)?;
+        let guard = region.guard;
+        region.sockets.get(slot)?.listening.as_ref()?.kernel_path(guard, core)
     }
 
     /// The latest refusals of a group.

@@ -21,6 +21,7 @@ use crate::claim::{Claim, Rights};
 use crate::guard::Guard;
 use crate::handover::{Departure, Late, Left, Stays, Wanted};
 use crate::quota::{Quota, UsageSource};
+use crate::verdict::Allowance;
 
 /// The worker has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,8 @@ pub struct RegionRequest {
     pub program: String,
     /// Proof by which the group shows that a port is its own.
     pub rights: Rights,
+    /// What rules allow it.
+    pub allowance: Allowance,
 }
 
 /// Resources that the processes of a group need to reach the worker.
@@ -245,8 +248,8 @@ impl WorkerHandle {
         self.tell(Command::Revoke(region, slot))
     }
 
-    /// Reports that the answers of [`Ports::may_serve`](crate::Ports::may_serve) and
-    /// [`may_connect`](crate::Ports::may_connect) have changed: listeners follow, and connections that are no longer
+    /// Reports that the answers of [`Ports::judge_port`](crate::Ports::judge_port) and
+    /// [`judge_connection`](crate::Ports::judge_connection) have changed: listeners follow, and connections that are no longer
     /// allowed end as if they had timed out, without a packet.
     ///
     /// # Errors

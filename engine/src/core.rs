@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES, SMALL_HEADROOM};
 use ringway_shm::{Arena, Class, Duration, Instant};
-use ringway_stack::{Protocol, SocketId, Stack, State, TcpConfig, TcpOptions};
+use ringway_stack::{FrameUse, Protocol, SocketId, Stack, State, TcpConfig, TcpOptions};
 
 use crate::attach::BulkPolicy;
 use crate::command::RegionId;
@@ -74,6 +74,8 @@ pub struct Core {
     pub(crate) bulk: Option<BulkPolicy>,
     /// Options of a socket that sets none.
     pub(crate) socket_defaults: TcpOptions,
+    /// See [`note_starved`](Core::note_starved).
+    readers_starve: bool,
     /// The kernel's numbers of the stack's interfaces; 0: unknown.
     kernel_numbers: Vec<u32>,
     /// Children that processes have reported: region, process index, process id.
@@ -108,6 +110,7 @@ impl Core {
             orphans_max: u32::MAX,
             arena,
             departing: Vec::new(),
+            readers_starve: false,
         }
     }
 
@@ -162,10 +165,24 @@ impl Core {
             Class::Small => (SMALL_BYTES, self.quarters[1] as usize),
             Class::Large => (LARGE_BYTES, self.quarters[0] as usize),
         };
-        let start = if held == 0 { START.min(free * bytes) } else { 0 };
+        let first = match held {
+            0 if self.readers_starve => self.arena.free(class).saturating_sub(FrameUse::First.leaves(self.arena.capacity(class))),
+            0 => free as u32,
+            _ => 0,
+        };
+        let start = START.min(first as usize * bytes);
         let share = free.saturating_sub(quarter) * bytes / SHARE;
         let taken = usize::try_from(self.stack.bytes_acknowledged(id)).unwrap_or(usize::MAX);
         share.min(START.saturating_add(taken)).saturating_sub(held).min(PIECE).max(start)
+    }
+
+    /// So many sockets hold received data for which their applications have no chunk. An application may wait until it has sent an
+    /// answer before it reads on.
+    pub(crate) fn note_starved(&mut self, sockets: usize) {
+        let starve = sockets > FrameUse::Sending.leaves(self.arena.capacity(Class::Small)) as usize;
+        if std::mem::replace(&mut self.readers_starve, starve) != starve {
+            self.stack.set_readers_starve(starve);
+        }
     }
 
     /// Sets the maximum number of orphans.

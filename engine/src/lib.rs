@@ -23,6 +23,7 @@ mod port_table;
 mod ports;
 pub mod quota;
 mod spawn;
+mod verdict;
 mod worker;
 
 pub use crate::core::Core;
@@ -35,4 +36,5 @@ pub use metrics::{CounterInfo, HistogramInfo, Part, counter_info, histogram_of};
 pub use ports::{Division, Host, PortError, Ports, Transport};
 pub use quota::{GroupQuotas, QUOTAS, Quota, Scope, Usage, UsageSource, UserQuotas};
 pub use spawn::{WorkerThread, spawn};
+pub use verdict::{Allowance, Terms, Verdict};
 pub use worker::{Worker, WorkerConfig};

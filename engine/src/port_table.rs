@@ -11,6 +11,7 @@ use ringway_shm::{Duration, Instant};
 
 use crate::claim::Claim;
 use crate::ports::{Division, PortError, Ports, Transport};
+use crate::verdict::Verdict;
 
 /// Late releases are gathered, so that a worker that is otherwise idle wakes once for many.
 const GATHER: Duration = Duration::from_secs(1);
@@ -280,14 +281,14 @@ impl PortTable {
         }
     }
 
-    /// Returns true if the host's packet filters allow a port to be served.
-    pub(crate) fn may_serve(&mut self, transport: Transport, ip: IpAddr, port: u16) -> bool {
-        self.ports.may_serve(transport, ip, port)
+    /// See [`Ports::judge_port`].
+    pub(crate) fn judge_port(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Verdict {
+        self.ports.judge_port(transport, ip, port)
     }
 
-    /// Returns true if the packet filters allow a connection to be opened.
-    pub(crate) fn may_connect(&mut self, local: SocketAddr, peer: SocketAddr) -> bool {
-        self.ports.may_connect(local, peer)
+    /// See [`Ports::judge_connection`].
+    pub(crate) fn judge_connection(&mut self, local: SocketAddr, peer: SocketAddr) -> Verdict {
+        self.ports.judge_connection(local, peer)
     }
 
     /// Returns true if the filters allow an open connection to go on, after
@@ -296,7 +297,7 @@ impl PortTable {
         match self.users.get(&(Transport::Tcp, local.ip(), local.port())) {
             Some(users) if users.guarded => false,
             Some(users) if users.served => true,
-            _ => self.ports.may_connect(local, peer),
+            _ => self.ports.judge_connection(local, peer).serves(),
         }
     }
 
@@ -335,7 +336,7 @@ impl PortTable {
         let mut served: Vec<_> = served.map(|(&(_, ip, port), users)| (ip, port, users.guarded, users.shared)).collect();
         served.sort_unstable();
         for (ip, port, was_guarded, shared) in served {
-            let guarded = match (self.ports.may_serve(Transport::Tcp, ip, port), was_guarded) {
+            let guarded = match (self.ports.judge_port(Transport::Tcp, ip, port).serves(), was_guarded) {
                 (false, false) => {
                     self.ports.disown(Transport::Tcp, ip, port);
                     true

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use ringway_shm::{Flow, GroupSet, Instant};
 
 use crate::command::RegionId;
+use crate::verdict::Verdict;
 
 /// A protocol with ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,15 +69,15 @@ pub trait Ports: Send {
         false
     }
 
-    /// Returns true if the host's packet filters pass all packets of `ip`:`port` from any peer; if not, the port is the
-    /// kernel's. The worker asks again after [`rules_changed`](crate::WorkerHandle::rules_changed).
-    fn may_serve(&mut self, _transport: Transport, _ip: IpAddr, _port: u16) -> bool {
-        true
+    /// Judges `ip`:`port` for all peers: its packets are the stack's where neither the host's packet filters nor rules of the
+    /// configuration have an objection. The worker asks again after [`rules_changed`](crate::WorkerHandle::rules_changed).
+    fn judge_port(&mut self, _transport: Transport, _ip: IpAddr, _port: u16) -> Verdict {
+        Verdict::default()
     }
 
-    /// Returns true if the packet filters pass all packets of a TCP connection that is opened.
-    fn may_connect(&mut self, _local: SocketAddr, _peer: SocketAddr) -> bool {
-        true
+    /// Judges a TCP connection that is opened.
+    fn judge_connection(&mut self, _local: SocketAddr, _peer: SocketAddr) -> Verdict {
+        Verdict::default()
     }
 
     /// Returns the number of ports that may be reserved; `None`: as many as there are.

@@ -2,7 +2,7 @@
 
 use crate::Posix;
 use crate::apart::is_apart;
-use crate::channel::{Attach, Channel};
+use crate::channel::{Attach, Channel, NotAttached};
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, OnExec};
 use crate::fd_table::Entry;
@@ -32,6 +32,8 @@ pub(crate) struct Attachment {
     channels: Box<[Attempt; SERVICES_MAX]>,
     /// Place of the channel that counts.
     present: AtomicUsize,
+    /// A rule denies the process its sockets.
+    denied: AtomicBool,
     /// Number of services that are known to be dead.
     dead: AtomicUsize,
     /// 1: a thread attaches, and others wait for it.
@@ -53,6 +55,7 @@ impl Attachment {
             attach,
             channels: boxed(FirstUse::new),
             present: AtomicUsize::new(0),
+            denied: AtomicBool::new(false),
             dead: AtomicUsize::new(0),
             attaching: AtomicU32::new(0),
             seeks: AtomicBool::new(false),
@@ -145,7 +148,7 @@ impl Posix {
     /// The channel; attaches at the first call, and again when the service has died and another one is there. `Ok(None)`: no service, the kernel serves everything.
     ///
     /// # Errors
-    /// ENETDOWN in strict mode without a service.
+    /// ENETDOWN in strict mode without a service; EACCES where a rule denies this process its sockets.
     pub(crate) fn channel(&self) -> Answer<Option<&dyn Channel>> {
         if is_apart() {
             return if self.settings.strict { Err(Errno::NETDOWN) } else { Ok(None) };
@@ -162,6 +165,7 @@ impl Posix {
             }
         };
         match channel {
+            None if self.attachment.denied.load(Ordering::Relaxed) => Err(Errno::ACCES),
             None if self.settings.strict => Err(Errno::NETDOWN),
             channel => Ok(channel),
         }
@@ -189,12 +193,21 @@ impl Posix {
                 self.waits.cells();
                 Some(channel)
             }
-            Err(reason) => {
-                if !self.settings.quiet {
-                    self.kernel.say(&format!("ringway: no service ({reason}); this program's sockets stay on the kernel"));
-                }
+            Err(NotAttached::Kernel(reason)) => {
+                self.say(&format!("ringway: no service ({reason}); this program's sockets stay on the kernel"));
                 None
             }
+            Err(NotAttached::Denied(reason)) => {
+                self.attachment.denied.store(true, Ordering::Relaxed);
+                self.say(&format!("ringway: this program may have no sockets: {reason}"));
+                None
+            }
+        }
+    }
+
+    fn say(&self, line: &str) {
+        if !self.settings.quiet {
+            self.kernel.say(line);
         }
     }
 

@@ -108,10 +108,10 @@ pub enum ControlAnswer {
     NoRoute,
     /// No socket, buffer or share is left.
     NoResources,
-    /// The host's packet filters concern it: it is the kernel's.
-    Guarded,
-    /// BPF programs of the process's cgroup concern it: it is the kernel's.
-    CgroupProgram,
+    /// Rules of the machine leave it to the kernel, for this reason.
+    Kernel(KernelReason),
+    /// A rule of the configuration denies it.
+    Denied,
     /// The request is invalid in the socket's state, or the service is gone.
     Invalid,
     /// The requested statistics: so many bytes.
@@ -173,7 +173,7 @@ pub enum Request {
 }
 
 pub use ringway_shm::channel::attach::Purpose;
-pub use ringway_shm::channel::{Envelope, Failure, Received, SocketOption, State};
+pub use ringway_shm::channel::{Envelope, Failure, KernelReason, Received, SocketOption, State};
 
 /// Workers of the service at which a socket is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -381,11 +381,26 @@ pub trait Channel: Send + Sync {
     fn after_fork_in_child(&self) -> bool;
 }
 
+/// Why a process has no channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotAttached {
+    /// The kernel serves it.
+    Kernel(String),
+    /// A rule denies it its sockets.
+    Denied(String),
+}
+
+impl From<&str> for NotAttached {
+    fn from(reason: &str) -> NotAttached {
+        NotAttached::Kernel(reason.to_owned())
+    }
+}
+
 /// Way for a process to get a channel.
 pub trait Attach: Send + Sync {
     /// Attaches now, with all descriptors at `floor` or above; the text gives the reason of a failure. `earlier`: services that this
     /// process was attached to before. References to their sockets mean nothing to the new channel.
-    fn attach(&self, floor: Fd, earlier: u32) -> Result<Box<dyn Channel>, String>;
+    fn attach(&self, floor: Fd, earlier: u32) -> Result<Box<dyn Channel>, NotAttached>;
     /// The service's name, for messages.
     fn service(&self) -> String;
 }

@@ -325,11 +325,11 @@ impl Posix {
             Err(TransferError::Failed(Failure::ServiceGone) | TransferError::NotConnected | TransferError::Closed) => {
                 return Some(self.surrender(fd, socket, Fallback::NoAnswer).map(|()| Arrival::Surrendered));
             }
-            Err(TransferError::Failed(failure @ (Failure::Guarded | Failure::CgroupProgram))) => {
-                return Some(self.surrender(fd, socket, given_back(failure)).map(|()| Arrival::Surrendered));
-            }
-            Err(TransferError::Failed(_)) if description.is(Flag::KERNEL_ERRORS) => {}
-            Err(TransferError::Failed(failure)) => return Some(Err(Errno::from(failure))),
+            Err(TransferError::Failed(failure)) => match failure.kernel_reason() {
+                Some(reason) => return Some(self.surrender(fd, socket, reason.into()).map(|()| Arrival::Surrendered)),
+                None if description.is(Flag::KERNEL_ERRORS) => {}
+                None => return Some(Err(Errno::from(failure))),
+            },
         }
         if description.is(Flag::READ_SHUT) {
             return Some(Ok(Arrival::End));
@@ -482,11 +482,10 @@ impl Posix {
                 gone = Some(Fallback::NoAnswer);
                 Some(Err(Errno::CONNRESET))
             }
-            Err(TransferError::Failed(failure @ (Failure::Guarded | Failure::CgroupProgram))) => {
-                gone = Some(given_back(failure));
-                Some(Err(Errno::CONNRESET))
+            Err(TransferError::Failed(failure)) => {
+                gone = failure.kernel_reason().map(Fallback::from);
+                Some(Err(Errno::from(failure)))
             }
-            Err(TransferError::Failed(failure)) => Some(Err(Errno::from(failure))),
         };
         let answer = match attempt() {
             Some(answer) => answer,
@@ -532,11 +531,6 @@ impl Posix {
             Err(_) => 0,
         }
     }
-}
-
-/// Why the service has given a socket back to the kernel.
-fn given_back(failure: Failure) -> Fallback {
-    if failure == Failure::CgroupProgram { Fallback::CgroupProgram } else { Fallback::Firewall }
 }
 
 /// The 16-bit length field counts the headers of IP and UDP in IPv4, that of UDP only in IPv6.

@@ -124,12 +124,14 @@ impl From<Failure> for Errno {
             Failure::HostUnreachable => Errno::HOSTUNREACH,
             Failure::NetworkUnreachable => Errno::NETUNREACH,
             Failure::ProtocolUnreachable => Errno::NOPROTOOPT,
-            Failure::Prohibited => Errno::ACCES,
+            Failure::Prohibited | Failure::Denied => Errno::ACCES,
             Failure::Aborted => Errno::CONNABORTED,
             Failure::MessageTooLong => Errno::MSGSIZE,
             // A datagram without a destination.
             Failure::NotConnected => Errno::DESTADDRREQ,
-            Failure::Reset | Failure::ServiceGone | Failure::Guarded | Failure::CgroupProgram => Errno::CONNRESET,
+            Failure::Reset | Failure::ServiceGone => Errno::CONNRESET,
+            // The kernel goes on with the socket.
+            Failure::Guarded | Failure::CgroupProgram | Failure::Rule | Failure::PortWaits => Errno::CONNRESET,
             // Answers to requests, not failures of a socket.
             Failure::InUse | Failure::NotAvailable | Failure::NoResources | Failure::Invalid | Failure::NotSupported => {
                 Errno::CONNRESET

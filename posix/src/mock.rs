@@ -1,7 +1,7 @@
 //! For this crate's tests: a [`Kernel`] over real descriptors, kept by number, and the worker's end of a real region in
 //! the same process, driven by the test.
 
-use crate::channel::{Attach, Channel, Place};
+use crate::channel::{Attach, Channel, NotAttached, Place};
 use crate::client::Attached;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, Identity, Kernel, OnExec, RawAddress, SignalMask};
@@ -362,7 +362,7 @@ struct Ready(Clients);
 type Clients = Arc<Mutex<Vec<Client>>>;
 
 impl Attach for Ready {
-    fn attach(&self, _floor: Fd, earlier: u32) -> Result<Box<dyn Channel>, String> {
+    fn attach(&self, _floor: Fd, earlier: u32) -> Result<Box<dyn Channel>, NotAttached> {
         let client = self.0.lock().expect("no test panics with it").pop().ok_or("attached before")?;
         Ok(Box::new(Attached::new(vec![client], earlier)))
     }

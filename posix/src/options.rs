@@ -360,8 +360,8 @@ impl Posix {
                 Ok(put(out, &bytes))
             }
             (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
-                let index = description.values[CONGESTION].load(Ordering::Acquire) as usize;
-                let word = CONGESTION_NAMES.get(index).unwrap_or(&CONGESTION_NAMES[CONGESTION_DEFAULT]);
+                let index = self.congestion(channel, socket, description);
+                let word = index.and_then(|index| CONGESTION_NAMES.get(index)).unwrap_or(&CONGESTION_NAMES[CONGESTION_DEFAULT]);
                 let mut bytes = [0; 16];
                 bytes[..word.len()].copy_from_slice(word.as_bytes());
                 Ok(put(out, &bytes))

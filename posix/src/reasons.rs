@@ -38,10 +38,33 @@ pub enum Fallback {
     Firewall,
     /// BPF programs of the process's cgroup would not see the socket.
     CgroupProgram,
+    /// The connection carries bulk data.
+    Bulk,
+    /// A rule of the configuration leaves it to the kernel.
+    Rule,
+    /// The service does not know the kernel's own connections of the port yet.
+    PortWaits,
+    /// A rule of the configuration denies it, to the kernel too.
+    Denied,
+}
+
+impl From<KernelReason> for Fallback {
+    fn from(reason: KernelReason) -> Fallback {
+        match reason {
+            KernelReason::Firewall => Fallback::Firewall,
+            KernelReason::CgroupProgram => Fallback::CgroupProgram,
+            KernelReason::NotOurs => Fallback::NotOurs,
+            KernelReason::PortTaken => Fallback::PortTaken,
+            KernelReason::NoResources => Fallback::NoResources,
+            KernelReason::Bulk => Fallback::Bulk,
+            KernelReason::Rule => Fallback::Rule,
+            KernelReason::PortWaits => Fallback::PortWaits,
+        }
+    }
 }
 
 impl Fallback {
-    const ALL: [(Fallback, &'static str); 15] = [
+    const ALL: [(Fallback, &'static str); 19] = [
         (Fallback::Loopback, "loopback"),
         (Fallback::LinkLocal, "link-local"),
         (Fallback::Multicast, "multicast"),
@@ -57,6 +80,10 @@ impl Fallback {
         (Fallback::OptionRefused, "option-refused"),
         (Fallback::Firewall, KernelReason::Firewall.word()),
         (Fallback::CgroupProgram, KernelReason::CgroupProgram.word()),
+        (Fallback::Bulk, KernelReason::Bulk.word()),
+        (Fallback::Rule, KernelReason::Rule.word()),
+        (Fallback::PortWaits, KernelReason::PortWaits.word()),
+        (Fallback::Denied, "denied"),
     ];
 
     /// The word for the log line.

@@ -334,8 +334,8 @@ pub(crate) fn fallback_reason(answer: ControlAnswer) -> Fallback {
     match answer {
         ControlAnswer::InUse | ControlAnswer::AddressNotAvailable => Fallback::PortTaken,
         ControlAnswer::NoResources => Fallback::NoResources,
-        ControlAnswer::Guarded => Fallback::Firewall,
-        ControlAnswer::CgroupProgram => Fallback::CgroupProgram,
+        ControlAnswer::Kernel(reason) => reason.into(),
+        ControlAnswer::Denied => Fallback::Denied,
         _ => Fallback::NotOurs,
     }
 }

@@ -45,10 +45,11 @@ impl Posix {
     }
 
     /// # Errors
-    /// ENETDOWN: not for this reason.
+    /// ENETDOWN: not for this reason. EACCES: a rule denies it, to the kernel too.
     pub(crate) fn may_be_kernels(&self, reason: Fallback) -> Answer<()> {
         match reason {
             Fallback::Loopback | Fallback::LinkLocal | Fallback::Multicast => Ok(()),
+            Fallback::Denied => Err(Errno::ACCES),
             _ if self.settings.strict => Err(Errno::NETDOWN),
             _ => Ok(()),
         }

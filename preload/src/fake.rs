@@ -108,7 +108,11 @@ impl Drop for Libc {
 struct Nobody;
 
 impl Attach for Nobody {
-    fn attach(&self, _floor: c_int, _earlier: u32) -> Result<Box<dyn ringway_posix::channel::Channel>, String> {
+    fn attach(
+        &self,
+        _floor: c_int,
+        _earlier: u32,
+    ) -> Result<Box<dyn ringway_posix::channel::Channel>, ringway_posix::channel::NotAttached> {
         Err("nobody is there".into())
     }
 

@@ -51,11 +51,11 @@ use crate::cgroups::Cgroups;
 use crate::config::rules::Rules;
 use crate::host::{Fork, Forks};
 use crate::readiness::Readiness;
-use admission::{Standing, obey_rules};
+use admission::{Refusal, Standing, obey_rules};
 use confine::Confined;
 use desk::Shown;
 use handovers::{Asked, HandedOver};
-use members::{Members, ProcessKey};
+use members::{Members, NewGroup, ProcessKey};
 use wake_fds::Unmade;
 
 const EVENTS: usize = 64;
@@ -262,14 +262,15 @@ impl Broker {
         };
         if self.connections.len() >= self.config.limits.connections as usize {
             self.hit(Quota::Connections, 0);
-            return self.refuse(&connection, "too many processes are attached to this service (limits.attach_connections)");
+            let text = "too many processes are attached to this service (limits.attach_connections)";
+            return self.refuse(&connection, &text.to_owned().into());
         }
         let uid = connection.credentials().uid;
         let silent = |other: &&Connection| other.process.is_none() && other.control.credentials().uid == uid;
         if self.connections.values().filter(silent).count() >= self.config.limits.silent_per_user as usize {
             self.hit(Quota::SilentOfUser, uid);
             let text = "too many processes of this user have connected and said nothing (limits.silent_connections_per_user)";
-            return self.refuse(&connection, text);
+            return self.refuse(&connection, &text.to_owned().into());
         }
         self.next += 2;
         watch(&self.epoll, connection.as_fd(), self.next)?;
@@ -286,19 +287,38 @@ impl Broker {
             Err(_) => ClientMessage::Gone,
         };
         let (process, uid) = (connection.process, connection.control.credentials().uid);
+        if let ClientMessage::Gone = message {
+            return self.hang_up(number);
+        }
+        let Err(refusal) = self.execute(number, (message, process), uid) else { return Ok(()) };
+        if let Some(connection) = self.connections.get(&number) {
+            self.refuse(&connection.control, &refusal)?;
+        }
+        self.hang_up(number)
+    }
+
+    /// Does what a process asks for.
+    ///
+    /// # Errors
+    /// It is refused, and its connection ends.
+    fn execute(&mut self, number: u64, (message, process): (ClientMessage, Option<ProcessKey>), uid: u32) -> Result<(), Refusal> {
+        let Some(control) = self.connections.get(&number).map(|connection| connection.control.clone()) else { return Ok(()) };
+        let worker = self.config.worker.clone();
         let answer = match (message, process) {
             (ClientMessage::Hello { token, membership, wanted, name, socket }, None) => {
                 let served = self.config.desk.is_served(socket.as_ref());
                 self.config.desk.discard(uid, socket);
-                if served { self.welcome(number, token, &membership, (wanted, name)) } else { Err(ELSEWHERE.to_owned()) }
+                return if served {
+                    self.welcome(number, token, &membership, (wanted, name))
+                } else {
+                    Err(ELSEWHERE.to_owned().into())
+                };
             }
             (ClientMessage::Claim { slot, purpose, socket }, Some(process)) => {
-                let (control, worker) = (connection.control.clone(), self.config.worker.clone());
                 let shown = Shown { control, worker, region: process.region, slot, purpose, socket };
                 self.config.desk.show(uid, shown)
             }
             (ClientMessage::Handover { slot, socket }, Some(process)) => {
-                let (control, worker) = (connection.control.clone(), self.config.worker.clone());
                 let handed = HandedOver { control, worker, region: process.region, slot, socket };
                 self.config.handovers.hand_over(uid, handed)
             }
@@ -308,7 +328,7 @@ impl Broker {
             (ClientMessage::Context { context, key, kind }, Some(process)) => {
                 self.give_wake_fd(number, process, WantedWakeFd { context, key, kind })
             }
-            (ClientMessage::Gone, _) => return self.hang_up(number),
+            (ClientMessage::Gone, _) => Ok(()),
             (ClientMessage::Nonsense(text, descriptors), _) => {
                 self.config.desk.discard(uid, descriptors);
                 self.violation(text)
@@ -328,15 +348,7 @@ impl Broker {
             (ClientMessage::Want(_), Some(_)) => self.violation("a program hands over its own sockets only"),
             (ClientMessage::Context { .. } | ClientMessage::Settle, None) => self.violation("say hello first"),
         };
-        match answer {
-            Ok(()) => Ok(()),
-            Err(text) => {
-                if let Some(connection) = self.connections.get(&number) {
-                    self.refuse(&connection.control, &text)?;
-                }
-                self.hang_up(number)
-            }
-        }
+        answer.map_err(Refusal::from)
     }
 
     /// The program wants to bind where something of its own has been closed, or has died, just now.
@@ -414,7 +426,7 @@ impl Broker {
         token: [u8; 16],
         earlier: &Membership,
         (wanted, name): (Option<u32>, u32),
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
         let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
         let watched = connection.control.peer().map_err(|error| format!("your process cannot be watched: {error}"))?;
         let peer = Credentials { pid: watched.number, ..connection.control.credentials() };
@@ -426,10 +438,10 @@ impl Broker {
         }
         self.config.admission.decide(&token, standing, peer, &groups)?;
         self.config.readiness.pass()?;
-        obey_rules(&self.config.rules, peer)?;
+        let allowance = obey_rules(&self.config.rules, peer)?;
         let seen = self.confined.examine(peer.pid);
         let owner = standing.map_or(peer.uid, |standing| standing.owner);
-        let (process, group) = self.members.join(token, peer, owner, (wanted, name))?;
+        let (process, group) = self.members.join(token, peer, NewGroup { owner, allowance }, (wanted, name))?;
         self.confined.obey(process.region, &group.program, &seen)?;
         connection.process = Some(process);
         if self.config.number == 0 {
@@ -445,7 +457,7 @@ impl Broker {
         let files = [group.memory.as_fd(), group.doorbell.as_fd()];
         let welcomed = connection.control.welcome_as(&membership, self.config.shape, process.index, files);
         self.watch_process(process, watched.pidfd).map_err(|error| error.to_string())?;
-        welcomed.map_err(|error| error.to_string())
+        welcomed.map_err(|error| error.to_string().into())
     }
 
     /// A process of another PID namespace has made a child, for which number `index` was reserved.
@@ -485,14 +497,18 @@ impl Broker {
         }
     }
 
-    fn refuse(&self, connection: &ControlConnection, text: &str) -> io::Result<()> {
+    fn refuse(&self, connection: &ControlConnection, refusal: &Refusal) -> io::Result<()> {
+        let (Refusal::Kernel(text) | Refusal::Denied(text)) = refusal;
         if self.config.number == 0 {
             let Credentials { pid, uid, .. } = connection.credentials();
             tracing::info!(target: "ringway::attach", pid, uid, "process {pid} of user {uid} is refused: {text}");
         }
         self.config.status.refused.fetch_add(1, Ordering::Relaxed);
         // It may be gone already; then no answer is needed.
-        connection.refuse(text).ok();
+        match refusal {
+            Refusal::Kernel(text) => connection.refuse(text).ok(),
+            Refusal::Denied(text) => connection.deny(text).ok(),
+        };
         Ok(())
     }
 

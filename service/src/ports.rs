@@ -14,7 +14,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use ringway_engine::{PortError, Ports, Transport};
+use ringway_engine::{PortError, Ports, Transport, Verdict};
 use ringway_shm::Flow;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
@@ -289,12 +289,20 @@ impl Ports for SharedPorts {
         !self.is_own(ip) && self.registry.leave(ip, port, stay)
     }
 
-    fn may_serve(&mut self, transport: Transport, ip: IpAddr, port: u16) -> bool {
-        self.is_own(ip) || self.gate.as_ref().is_none_or(|gate| gate.may_serve(transport, ip, port))
+    fn judge_port(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Verdict {
+        match &self.gate {
+            None => Verdict::default(),
+            Some(gate) if self.is_own(ip) => unknown_to_the_kernel(gate.policy().judge_port(transport, ip, port)),
+            Some(gate) => gate.judge_port(transport, ip, port),
+        }
     }
 
-    fn may_connect(&mut self, local: SocketAddr, peer: SocketAddr) -> bool {
-        self.is_own(local.ip()) || self.gate.as_ref().is_none_or(|gate| gate.may_connect(local, peer))
+    fn judge_connection(&mut self, local: SocketAddr, peer: SocketAddr) -> Verdict {
+        match &self.gate {
+            None => Verdict::default(),
+            Some(gate) if self.is_own(local.ip()) => unknown_to_the_kernel(gate.policy().judge_connection(local, peer)),
+            Some(gate) => gate.judge_connection(local, peer),
+        }
     }
 
     fn reserved_max(&self) -> Option<u64> {
@@ -304,6 +312,11 @@ impl Ports for SharedPorts {
     fn division(&mut self) -> Option<&mut dyn ringway_engine::Division> {
         self.division.as_mut().map(|share| share as &mut dyn ringway_engine::Division)
     }
+}
+
+/// The verdict on an address that the kernel does not have, so that it cannot serve it either.
+fn unknown_to_the_kernel(verdict: Verdict) -> Verdict {
+    if let Verdict::Kernel(_) = verdict { Verdict::default() } else { verdict }
 }
 
 /// Descriptors that this process may have.

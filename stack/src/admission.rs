@@ -12,11 +12,15 @@
 //! | (applications that found no frame are told to try again: [`FrameUse::Retry`]) | | 10/32 |
 //! | what applications send ([`FrameUse::Sending`]) | the peer acknowledges | 8/32 |
 //! | data with nothing unread before it ([`FrameUse::Next`]) | the application reads | 1/32 |
+//! | what a connection sends that holds nothing ([`FrameUse::First`]), while readers starve | the peer acknowledges | 1/64 |
 //! | headers: ACKs, answers | the device has sent them | nothing |
 //!
-//! So whatever peers do with gaps and fragments, and however many sockets an application does not read, applications send:
-//! the first three stop before the mark at which senders are told. What is sent leaves frames to the ACKs that free it. Data
-//! in order leaves the last ones to those ACKs.
+//! So whatever peers do with gaps and fragments, and however much an application leaves unread on each socket, applications send:
+//! the first three stop before the mark at which senders are told. What is sent leaves frames to the data that comes next on
+//! other connections. That data may be one frame on each of tens of thousands of sockets, and the application that is to read it may
+//! wait until it has sent an answer. While received data holds as much as senders leave free (the owner of the stack tells), each
+//! connection may send a first frame of those that are left. Peers that acknowledge nothing cannot bring that about. The last
+//! ones are for the ACKs that free it.
 
 use ringway_shm::{Arena, Class};
 
@@ -35,25 +39,28 @@ pub enum FrameUse {
     Sending,
     /// Data in order with nothing unread before it.
     Next,
+    /// The first frame of a connection that holds none to send, while received data holds the others.
+    First,
 }
 
 impl FrameUse {
-    /// Thirty-seconds of all frames that the user leaves free.
+    /// Sixty-fourths of all frames that the user leaves free.
     const fn part(self) -> u32 {
         match self {
-            FrameUse::Gaps => 16,
-            FrameUse::Unread => 15,
-            FrameUse::Fragments => 12,
-            FrameUse::Retry => 10,
-            FrameUse::Sending => 8,
-            FrameUse::Next => 1,
+            FrameUse::Gaps => 32,
+            FrameUse::Unread => 30,
+            FrameUse::Fragments => 24,
+            FrameUse::Retry => 20,
+            FrameUse::Sending => 16,
+            FrameUse::Next => 2,
+            FrameUse::First => 1,
         }
     }
 
     /// Returns the number of frames that the user leaves free, of `capacity` in all.
     #[inline(always)]
     pub const fn leaves(self, capacity: u32) -> u32 {
-        (capacity as u64 * self.part() as u64 / 32) as u32
+        (capacity as u64 * self.part() as u64 / 64) as u32
     }
 
     /// Returns true when the user may take a frame of `class`.
@@ -78,4 +85,4 @@ pub(crate) fn mark_plenty(arena: &Arena) {
 // The order that the module's text needs.
 const _: () = assert!(FrameUse::Gaps.part() > FrameUse::Unread.part() && FrameUse::Unread.part() > FrameUse::Fragments.part());
 const _: () = assert!(FrameUse::Fragments.part() > FrameUse::Retry.part() && FrameUse::Retry.part() > FrameUse::Sending.part());
-const _: () = assert!(FrameUse::Sending.part() > FrameUse::Next.part());
+const _: () = assert!(FrameUse::Sending.part() > FrameUse::Next.part() && FrameUse::Next.part() > FrameUse::First.part());

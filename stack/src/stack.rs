@@ -339,10 +339,14 @@ impl Stack {
         tcp.fast_open_room(env, id)
     }
 
-    /// Replaces the settings of TCP, also for existing connections. Allocations made at start keep their size: tables, and
-    /// the duration of TIME-WAIT.
+    /// Replaces the settings of TCP, also for existing connections; not the size of tables, nor the duration of TIME-WAIT.
     pub fn set_tcp_config(&mut self, config: TcpConfig) {
         self.tcp.set_config(config);
+    }
+
+    /// Tells whether received data holds the frames that senders need; see [`FrameUse::First`](crate::FrameUse::First).
+    pub fn set_readers_starve(&mut self, starve: bool) {
+        self.tcp.set_readers_starve(starve);
     }
 
     /// Replaces the Fast Open keys of a listener, or (`None`) of all listeners without keys of their own.

@@ -154,10 +154,12 @@ fn table(rows: &[&Row]) -> Block {
         "cycles/byte",
         "per core",
         "resent",
+        "dropped",
         "ratio",
         "noise",
     ];
     let option = |value: Option<f64>| value.map_or("–".to_string(), number::value);
+    let count = |value: Option<u64>| value.map_or("–".to_string(), |count| count.to_string());
     let line = |row: &&Row| {
         vec![
             row.point.clone(),
@@ -173,7 +175,8 @@ fn table(rows: &[&Row]) -> Block {
             option(row.cycles_per_request),
             option(row.cycles_per_byte),
             option(row.throughput_per_core),
-            row.retransmissions.map_or("–".to_string(), |count| count.to_string()),
+            count(row.retransmissions),
+            count(row.drops),
             row.ratio.map_or("–".to_string(), |ratio| format!("{ratio:.2}")),
             row.noise.clone(),
         ]

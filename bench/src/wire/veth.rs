@@ -190,6 +190,25 @@ impl Wire {
         let output = self.command(side, "cat").arg("/proc/net/snmp").stdin(Stdio::null()).output()?;
         counter_in(&String::from_utf8_lossy(&output.stdout), protocol, counter)
     }
+
+    /// Packets that the interfaces of a side have dropped.
+    ///
+    /// # Errors
+    /// The namespace does not exist.
+    pub fn kernel_drops(&self, side: Side) -> io::Result<u64> {
+        let output = self.command(side, "cat").arg("/proc/net/dev").stdin(Stdio::null()).output()?;
+        Ok(drops_in(&String::from_utf8_lossy(&output.stdout)))
+    }
+}
+
+/// The dropped packets of all interfaces in the text of a `/proc/net/dev`, in both directions.
+fn drops_in(text: &str) -> u64 {
+    let interfaces = text.lines().filter_map(|line| line.split_once(':'));
+    let drops = interfaces.map(|(_, counters)| {
+        let counters: Vec<u64> = counters.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        counters.get(3).unwrap_or(&0) + counters.get(11).unwrap_or(&0)
+    });
+    drops.sum()
 }
 
 /// Finds a counter in the text of a `/proc/net/snmp`.
@@ -317,3 +336,15 @@ const QUEUE_LENGTH: &str = "10000";
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Time after which even SIGKILL is considered to have failed.
 const GIVE_UP: Duration = Duration::from_secs(6);
+
+#[cfg(test)]
+mod tests {
+    use super::drops_in;
+
+    #[test]
+    fn drops_of_both_directions_of_all_interfaces_count() {
+        let text = "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop\n\
+                    lo: 1 2 0 3 0 0 0 0 1 2 0 0 0 0 0 0\n  rw0:1 2 0 40 0 0 0 0 1 2 0 500 0 0 0 0\n";
+        assert_eq!(drops_in(text), 543);
+    }
+}

@@ -69,13 +69,14 @@ fn rules(page: &mut Roff) {
         roman("Tables "),
         bold("[[rule]]"),
         roman(
-            " leave programs, ports and peers to the kernel. The first rule that fits decides; without one the stack is used. ",
+            " leave programs, ports and peers to the kernel, deny them, or set terms for them. The first rule that fits decides; without one the stack is used. ",
         ),
     ]);
     page.control("TP", []);
     page.text([bold("action")]);
     page.text([roman(
-        "\"kernel\": the socket is the kernel's. \"accelerate\": it may be the stack's, and no later rule counts.",
+        "\"kernel\": the socket is the kernel's. \"accelerate\": it may be the stack's, and no later rule counts. \
+         \"deny\": calls that want the socket fail with EACCES.",
     )]);
     page.control("TP", []);
     page.text([
@@ -90,6 +91,19 @@ fn rules(page: &mut Roff) {
         bold("peer"),
     ]);
     page.text([roman("What the rule fits; all that stand in one rule must fit. docs/configuration.md has the values.")]);
+    page.control("TP", []);
+    page.text([
+        bold("congestion_control"),
+        roman(", "),
+        bold("rate"),
+        roman(", "),
+        bold("sockets"),
+        roman(", "),
+        bold("processes"),
+    ]);
+    page.text([roman(
+        "Terms of a rule that accelerates: \"bbr\", \"200mbit\" for each connection, and what one program may have at most.",
+    )]);
 }
 
 fn profiles(page: &mut Roff) {

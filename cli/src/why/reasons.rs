@@ -6,8 +6,8 @@ use ringway_shm::channel::KernelReason;
 pub(super) const fn of(reason: KernelReason) -> (&'static str, &'static str) {
     match reason {
         KernelReason::Firewall => (
-            "a packet filter or a rule of the configuration may refuse some of the packets, or the port waits for the kernel's connections",
-            "`ringway doctor` names the chain, `ringway config show` the rules",
+            "a packet filter of the host may refuse or change some of the packets",
+            "`ringway doctor` names the chain; policy.firewall",
         ),
         KernelReason::CgroupProgram => (
             "BPF programs of the process's cgroup would not see the packets",
@@ -25,6 +25,11 @@ pub(super) const fn of(reason: KernelReason) -> (&'static str, &'static str) {
         KernelReason::Bulk => (
             "the connection carries bulk data, and policy.bulk lets the kernel go on with such",
             "none is needed; policy.bulk = \"stack\"",
+        ),
+        KernelReason::Rule => ("a rule of the configuration leaves it to the kernel", "`ringway config show` has the rules"),
+        KernelReason::PortWaits => (
+            "the service does not know yet which connections of the port the kernel has",
+            "none is needed; it lasts for a moment",
         ),
     }
 }

@@ -161,7 +161,7 @@ fn rules_leave_ports_and_connections_to_the_kernel() {
     net.wait_printed(&mut program, "listening");
     net.wait_served(Server, 8081, &mut program);
     let all = sockets(&net, &name);
-    assert!(all.lines().any(|line| line.contains(":8080") && line.contains("path:kernel")), "{all}");
+    assert!(all.lines().any(|line| line.contains(":8080") && line.contains("path:kernel reason:rule")), "{all}");
     let kernel = net.output(Server, &["ss", "-Hltn"]);
     assert!(kernel.contains(":8080"), "{kernel}");
     let ip = net.address(Server);
@@ -181,4 +181,63 @@ fn a_rule_leaves_programs_to_the_kernel() {
     let served = net.run(Server, &[RINGWAY, "run", "--name", &name, "--", "true"]).success();
     assert!(!served.stderr.contains("a rule of the configuration"), "{}", served.stderr);
     assert_eq!(config(&net, &["check", &file]).1, "rule: action = \"kernel\", program = \"sleep\", user = \"root\"\n");
+}
+
+#[test]
+fn what_a_rule_denies_is_the_kernels_neither() {
+    let net = Net::new();
+    let rules = "[[rule]]\naction = \"deny\"\nport = 8082\n[[rule]]\naction = \"deny\"\nprotocol = \"tcp\"\npeer_port = 5000\n\
+                 [[rule]]\naction = \"deny\"\nprogram = \"perl\"\n";
+    let file = net.file("ringway.toml", rules);
+    let (_service, name) = net.serve(Server, &["--config", &file]);
+    let peer = net.address(Client);
+    let program = net.file(
+        "program.py",
+        format!(
+            "import errno, socket\n\
+             def tell(what, call):\n  try: call(); print(what, 'done')\n  except OSError as e: print(what, errno.errorcode[e.errno])\n\
+             s = socket.socket(); s.bind(('', 8082)); tell('listen', s.listen)\n\
+             tell('connect', lambda: socket.create_connection(('{peer}', 5000), 5))\n\
+             u = socket.socket(type=socket.SOCK_DGRAM); tell('bind', lambda: u.bind(('', 8082)))\n\
+             tell('other', lambda: socket.create_server(('', 8083)))\n"
+        ),
+    );
+    let run = |command: &[&str]| net.run(Server, &[&[RINGWAY, "run", "-q", "--name", &name, "--"], command].concat());
+    assert_eq!(run(&["python3", &program]).success().stdout, "listen EACCES\nconnect EACCES\nbind EACCES\nother done\n");
+    let denied = net.run(Server, &[RINGWAY, "run", "--name", &name, "--", "perl", "-e", "1"]);
+    assert!(denied.code() == 125 && denied.stderr.contains("denies it: a rule"), "{}", denied.stderr);
+    // One that `run` does not look at, such as a child, hears of it at its first socket.
+    let script = format!(
+        "use IO::Socket; IO::Socket::INET->new(PeerAddr => '{peer}', PeerPort => 80) or print $!{{EACCES}} ? 'EACCES' : $!;"
+    );
+    let child = run(&["sh", "-c", "exec perl -e \"$0\"", &script]).success();
+    assert_eq!(child.stdout, "EACCES", "{}", child.stderr);
+}
+
+#[test]
+fn connections_have_the_terms_of_their_rule() {
+    let net = Net::new();
+    let rules = "[[rule]]\naction = \"accelerate\"\nport = 8081\nrate = \"80mbit\"\ncongestion_control = \"bbr\"\n\
+                 [[rule]]\naction = \"accelerate\"\nprogram = \"python3\"\nsockets = 4\n";
+    let file = net.file("ringway.toml", rules);
+    let (_service, name) = net.serve(Server, &["--config", &file]);
+    let program = net.file(
+        "program.py",
+        "import signal, socket\ns = socket.create_server(('', 8081)); print('listening', flush=True)\nc, _ = s.accept()\n\
+         print(c.getsockopt(6, 13, 16).rstrip(b'\\0'), c.getsockopt(1, 47), flush=True)\n\
+         kept = [socket.create_server(('', 9000 + i)) for i in range(6)]\nprint('all', flush=True); signal.pause()\n",
+    );
+    let mut program = net.spawn(Server, &[RINGWAY, "run", "-q", "--name", &name, "--", "python3", &program]);
+    net.wait_printed(&mut program, "listening");
+    net.wait_served(Server, 8081, &mut program);
+    let ip = net.address(Server);
+    let client = net.spawn(
+        Client,
+        &["python3", "-c", &format!("import signal, socket\ns = socket.create_connection(('{ip}', 8081), 5)\nsignal.pause()")],
+    );
+    net.wait_printed(&mut program, "all");
+    net.wait_printed(&mut program, "b'bbr' 10000000");
+    let all = sockets(&net, &name);
+    assert!(all.contains("path:kernel reason:no-resources"), "{all}");
+    drop(client);
 }

@@ -56,9 +56,9 @@ impl Region {
         let Ok(claim) = self.right(slot, wanted, core) else {
             return ControlAnswer::NotOurs;
         };
-        let listening = Listening { port: local.port(), local: addresses, second: None, owned: Vec::new(), backlog: 0 };
-        if listening.is_guarded_somewhere(core) {
-            return ControlAnswer::Failed(Failure::Guarded);
+        let listening = Listening { port: local.port(), local: addresses, ..Listening::default() };
+        if let Err(failure) = listening.judge_datagrams(core).granted() {
+            return ControlAnswer::Failed(failure);
         }
         if listening.local.iter().any(|ip| self.guard.contains(Guard::datagrams(ip.is_ipv4()))) {
             return ControlAnswer::Failed(Failure::CgroupProgram);
@@ -120,9 +120,9 @@ impl Region {
 
     /// Hands messages of the application to the stack; the rest waits for an event.
     pub(super) fn send_messages(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
-        if self.is_given_back(slot) {
+        if let Some(reason) = self.given_back(slot) {
             self.discard_send(slot);
-            self.say_guarded(slot);
+            self.say_given_back(slot, reason);
         }
         let (mut moved, mut blocked) = (0, false);
         while let Some(envelope) = self.next_message(slot) {

@@ -19,7 +19,7 @@ impl Region {
         let Some(socket) = self.sockets.get(listener) else { return };
         let (Some(first), Some(listening)) = (socket.id, &socket.listening) else { return };
         let (second, backlog, options) = (listening.second, listening.backlog, socket.options);
-        let resets_at_close = socket.resets_at_close;
+        let (resets_at_close, rate_max) = (socket.resets_at_close, socket.rate_max);
         let next = |core: &Core| {
             let mut ids = [Some(first), second].into_iter().flatten();
             ids.find(|&id| core.stack.readiness(id).readable)
@@ -44,6 +44,7 @@ impl Region {
             socket.kind = Kind::Connection;
             socket.id = Some(accepted);
             socket.resets_at_close = resets_at_close;
+            socket.rate_max = rate_max;
             self.sockets.insert(socket);
             self.open_accepted(listener, child.index, accepted, core);
             if self.guard.contains(Guard::PACKETS) {
@@ -184,7 +185,7 @@ impl Region {
         let Some(socket) = self.sockets.get(slot) else { return true };
         socket.leftover = leftover;
         if starved && !std::mem::replace(&mut socket.starved, true) {
-            self.starved.push(slot);
+            self.starved.push_back(slot);
             core.metrics.hit(Quota::MemoryOfGroup, self.number);
         }
         done

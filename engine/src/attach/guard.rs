@@ -1,4 +1,4 @@
-//! Ports and connections that the host's packet filters forbid, and sockets of groups that BPF programs of cgroups could act on:
+//! Ports and connections that rules of the machine leave to the kernel, as those of its packet filters, and sockets of groups that BPF programs of cgroups could act on:
 //! they are the kernel's, which runs the filters and the programs.
 //!
 //! Promises: a forbidden open connection or datagram socket sends and receives nothing from the moment that the worker
@@ -7,7 +7,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use ringway_shm::channel::{Failure, KernelPath, KernelReason, SlotIndex};
+use ringway_shm::channel::{KernelPath, KernelReason, SlotIndex};
 use ringway_stack::{Protocol, State};
 
 use super::region::Region;
@@ -16,6 +16,7 @@ use crate::core::Core;
 use crate::guard::Guard;
 use crate::metrics::Work;
 use crate::ports::Transport;
+use crate::verdict::Verdict;
 
 impl Region {
     /// Follows a change of the filters: listeners serve what they may, forbidden datagram sockets are the kernel's.
@@ -73,75 +74,74 @@ impl Region {
         let Some(socket) = self.sockets.get(slot) else { return };
         let Some(listening) = socket.listening.as_mut() else { return };
         let port = listening.port;
-        let may_stay =
-            |ip: &IpAddr| !guard.contains(Guard::datagrams(ip.is_ipv4())) && core.ports.may_serve(Transport::Udp, *ip, port);
-        if listening.owned.iter().all(may_stay) {
-            return;
-        }
+        let objection = |ip: &IpAddr| match core.ports.judge_port(Transport::Udp, *ip, port) {
+            _ if guard.contains(Guard::datagrams(ip.is_ipv4())) => Some(KernelReason::CgroupProgram),
+            Verdict::Serve(_) => None,
+            Verdict::Kernel(reason) => Some(reason),
+            Verdict::Deny => Some(KernelReason::Rule),
+        };
+        let Some(reason) = listening.owned.iter().find_map(objection) else { return };
         for ip in listening.owned.drain(..) {
             core.ports.remove_datagrams(ip, port);
         }
         // It no longer serves anything.
         listening.local.clear();
+        listening.given_back = Some(reason);
         let record = socket.record.take();
         record.into_iter().for_each(|record| core.metrics.release_record(record));
         let shared = self.channel.slot(slot);
         let (local, remote) = (shared.local(), shared.remote());
-        let reason = if self.is_confined() { KernelReason::CgroupProgram } else { KernelReason::Firewall };
         self.note_given_back(local, remote, reason, core);
-        self.say_guarded(slot);
+        self.say_given_back(slot, reason);
     }
 
-    /// Returns true if a datagram socket has been given back.
-    pub(super) fn is_given_back(&mut self, slot: SlotIndex) -> bool {
-        let listening = self.sockets.get(slot).and_then(|socket| socket.listening.as_ref());
-        listening.is_some_and(|listening| listening.local.is_empty())
+    /// Why a datagram socket has been given back; `None`: it has not been.
+    pub(super) fn given_back(&mut self, slot: SlotIndex) -> Option<KernelReason> {
+        self.sockets.get(slot)?.listening.as_ref()?.given_back
     }
 
     /// Tells the application of a datagram socket that it is the kernel's.
-    pub(super) fn say_guarded(&mut self, slot: SlotIndex) {
-        self.channel.note_error(slot, if self.is_confined() { Failure::CgroupProgram } else { Failure::Guarded });
+    pub(super) fn say_given_back(&mut self, slot: SlotIndex, reason: KernelReason) {
+        self.channel.note_error(slot, reason.failure());
         self.channel.signal(slot);
-    }
-
-    /// Returns true if programs of cgroups see datagram sockets of the group.
-    fn is_confined(&self) -> bool {
-        self.guard.contains(Guard::DATAGRAM_IPV4) || self.guard.contains(Guard::DATAGRAM_IPV6)
     }
 }
 
 impl Listening {
-    /// Returns true if none of the listener's addresses may be served.
-    pub(super) fn is_guarded(&self, core: &mut Core) -> bool {
-        let guarded = self.guarded(Transport::Tcp, core);
-        guarded.1 > 0 && guarded.0 == guarded.1
+    /// What the rules say of a listener: the kernel's has connections to those of its addresses that may not be served.
+    pub(super) fn judge(&self, core: &mut Core) -> Verdict {
+        let verdicts = self.served(core).into_iter().map(|ip| core.ports.judge_port(Transport::Tcp, ip, self.port));
+        Verdict::of_any(verdicts)
     }
 
-    /// Returns true if some of them may not be served.
-    pub(super) fn is_guarded_somewhere(&self, core: &mut Core) -> bool {
-        self.guarded(Transport::Udp, core).0 > 0
+    /// The same of a datagram socket, which is the kernel's if some of its addresses may not be served.
+    pub(super) fn judge_datagrams(&self, core: &mut Core) -> Verdict {
+        let verdicts = self.served(core).into_iter().map(|ip| core.ports.judge_port(Transport::Udp, ip, self.port));
+        Verdict::of_all(verdicts)
     }
 
     /// Why the kernel's listener gets all connections; `None`: some of them are the stack's.
-    pub(super) fn kernel_path(&self, guard: Guard, core: &Core) -> Option<KernelPath> {
+    pub(super) fn kernel_path(&self, guard: Guard, core: &mut Core) -> Option<KernelPath> {
         if self.owned.iter().any(|ip| !core.ports.is_guarded(*ip, self.port)) {
             return None;
         }
         let reason = if self.local.iter().all(|ip| guard.contains(Guard::listens(ip.is_ipv4()))) {
             KernelReason::CgroupProgram
-        } else if core.stack.local_addresses().any(|ip| self.serves(ip)) {
-            KernelReason::Firewall
-        } else {
+        } else if self.served(core).is_empty() {
             KernelReason::NotOurs
+        } else {
+            match self.judge(core) {
+                Verdict::Kernel(reason) => reason,
+                Verdict::Serve(_) => KernelReason::PortWaits,
+                Verdict::Deny => KernelReason::Rule,
+            }
         };
         Some(KernelPath { reason, count: 1 })
     }
 
-    /// Number of addresses that may not be served, and number of all.
-    fn guarded(&self, transport: Transport, core: &mut Core) -> (usize, usize) {
-        let served: Vec<IpAddr> = core.stack.local_addresses().filter(|ip| self.serves(*ip)).collect();
-        let guarded = served.iter().filter(|ip| !core.ports.may_serve(transport, **ip, self.port)).count();
-        (guarded, served.len())
+    /// The stack's addresses that it is for.
+    fn served(&self, core: &Core) -> Vec<IpAddr> {
+        core.stack.local_addresses().filter(|ip| self.serves(*ip)).collect()
     }
 }
 

@@ -9,6 +9,7 @@ use super::region::Region;
 use super::socket::{Kind, Socket};
 use crate::core::Core;
 use crate::metrics::Work;
+use crate::verdict::lower;
 
 impl Region {
     pub(super) fn set_option(&mut self, slot: SlotIndex, option: SocketOption, value: u32, core: &mut Core) -> ControlAnswer {
@@ -30,6 +31,9 @@ impl Region {
         let applied = apply(&mut socket.options, option, value);
         if !applied || !datagram::apply(&mut socket.datagrams.options, option, value) {
             return ControlAnswer::Failed(Failure::Invalid);
+        }
+        if option == SocketOption::PacingRate {
+            socket.options.pacing_rate_max = lower(socket.options.pacing_rate_max, socket.rate_max);
         }
         let (kind, options) = (socket.kind, socket.options);
         if let (Kind::Datagram, Some(id)) = (kind, socket.id) {

@@ -39,7 +39,7 @@ impl Region {
         again.into_iter().for_each(|slot| self.touch(slot));
     }
 
-    fn record(&mut self, slot: SlotIndex, core: &Core) -> SocketRecord {
+    fn record(&mut self, slot: SlotIndex, core: &mut Core) -> SocketRecord {
         let unread = self.channel.unread(slot);
         let waiting = self.channel.tx_available(slot) as u32;
         let shared = self.channel.slot(slot);

@@ -39,8 +39,6 @@ impl Region {
     pub(super) fn note_answer(&mut self, operation: &Operation, answer: &ControlAnswer, core: &mut Core) {
         let Some(wanted) = wanted(operation) else { return };
         let reason = match answer {
-            ControlAnswer::Failed(Failure::Guarded) => KernelReason::Firewall,
-            ControlAnswer::Failed(Failure::CgroupProgram) => KernelReason::CgroupProgram,
             ControlAnswer::Failed(Failure::InUse | Failure::NotAvailable) => KernelReason::PortTaken,
             ControlAnswer::Failed(Failure::NoResources) => KernelReason::NoResources,
             ControlAnswer::Done => {
@@ -48,7 +46,11 @@ impl Region {
                 granted.filter_map(|(_, _, record)| record).for_each(|record| core.metrics.release_record(record));
                 return;
             }
-            _ => return,
+            ControlAnswer::Failed(failure) => match failure.kernel_reason() {
+                Some(reason) => reason,
+                None => return,
+            },
+            ControlAnswer::NotOurs => return,
         };
         self.note_refusal(wanted, reason, core);
     }

@@ -1,6 +1,6 @@
 //! One application group: its channel and its sockets.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub(super) struct Region {
     /// Listeners with connections for which there is no socket.
     pub(super) without_room: Vec<SlotIndex>,
     /// Sockets that lack receive chunks; the application reports chunks that come back.
-    pub(super) starved: Vec<SlotIndex>,
+    pub(super) starved: VecDeque<SlotIndex>,
     /// Largest share of the send chunks on which a socket's limit may be based, bytes.
     pub(super) narrowed: u32,
     /// Time of the next update of `narrowed`.
@@ -76,6 +76,11 @@ pub(super) struct Region {
 impl Region {
     /// The worker's side of a new region.
     pub(super) fn new(number: u32, owner: RegionRequest, channel: Attachment, doorbell: OwnedFd, quotas: GroupQuotas) -> Region {
+        let quotas = GroupQuotas {
+            sockets: quotas.sockets.min(owner.allowance.sockets),
+            processes: quotas.processes.min(owner.allowance.processes),
+            ..quotas
+        };
         channel.limit_processes(quotas.processes);
         Region {
             number,
@@ -90,7 +95,7 @@ impl Region {
             listeners: Vec::new(),
             room: u32::MAX,
             without_room: Vec::new(),
-            starved: Vec::new(),
+            starved: VecDeque::new(),
             narrowed: u32::MAX,
             narrow_again: Instant::ZERO,
             claims: HashMap::new(),
@@ -239,13 +244,19 @@ impl Region {
         }
     }
 
-    /// Goes on with starved sockets after receive chunks came back.
+    /// Goes on with starved sockets after receive chunks came back, the longest starved first, as far as the chunks go. The one that
+    /// finds none has asked the application to tell when some come back.
     pub(super) fn feed_starved(&mut self, core: &mut Core) {
         self.channel.reclaim();
-        for slot in std::mem::take(&mut self.starved) {
+        for _ in 0..self.starved.len() {
+            let Some(slot) = self.starved.pop_front() else { break };
             let Some(socket) = self.sockets.get(slot) else { continue };
             socket.starved = false;
             self.ready(slot, core);
+            if self.starved.back() == Some(&slot) && self.channel.free_rx() == (0, 0) {
+                self.starved.rotate_right(1);
+                break;
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::channel::{ControlAnswer, Failure, Operation, Request, SlotIndex, State};
 use ringway_shm::stats::InfoRecord;
-use ringway_stack::{ActiveOpen, ConnectError, ListenError, SocketAddress, SocketId, TcpOptions};
+use ringway_stack::{ActiveOpen, CongestionControl, ConnectError, ListenError, SocketAddress, SocketId, TcpOptions};
 
 use super::claims::PortUse;
 use super::close::Closing;
@@ -18,6 +18,7 @@ use crate::metrics::Work;
 use crate::port_table::NotReserved;
 use crate::ports::{PortError, Transport};
 use crate::quota::Quota;
+use crate::verdict::Terms;
 
 /// Longest accept queue; Linux's somaxconn.
 pub(super) const BACKLOG_MAX: u32 = 4096;
@@ -118,13 +119,15 @@ impl Region {
         let Ok(claim) = self.right(slot, wanted, core) else {
             return ControlAnswer::NotOurs;
         };
-        let mut listening = Listening { port: local.port(), local: addresses, second: None, owned: Vec::new(), backlog };
-        if listening.is_guarded(core) {
-            return ControlAnswer::Failed(Failure::Guarded);
-        }
+        let mut listening = Listening { port: local.port(), local: addresses, backlog, ..Listening::default() };
+        let terms = match listening.judge(core).granted() {
+            Ok(terms) => terms,
+            Err(failure) => return ControlAnswer::Failed(failure),
+        };
         if listening.local.iter().all(|ip| self.guard.contains(Guard::listens(ip.is_ipv4()))) {
             return ControlAnswer::Failed(Failure::CgroupProgram);
         }
+        self.agree(slot, terms, core);
         let (id, second) = match self.listen_in_stack(slot, &listening, core) {
             Ok(ids) => ids,
             Err(answer) => return answer,
@@ -156,6 +159,14 @@ impl Region {
         self.channel.set_addresses(slot, local, SocketAddr::new(peers, 0));
         self.channel.set_state(slot, State::Listening);
         ControlAnswer::Done
+    }
+
+    /// The socket is served on these terms and the group's.
+    fn agree(&mut self, slot: SlotIndex, terms: Terms, core: &Core) {
+        let terms = self.owner.allowance.terms.and(terms);
+        if let Some(socket) = self.sockets.get(slot) {
+            socket.accept_terms(terms, core.socket_defaults.congestion_control);
+        }
     }
 
     /// Opens one listener of the stack for each address, of which there are one or two; none if one of them fails.
@@ -197,7 +208,10 @@ impl Region {
         for ip in wanted {
             let transport = if datagrams { Transport::Udp } else { Transport::Tcp };
             let seen = if datagrams { Guard::datagrams(ip.is_ipv4()) } else { Guard::listens(ip.is_ipv4()) };
-            if guard.contains(seen) || listening.owned.contains(&ip) || !core.ports.may_serve(transport, ip, listening.port) {
+            if guard.contains(seen)
+                || listening.owned.contains(&ip)
+                || !core.ports.judge_port(transport, ip, listening.port).serves()
+            {
                 continue;
             }
             let added = match (datagrams, every_worker) {
@@ -260,15 +274,18 @@ impl Region {
             },
         };
         let socket = self.sockets.get(slot).expect("the caller made it");
-        let opening = Opening { ip, peer, options: socket.options, user_token, uid: self.owner.uid };
+        let default = core.socket_defaults.congestion_control;
+        let (terms, uid) = (self.owner.allowance.terms, self.owner.uid);
+        let opening = Opening { ip, peer, options: socket.options, default, terms, user_token, uid };
         let opened = match bound.port() {
             0 => opening.begin_from_any_port(core),
             port => opening.begin_from_port(port, claim, core),
         };
-        let (id, port) = match opened {
+        let Opened { id, port, terms } = match opened {
             Ok(opened) => opened,
             Err(answer) => return answer,
         };
+        socket.accept_terms(terms, default);
         socket.id = Some(id);
         socket.kind = Kind::Connection;
         socket.port = Some((ip, port));
@@ -309,14 +326,26 @@ struct Opening {
     ip: IpAddr,
     peer: SocketAddress,
     options: TcpOptions,
+    /// Congestion control of a socket whose program has asked for none.
+    default: CongestionControl,
+    /// The group's.
+    terms: Terms,
     user_token: u64,
     /// The group's user.
     uid: u32,
 }
 
+/// A connection that is opened.
+struct Opened {
+    id: SocketId,
+    port: u16,
+    /// On which it is.
+    terms: Terms,
+}
+
 impl Opening {
     /// Opens from a port that the program has chosen.
-    fn begin_from_port(&self, port: u16, claim: Option<Claim>, core: &mut Core) -> Result<(SocketId, u16), ControlAnswer> {
+    fn begin_from_port(&self, port: u16, claim: Option<Claim>, core: &mut Core) -> Result<Opened, ControlAnswer> {
         match core.ports.add_alone(self.ip, port, claim) {
             Ok(()) => self.start(port, core),
             Err(PortError::InUse) => Err(ControlAnswer::Failed(Failure::NotAvailable)),
@@ -325,7 +354,7 @@ impl Opening {
     }
 
     /// Opens from a fresh port or, if no more may be taken, from one that a connection to another peer has.
-    fn begin_from_any_port(&self, core: &mut Core) -> Result<(SocketId, u16), ControlAnswer> {
+    fn begin_from_any_port(&self, core: &mut Core) -> Result<Opened, ControlAnswer> {
         let refusal = match core.ports.reserve(self.ip, self.uid) {
             Ok(port) => return self.start(port, core),
             Err(NotReserved::UserHasAll) => {
@@ -351,15 +380,19 @@ impl Opening {
     }
 
     /// Opens from a port to which a user was added; removes the user on failure.
-    fn start(&self, port: u16, core: &mut Core) -> Result<(SocketId, u16), ControlAnswer> {
-        if !core.ports.may_connect(SocketAddr::new(self.ip, port), SocketAddr::new(self.peer.ip, self.peer.port)) {
+    fn start(&self, port: u16, core: &mut Core) -> Result<Opened, ControlAnswer> {
+        let judged = core.ports.judge_connection(SocketAddr::new(self.ip, port), SocketAddr::new(self.peer.ip, self.peer.port));
+        let terms = judged.granted().map_err(|failure| {
             core.ports.remove(self.ip, port);
-            return Err(ControlAnswer::Failed(Failure::Guarded));
-        }
+            ControlAnswer::Failed(failure)
+        })?;
+        let terms = self.terms.and(terms);
+        let mut options = self.options;
+        terms.bind(&mut options, self.default);
         let local = SocketAddress { ip: self.ip, port };
-        let open = ActiveOpen { local: Some(local), remote: self.peer, options: self.options, user_token: self.user_token };
+        let open = ActiveOpen { local: Some(local), remote: self.peer, options, user_token: self.user_token };
         let opened = core.stack.connect(core.now, open);
-        opened.map(|id| (id, port)).map_err(|error| {
+        opened.map(|id| Opened { id, port, terms }).map_err(|error| {
             core.ports.remove(self.ip, port);
             match error {
                 ConnectError::NoRoute => ControlAnswer::NotOurs,

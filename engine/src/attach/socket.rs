@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 
 use ringway_shm::Frame;
-use ringway_shm::channel::{SlotIndex, SlotRef};
-use ringway_stack::{FastOpenKeys, SocketId, TcpOptions};
+use ringway_shm::channel::{KernelReason, SlotIndex, SlotRef};
+use ringway_stack::{CongestionControl, FastOpenKeys, SocketId, TcpOptions};
 
 use super::bulk::Carried;
 use super::datagram::Datagrams;
 use crate::claim::Claim;
+use crate::verdict::Terms;
 
 /// Entries of one page of the table.
 const PAGE: usize = 256;
@@ -35,6 +36,8 @@ pub(super) struct Listening {
     /// Addresses of which packets are steered to it.
     pub(super) owned: Vec<IpAddr>,
     pub(super) backlog: u32,
+    /// The kernel has got the datagram socket back, for this reason.
+    pub(super) given_back: Option<KernelReason>,
 }
 
 impl Listening {
@@ -53,6 +56,8 @@ pub(super) struct Socket {
     /// The stack's id; `None`: none yet, or no longer.
     pub(super) id: Option<SocketId>,
     pub(super) options: TcpOptions,
+    /// Bytes that rules let it send in a second at most, whatever its program asks for; 0: no limit.
+    pub(super) rate_max: u64,
     /// UserToken keys of a listener that has its own.
     pub(super) fast_open_keys: Option<Box<FastOpenKeys>>,
     /// State of a datagram socket.
@@ -103,6 +108,7 @@ impl Socket {
             kind: Kind::Fresh,
             id: None,
             options,
+            rate_max: 0,
             fast_open_keys: None,
             datagrams: Datagrams::default(),
             listening: None,
@@ -125,6 +131,12 @@ impl Socket {
             record: None,
             touched: false,
         }
+    }
+
+    /// From now on these terms hold; without any, the congestion control is `default`.
+    pub(super) fn accept_terms(&mut self, terms: Terms, default: CongestionControl) {
+        self.rate_max = terms.rate_max;
+        terms.bind(&mut self.options, default);
     }
 
     /// Returns true if this is the stack's `id`.

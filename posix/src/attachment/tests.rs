@@ -1,6 +1,7 @@
 //! The one attach of a process, met by a fork and by a signal handler.
 
 use super::*;
+use crate::channel::NotAttached;
 use crate::mock::TestKernel;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, Weak};
@@ -14,7 +15,7 @@ struct Slow {
 }
 
 impl Attach for Arc<Slow> {
-    fn attach(&self, _floor: Fd, _earlier: u32) -> Result<Box<dyn Channel>, String> {
+    fn attach(&self, _floor: Fd, _earlier: u32) -> Result<Box<dyn Channel>, NotAttached> {
         if self.attempts.fetch_add(1, Ordering::SeqCst) == 0 {
             self.begun.lock().expect("one sender").send(()).expect("the test listens");
             self.end.lock().expect("one receiver").recv().expect("the test sends");
@@ -53,7 +54,7 @@ fn a_child_does_not_wait_for_an_attach_of_its_parents_other_threads() {
 struct Interrupted(Arc<Mutex<Weak<Posix>>>, Arc<AtomicBool>);
 
 impl Attach for Interrupted {
-    fn attach(&self, _floor: Fd, _earlier: u32) -> Result<Box<dyn Channel>, String> {
+    fn attach(&self, _floor: Fd, _earlier: u32) -> Result<Box<dyn Channel>, NotAttached> {
         let posix = self.0.lock().expect("no panic").upgrade().expect("it attaches");
         let is_kernels = matches!(posix.channel(), Ok(None));
         self.1.store(is_kernels, Ordering::SeqCst);

@@ -12,9 +12,8 @@ pub(super) fn answer_of(answer: shm::ControlAnswer) -> ControlAnswer {
             shm::Failure::NotAvailable => ControlAnswer::AddressNotAvailable,
             shm::Failure::NetworkUnreachable | shm::Failure::HostUnreachable => ControlAnswer::NoRoute,
             shm::Failure::NoResources => ControlAnswer::NoResources,
-            shm::Failure::Guarded => ControlAnswer::Guarded,
-            shm::Failure::CgroupProgram => ControlAnswer::CgroupProgram,
-            _ => ControlAnswer::Invalid,
+            shm::Failure::Denied => ControlAnswer::Denied,
+            failure => failure.kernel_reason().map_or(ControlAnswer::Invalid, ControlAnswer::Kernel),
         },
     }
 }

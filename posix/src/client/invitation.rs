@@ -1,7 +1,7 @@
 //! Attaching to the service that the environment names.
 
 use super::Attached;
-use crate::channel::{Attach, Channel};
+use crate::channel::{Attach, Channel, NotAttached};
 use crate::fallback::Fd;
 use crate::first_use::FirstUse;
 use ringway_shm::channel as shm;
@@ -49,14 +49,15 @@ impl Attached {
 }
 
 impl Attach for Invitation {
-    fn attach(&self, floor: Fd, earlier: u32) -> Result<Box<dyn Channel>, String> {
+    fn attach(&self, floor: Fd, earlier: u32) -> Result<Box<dyn Channel>, NotAttached> {
         let mut clients = Vec::new();
         let membership = self.membership.get().copied().unwrap_or_default();
         for worker in 0..WORKERS_MAX {
             match shm::Client::attach_again(&path_of_worker(&self.socket, worker), self.token, membership, floor) {
                 Ok(client) => clients.push(client),
                 Err(AttachError::System(error)) if worker > 0 && error.kind() == ErrorKind::NotFound => break,
-                Err(error) => return Err(error.to_string()),
+                Err(AttachError::Denied(reason)) => return Err(NotAttached::Denied(reason)),
+                Err(error) => return Err(NotAttached::Kernel(error.to_string())),
             }
         }
         if let Some(client) = clients.first() {

@@ -1,6 +1,6 @@
 //! Options whose default is a setting of the service, which may be another than Linux's.
 
-use super::{Form, KNOWN, NO_PATIENCE};
+use super::{CONGESTION, Form, KNOWN, NO_PATIENCE};
 use crate::Posix;
 use crate::channel::{Channel, ControlAnswer, Request, SocketOption};
 use crate::descriptions::{Description, UNSET};
@@ -18,6 +18,14 @@ impl Posix {
         }
     }
 
+    /// Returns the place of the congestion control's name: the program's choice, or the service's.
+    pub(super) fn congestion(&self, channel: &dyn Channel, socket: SocketRef, description: &Description) -> Option<usize> {
+        match description.values[CONGESTION].load(Ordering::Acquire) {
+            UNSET => usize::try_from(self.setting(channel, socket, Some(SocketOption::Congestion))?).ok(),
+            index => Some(index as usize),
+        }
+    }
+
     /// Asks the service for the value that is in effect although the program has set none. `None`: the default is fixed, or
     /// the service does not answer.
     fn setting(&self, channel: &dyn Channel, socket: SocketRef, option: Option<SocketOption>) -> Option<i32> {
@@ -28,5 +36,11 @@ impl Posix {
     }
 }
 
-const FROM_SETTINGS: [SocketOption; 4] =
-    [SocketOption::KeepIdle, SocketOption::KeepInterval, SocketOption::KeepCount, SocketOption::SynCount];
+const FROM_SETTINGS: [SocketOption; 6] = [
+    SocketOption::KeepIdle,
+    SocketOption::KeepInterval,
+    SocketOption::KeepCount,
+    SocketOption::SynCount,
+    SocketOption::Congestion,
+    SocketOption::PacingRate,
+];

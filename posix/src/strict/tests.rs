@@ -4,7 +4,7 @@ use super::*;
 use crate::Settings;
 use crate::mock::Bench;
 
-const REASONS: [Fallback; 8] = [
+const REASONS: [Fallback; 10] = [
     Fallback::NotOurs,
     Fallback::PortTaken,
     Fallback::NoResources,
@@ -13,6 +13,8 @@ const REASONS: [Fallback; 8] = [
     Fallback::NotShown,
     Fallback::Firewall,
     Fallback::CgroupProgram,
+    Fallback::Rule,
+    Fallback::PortWaits,
 ];
 
 #[test]
@@ -24,6 +26,7 @@ fn strict_leaves_to_the_kernel_what_is_the_kernels_by_nature_and_nothing_else() 
     for reason in [Fallback::Loopback, Fallback::LinkLocal, Fallback::Multicast] {
         assert_eq!(bench.posix.leave::<()>("connect", &"it", reason), None, "{reason:?}");
     }
+    assert_eq!(bench.posix.leave::<()>("connect", &"it", Fallback::Denied), Some(Err(Errno::ACCES)));
 }
 
 #[test]
@@ -34,6 +37,7 @@ fn without_strict_everything_may_be_the_kernels() {
         let said = std::mem::take(&mut *bench.kernel.said.lock().expect("no panic with it"));
         assert_eq!(said, [format!("ringway: fallback={} connect it", reason.reason())]);
     }
+    assert_eq!(bench.posix.leave::<()>("connect", &"it", Fallback::Denied), Some(Err(Errno::ACCES)), "the kernel neither");
 }
 
 /// Found as a kernel socket in one of 300 runs: the service ended at the moment of the connect.

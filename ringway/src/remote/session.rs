@@ -175,9 +175,9 @@ pub(super) fn error_of(failure: Failure) -> io::Error {
         Failure::NotSupported => Errno::OPNOTSUPP,
         Failure::NotConnected => Errno::NOTCONN,
         Failure::ProtocolUnreachable => Errno::NOPROTOOPT,
-        Failure::Prohibited => Errno::ACCESS,
+        Failure::Prohibited | Failure::Denied => Errno::ACCESS,
         // The kernel's errno for packets that its own output chain has refused.
-        Failure::Guarded | Failure::CgroupProgram => Errno::PERM,
+        Failure::Guarded | Failure::CgroupProgram | Failure::Rule | Failure::PortWaits => Errno::PERM,
         Failure::MessageTooLong => Errno::MSGSIZE,
     };
     errno.into()

@@ -1,10 +1,11 @@
 //! Admission: which processes may attach, and to which group.
 
+use ringway_engine::Allowance;
 use ringway_shm::channel::attach::{Credentials, Peer};
 
 use super::members::program_name;
 use crate::cgroups;
-use crate::config::rules::{Process, Rules};
+use crate::config::rules::{Action, Process, Rules};
 
 /// The relation of a process to an existing group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,16 +73,38 @@ impl Admission {
     }
 }
 
-/// The kernel serves a process that a rule of the configuration makes its own.
-pub(super) fn obey_rules(rules: &Rules, peer: Credentials) -> Result<(), String> {
+/// Why a process gets nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Its sockets are the kernel's.
+    Kernel(String),
+    /// It is to have none.
+    Denied(String),
+}
+
+impl From<String> for Refusal {
+    fn from(text: String) -> Refusal {
+        Refusal::Kernel(text)
+    }
+}
+
+/// What the rules of the configuration allow a process.
+///
+/// # Errors
+/// One leaves it to the kernel, or denies it.
+pub(super) fn obey_rules(rules: &Rules, peer: Credentials) -> Result<Allowance, Refusal> {
     if !rules.names_processes() {
-        return Ok(());
+        return Ok(Allowance::default());
     }
     let program = Some(program_name(peer.pid)).filter(|name| !name.is_empty() && !Peer::is_foreign(peer.pid));
     let process = Process { user: peer.uid, cgroup: cgroups::name_of(peer.pid), program };
-    match rules.against_process(&process) {
-        Some(rule) => Err(format!("a rule of the configuration leaves it to the kernel ({rule}; {})", rule.origin)),
-        None => Ok(()),
+    let Some(rule) = rules.on_process(&process) else { return Ok(Allowance::default()) };
+    match rule.action() {
+        Action::Accelerate => Ok(rule.allowance()),
+        Action::Kernel => {
+            Err(Refusal::Kernel(format!("a rule of the configuration leaves it to the kernel ({rule}; {})", rule.origin)))
+        }
+        Action::Deny => Err(Refusal::Denied(format!("a rule of the configuration ({rule}; {})", rule.origin))),
     }
 }
 

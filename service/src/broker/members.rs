@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::AttachLimits;
 use super::admission::Standing;
 use crate::printable;
-use ringway_engine::{Quota, RegionId, RegionMemory, RegionRequest, Rights, WorkerHandle};
+use ringway_engine::{Allowance, Quota, RegionId, RegionMemory, RegionRequest, Rights, WorkerHandle};
 use ringway_shm::channel::attach::{Credentials, Peer};
 use ringway_shm::channel::{ProcessTable, Shape};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -25,6 +25,14 @@ pub(super) struct ProcessKey {
     pub(super) index: u32,
 }
 
+/// What a group that is made belongs to, and may have.
+#[derive(Clone, Copy)]
+pub(super) struct NewGroup {
+    /// Its user.
+    pub(super) owner: u32,
+    pub(super) allowance: Allowance,
+}
+
 /// An application group.
 pub(super) struct Group {
     token: [u8; 16],
@@ -34,6 +42,7 @@ pub(super) struct Group {
     pub(super) memory: OwnedFd,
     pub(super) doorbell: OwnedFd,
     processes: ProcessTable,
+    processes_max: u32,
     /// Of each number the pid that the worker was last told is gone; it may still stand in the process table.
     told_gone: BTreeMap<u32, u32>,
 }
@@ -92,18 +101,18 @@ impl Members {
     }
 
     /// Gives `peer` a number in the region of its group, which is made when there is none: the one that it wants, or that is reserved
-    /// for its number or its `name`, or a free one. A group that is made belongs to `owner`.
+    /// for its number or its `name`, or a free one. A group that is made is as `of_group` says.
     pub(super) fn join(
         &mut self,
         token: [u8; 16],
         peer: Credentials,
-        owner: u32,
+        of_group: NewGroup,
         (wanted, name): (Option<u32>, u32),
     ) -> Result<(ProcessKey, &Group), String> {
         let found = self.groups.iter().find(|(_, group)| group.token == token).map(|(region, _)| *region);
         let region = match found {
             Some(region) => region,
-            None => self.make_group(token, Credentials { uid: owner, ..peer })?,
+            None => self.make_group(token, Credentials { uid: of_group.owner, ..peer }, of_group.allowance)?,
         };
         let group = self.groups.get(&region).ok_or("the group is gone")?;
         let index = group.processes.claim(peer.pid, wanted.or_else(|| group.processes.reserved_as(name))).ok_or_else(|| {
@@ -125,7 +134,7 @@ impl Members {
         Ok((process, group))
     }
 
-    fn make_group(&mut self, token: [u8; 16], peer: Credentials) -> Result<RegionId, String> {
+    fn make_group(&mut self, token: [u8; 16], peer: Credentials, allowance: Allowance) -> Result<RegionId, String> {
         let theirs = self.groups.values().filter(|group| group.owner == peer.uid).count();
         if peer.uid != 0 && theirs >= self.limits.groups_per_user as usize {
             self.hit(Quota::GroupsOfUser, peer.uid);
@@ -137,14 +146,15 @@ impl Members {
             (peer.pid, program_name(peer.pid))
         };
         let described = format!("{program}[{pid}]");
-        let request = RegionRequest { token, uid: peer.uid, pid, program, rights: Rights::Shown };
+        let request = RegionRequest { token, uid: peer.uid, pid, program, rights: Rights::Shown, allowance };
         let made =
             self.worker.attach_region(request).map_err(|error| format!("no shared memory for this application: {error}"))?;
         let RegionMemory { region, memory, doorbell, .. } = made;
         let processes = ProcessTable::new(memory.as_fd(), self.shape)
             .map_err(|error| format!("the shared memory cannot be mapped: {error}"))?;
         let told_gone = BTreeMap::new();
-        let group = Group { token, owner: peer.uid, program: described, memory, doorbell, processes, told_gone };
+        let processes_max = allowance.processes.min(self.limits.processes_per_group);
+        let group = Group { token, owner: peer.uid, program: described, memory, doorbell, processes, processes_max, told_gone };
         self.groups.insert(region, group);
         Ok(region)
     }
@@ -195,8 +205,9 @@ impl Members {
     /// Returns true if the group of a process that is not known yet has as many processes as it may have. Those that obey have asked
     /// before they forked.
     fn is_full(&self, process: ProcessKey) -> bool {
+        let processes_max = self.groups.get(&process.region).map_or(0, |group| group.processes_max);
         let range = ProcessKey { index: 0, ..process }..=ProcessKey { index: u32::MAX, ..process };
-        !self.processes.contains_key(&process) && self.processes.range(range).count() >= self.limits.processes_per_group as usize
+        !self.processes.contains_key(&process) && self.processes.range(range).count() >= processes_max as usize
     }
 
     /// Gives up the number of a process beyond the quota: its sockets end.

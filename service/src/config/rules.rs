@@ -1,18 +1,19 @@
-//! `[[rule]]`: which programs, ports and peers are Ringway's and which are the kernel's. The first rule that fits decides; without one,
-//! Ringway serves.
+//! `[[rule]]`: which programs, ports and peers are Ringway's, on which terms, which are the kernel's, and which are denied. The first
+//! rule that fits decides; without one, Ringway serves.
 //!
 //! A rule names either programs (user, cgroup, program), and is looked at when a process attaches, or packets (protocol, port, peer
 //! port, address, peer), and is looked at when a port is listened on or bound, and when a connection is opened. Packets of a listening or
 //! UDP port are the kernel's or Ringway's whatever peer they are of: a rule of `kernel` that fits some peers takes the port, and one of
-//! `accelerate` must fit all of them. Promises: user and cgroup are the kernel's word on a process. Does not do: a program that lies; its
-//! name is its own choice.
+//! `accelerate` or `deny` must fit all of them. Promises: user and cgroup are the kernel's word on a process. Does not do: a program that
+//! lies (its name is its own choice), or that goes around the library: what is denied is denied to programs that run on Ringway.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
-use ringway_engine::Transport;
-use ringway_stack::Cidr;
+use ringway_engine::{Allowance, Terms, Transport, Verdict};
+use ringway_shm::channel::KernelReason;
+use ringway_stack::{Cidr, CongestionControl};
 use toml::de::{DeTable, DeValue};
 
 use super::Value;
@@ -21,7 +22,21 @@ use super::read::{suggestion, unknown};
 /// The section's name.
 pub const SECTION: &str = "rule";
 /// The names of everything that may stand in a rule.
-const NAMES: [&str; 9] = ["action", "user", "cgroup", "program", "protocol", "port", "peer_port", "address", "peer"];
+const NAMES: [&str; 13] = [
+    "action",
+    "user",
+    "cgroup",
+    "program",
+    "protocol",
+    "port",
+    "peer_port",
+    "address",
+    "peer",
+    "congestion_control",
+    "rate",
+    "sockets",
+    "processes",
+];
 /// A name of a program that the kernel keeps has so many letters (proc_pid_comm(5)).
 const COMM_LEN: usize = 15;
 
@@ -32,6 +47,8 @@ pub enum Action {
     Accelerate,
     /// The kernel does.
     Kernel,
+    /// Programs get EACCES.
+    Deny,
 }
 
 /// One rule.
@@ -41,6 +58,8 @@ pub struct Rule {
     pub origin: String,
     action: Action,
     subject: Subject,
+    /// What a rule of `accelerate` allows.
+    allowance: Allowance,
     /// As it was written: names and TOML texts.
     settings: Vec<(String, String)>,
 }
@@ -92,10 +111,20 @@ impl Rule {
         self.settings.iter()
     }
 
-    /// What is not known of a process makes it the kernel's, where anything could.
+    /// What it decides.
+    pub(crate) fn action(&self) -> Action {
+        self.action
+    }
+
+    /// What it allows a process, if it is one of `accelerate`.
+    pub(crate) fn allowance(&self) -> Allowance {
+        self.allowance
+    }
+
+    /// What is not known of a process makes it the kernel's, or denied, where anything could.
     fn fits_process(&self, process: &Process) -> bool {
         let Subject::Process(rule) = &self.subject else { return false };
-        let unknown = self.action == Action::Kernel;
+        let unknown = self.action != Action::Accelerate;
         rule.user.is_none_or(|user| user == process.user)
             && rule
                 .cgroup
@@ -107,8 +136,7 @@ impl Rule {
     /// Whether it fits the packets of a port; where it fits those of some peers only, a rule of `kernel` does.
     fn fits_port(&self, transport: Transport, ip: IpAddr, port: u16) -> bool {
         let Subject::Packets(rule) = &self.subject else { return false };
-        let all_peers = rule.peer.is_none() && rule.peer_port.is_none();
-        rule.fits(transport, ip, port) && (all_peers || self.action == Action::Kernel)
+        rule.fits(transport, ip, port) && (!rule.names_peers() || self.action == Action::Kernel)
     }
 
     fn fits_connection(&self, local: SocketAddr, peer: SocketAddr) -> bool {
@@ -119,7 +147,31 @@ impl Rule {
     }
 }
 
+impl Rule {
+    /// What makes no sense in it.
+    fn check(&self) -> Option<&'static str> {
+        let allows = self.allowance != Allowance::default();
+        match &self.subject {
+            _ if allows && self.action != Action::Accelerate => Some("only one that accelerates has terms and limits"),
+            Subject::Packets(_) if self.allowance.sockets != u32::MAX || self.allowance.processes != u32::MAX => {
+                Some("sockets and processes are of programs; name a user, cgroup or program")
+            }
+            Subject::Packets(PacketRule { protocol: Some(Transport::Udp), .. }) if self.allowance.terms != Terms::default() => {
+                Some("congestion_control and rate are of TCP")
+            }
+            Subject::Packets(packets) if self.action == Action::Deny && packets.names_peers() => (packets.protocol
+                != Some(Transport::Tcp))
+            .then_some("peers are denied to connections that programs open: protocol = \"tcp\""),
+            _ => None,
+        }
+    }
+}
+
 impl PacketRule {
+    fn names_peers(&self) -> bool {
+        self.peer.is_some() || self.peer_port.is_some()
+    }
+
     fn fits(&self, transport: Transport, ip: IpAddr, port: u16) -> bool {
         self.protocol.is_none_or(|protocol| protocol == transport)
             && self.port.as_ref().is_none_or(|ports| ports.contains(&port))
@@ -141,19 +193,19 @@ impl Rules {
         self.0.push(rule);
     }
 
-    /// The rule that makes this process the kernel's.
-    pub(crate) fn against_process(&self, process: &Process) -> Option<&Rule> {
-        self.first(|rule| rule.fits_process(process))
+    /// The rule that decides on this process.
+    pub(crate) fn on_process(&self, process: &Process) -> Option<&Rule> {
+        self.0.iter().find(|rule| rule.fits_process(process))
     }
 
-    /// The rule that makes this port of the machine's the kernel's.
-    pub(crate) fn against_port(&self, transport: Transport, ip: IpAddr, port: u16) -> Option<&Rule> {
-        self.first(|rule| rule.fits_port(transport, ip, port))
+    /// Judges a port of the machine's.
+    pub(crate) fn judge_port(&self, transport: Transport, ip: IpAddr, port: u16) -> Verdict {
+        self.judge(|rule| rule.fits_port(transport, ip, port))
     }
 
-    /// The rule that makes a connection of TCP to `peer` the kernel's.
-    pub(crate) fn against_connection(&self, local: SocketAddr, peer: SocketAddr) -> Option<&Rule> {
-        self.first(|rule| rule.fits_connection(local, peer))
+    /// Judges a connection of TCP to `peer`.
+    pub(crate) fn judge_connection(&self, local: SocketAddr, peer: SocketAddr) -> Verdict {
+        self.judge(|rule| rule.fits_connection(local, peer))
     }
 
     /// Returns true if a rule is about processes.
@@ -161,8 +213,15 @@ impl Rules {
         self.0.iter().any(|rule| matches!(rule.subject, Subject::Process(_)))
     }
 
-    fn first(&self, fits: impl Fn(&Rule) -> bool) -> Option<&Rule> {
-        self.0.iter().find(|rule| fits(rule)).filter(|rule| rule.action == Action::Kernel)
+    fn judge(&self, fits: impl Fn(&Rule) -> bool) -> Verdict {
+        match self.0.iter().find(|rule| fits(rule)) {
+            None => Verdict::default(),
+            Some(rule) => match rule.action {
+                Action::Accelerate => Verdict::Serve(rule.allowance.terms),
+                Action::Kernel => Verdict::Kernel(KernelReason::Rule),
+                Action::Deny => Verdict::Deny,
+            },
+        }
     }
 }
 
@@ -172,13 +231,13 @@ impl Rules {
 /// The mistake, in words.
 pub(super) fn read(table: &DeTable<'_>, origin: String) -> Result<Rule, String> {
     let (mut process, mut packets) = (ProcessRule::default(), PacketRule::default());
-    let (mut action, mut settings) = (None, Vec::new());
+    let (mut action, mut allowance, mut settings) = (None, Allowance::default(), Vec::new());
     for (name, value) in table {
         let name: &str = name.get_ref();
         let value = text(value.get_ref()).ok_or_else(|| format!("rule.{name}: a text is wanted"))?;
         let wrong = |wanted: &str| format!("rule.{name}: {value:?} is not {wanted}");
         match name {
-            "action" => action = Some(read_action(&value).ok_or_else(|| wrong("\"accelerate\" or \"kernel\""))?),
+            "action" => action = Some(read_action(&value).ok_or_else(|| wrong("\"accelerate\", \"kernel\" or \"deny\""))?),
             "user" => process.user = Some(user_number(&value).ok_or_else(|| wrong("a user of this machine"))?),
             "cgroup" => process.cgroup = Some(value.clone()),
             "program" if value.is_empty() || value.contains('/') => return Err(wrong("the name of a program, without a path")),
@@ -188,6 +247,13 @@ pub(super) fn read(table: &DeTable<'_>, origin: String) -> Result<Rule, String> 
             "peer_port" => packets.peer_port = Some(read_ports(&value).ok_or_else(|| wrong("a port or \"FIRST-LAST\""))?),
             "address" => packets.address = Some(read_prefix(&value).ok_or_else(|| wrong("an address or ADDRESS/LENGTH"))?),
             "peer" => packets.peer = Some(read_prefix(&value).ok_or_else(|| wrong("an address or ADDRESS/LENGTH"))?),
+            "congestion_control" => {
+                let algorithm = read_congestion_control(&value).ok_or_else(|| wrong(CONGESTION_CONTROLS))?;
+                allowance.terms.congestion_control = Some(algorithm);
+            }
+            "rate" => allowance.terms.rate_max = read_rate(&value).ok_or_else(|| wrong("a rate, such as \"100mbit\""))?,
+            "sockets" => allowance.sockets = read_count(&value).ok_or_else(|| wrong("a number from 1 on"))?,
+            "processes" => allowance.processes = read_count(&value).ok_or_else(|| wrong("a number from 1 on"))?,
             _ => {
                 return Err(unknown(
                     "key",
@@ -204,7 +270,8 @@ pub(super) fn read(table: &DeTable<'_>, origin: String) -> Result<Rule, String> 
         (false, true) => Subject::Process(process),
         (true, _) => Subject::Packets(packets),
     };
-    Ok(Rule { origin, action, subject, settings })
+    let rule = Rule { origin, action, subject, allowance, settings };
+    rule.check().map_or(Ok(rule), |mistake| Err(format!("rule: {mistake}")))
 }
 
 fn text(value: &DeValue<'_>) -> Option<String> {
@@ -219,8 +286,34 @@ fn read_action(text: &str) -> Option<Action> {
     match text {
         "accelerate" => Some(Action::Accelerate),
         "kernel" => Some(Action::Kernel),
+        "deny" => Some(Action::Deny),
         _ => None,
     }
+}
+
+/// What [`read_congestion_control`] takes.
+const CONGESTION_CONTROLS: &str = "\"cubic\", \"reno\" or \"bbr\"";
+
+fn read_congestion_control(text: &str) -> Option<CongestionControl> {
+    CongestionControl::ALL.into_iter().find(|algorithm| algorithm.name() == text)
+}
+
+/// A rate as tc(8) writes it, in bits per second; returns bytes per second, of which there is one at least.
+fn read_rate(text: &str) -> Option<u64> {
+    let text = text.to_ascii_lowercase();
+    let number = text.strip_suffix("bit")?;
+    let (number, bits) = match number.as_bytes().last()? {
+        b'k' => (&number[..number.len() - 1], 1_000),
+        b'm' => (&number[..number.len() - 1], 1_000_000),
+        b'g' => (&number[..number.len() - 1], 1_000_000_000),
+        _ => (number, 1),
+    };
+    let rate = number.trim().parse::<u64>().ok()?.checked_mul(bits)? / 8;
+    (rate > 0).then_some(rate)
+}
+
+fn read_count(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|number| *number > 0)
 }
 
 fn read_protocol(text: &str) -> Option<Transport> {

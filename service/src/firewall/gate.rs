@@ -1,4 +1,4 @@
-//! Answers of the rules to workers: true if a port may be served, or a connection may be opened. Rules of the configuration
+//! Answers of the rules to workers: whether a port may be served or a connection opened, and on which terms. Rules of the configuration
 //! (`config::rules`) are asked before those of the packet filters.
 //!
 //! Answers are kept until the rules or the links change, and what holds for all connections is found out when they do: a worker
@@ -10,7 +10,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use ringway_engine::Transport;
+use ringway_engine::{Transport, Verdict};
+use ringway_shm::channel::KernelReason;
 
 use super::{Beginning, Flow, Judgment, Link, LocalPort, Ruleset};
 use crate::config::{RuleChoice, rules as policy};
@@ -144,27 +145,42 @@ impl Gate {
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
-    /// Returns true if packets of this port of the machine's may be the stack's, whatever peer they are of.
-    pub(crate) fn may_serve(&self, transport: Transport, ip: IpAddr, port: u16) -> bool {
-        if self.policy.against_port(transport, ip, port).is_some() {
-            return false;
+    /// The rules of the configuration.
+    pub(crate) fn policy(&self) -> &policy::Rules {
+        &self.policy
+    }
+
+    /// Judges a port of the machine's, whatever peer its packets are of.
+    pub(crate) fn judge_port(&self, transport: Transport, ip: IpAddr, port: u16) -> Verdict {
+        let policy = self.policy.judge_port(transport, ip, port);
+        if !policy.serves() {
+            return policy;
         }
         let rules = self.rules();
         if transport == Transport::Tcp && rules.held.contains(&(ip, port)) {
-            return false;
+            return Verdict::Kernel(KernelReason::PortWaits);
         }
-        let objection = rules.objection_to_port(transport, ip, port);
-        objection.is_none_or(|why| self.hear(&rules, (transport, Beginning::Theirs, port), &why))
+        match rules.objection_to_port(transport, ip, port) {
+            Some(why) if !self.hear(&rules, (transport, Beginning::Theirs, port), &why) => {
+                Verdict::Kernel(KernelReason::Firewall)
+            }
+            _ => policy,
+        }
     }
 
-    /// Returns true if a connection may be opened.
-    pub(crate) fn may_connect(&self, local: SocketAddr, peer: SocketAddr) -> bool {
-        if self.policy.against_connection(local, peer).is_some() {
-            return false;
+    /// Judges a connection that is opened.
+    pub(crate) fn judge_connection(&self, local: SocketAddr, peer: SocketAddr) -> Verdict {
+        let policy = self.policy.judge_connection(local, peer);
+        if !policy.serves() {
+            return policy;
         }
         let rules = self.rules();
-        let objection = rules.objection_to_connection(local, peer);
-        objection.is_none_or(|why| self.hear(&rules, (Transport::Tcp, Beginning::Ours, peer.port()), &why))
+        match rules.objection_to_connection(local, peer) {
+            Some(why) if !self.hear(&rules, (Transport::Tcp, Beginning::Ours, peer.port()), &why) => {
+                Verdict::Kernel(KernelReason::Firewall)
+            }
+            _ => policy,
+        }
     }
 
     /// Describes the verdict of the rules on connections and on ports of TCP, a line each; nothing where there are no rules.

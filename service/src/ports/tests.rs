@@ -125,7 +125,7 @@ fn a_port_of_many_connections_of_the_kernels_waits() {
     let mut ports = ports.behind(gate.clone());
     assert_eq!(ports.own_share(Transport::Tcp, LOCAL, 85), Err(PortError::Waits));
     assert_eq!((gate.held(), told.load(Ordering::Relaxed)), ([(LOCAL, 85)].into(), 1), "nothing else may wake that thread");
-    assert!(ports.may_serve(Transport::Tcp, LOCAL, 85), "another listener waits too");
+    assert!(ports.judge_port(Transport::Tcp, LOCAL, 85).serves(), "another listener waits too");
     assert!(table.lock().expect("not poisoned").is_empty());
     assert_eq!(ports.own_share(Transport::Udp, LOCAL, 85), Ok(()));
     assert_eq!(ports.own_share(Transport::Tcp, LOCAL, 85), Err(PortError::Waits));

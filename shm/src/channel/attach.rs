@@ -43,6 +43,8 @@ const KIND_CONTEXT: u32 = 2;
 const KIND_WELCOME: u32 = 3;
 const KIND_DONE: u32 = 4;
 const KIND_REFUSED: u32 = 5;
+/// First word of a refusal that denies the process its sockets.
+const DENIED: u32 = 1;
 const KIND_CLAIM: u32 = 16;
 const KIND_SETTLE: u32 = 17;
 const KIND_CHILD: u32 = 18;
@@ -86,6 +88,8 @@ pub enum AttachError {
     System(io::Error),
     /// The service refused, in its own words.
     Refused(String),
+    /// A rule denies the process its sockets, in the service's words.
+    Denied(String),
     /// The service said something that is not in the contract.
     Protocol(&'static str),
     /// All wait contexts are in use.
@@ -99,6 +103,7 @@ impl std::fmt::Display for AttachError {
         match self {
             AttachError::System(error) => write!(f, "{error}"),
             AttachError::Refused(text) => write!(f, "the service refused: {text}"),
+            AttachError::Denied(text) => write!(f, "the service denies it: {text}"),
             AttachError::Protocol(text) => write!(f, "the service does not keep to the protocol: {text}"),
             AttachError::NoContext => write!(f, "all wait contexts are in use"),
             AttachError::ServiceGone => write!(f, "the service is gone"),
@@ -131,6 +136,13 @@ impl Message {
 
     fn refusal(text: &str) -> Message {
         Message::with_text(KIND_REFUSED, text)
+    }
+
+    /// A refusal that leaves nothing to the kernel.
+    fn denial(text: &str) -> Message {
+        let mut message = Message::refusal(text);
+        message.set(3, DENIED);
+        message
     }
 
     /// A text that is too long is cut.
@@ -218,10 +230,11 @@ fn receive_answer(socket: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>), Att
     if received.cut {
         return Err(AttachError::Protocol("too many descriptors"));
     }
-    if message.kind() == KIND_REFUSED {
-        return Err(AttachError::Refused(message.text()));
+    match (message.kind(), message.word(3)) {
+        (KIND_REFUSED, DENIED) => Err(AttachError::Denied(message.text())),
+        (KIND_REFUSED, _) => Err(AttachError::Refused(message.text())),
+        _ => Ok((message, received.fds)),
     }
-    Ok((message, received.fds))
 }
 
 /// What a new process gets.
@@ -267,7 +280,9 @@ fn greet(socket: OwnedFd, applicant: Applicant, fd_floor: RawFd) -> Result<Welco
     if let Err(error) = sys::send_message(socket.as_fd(), &hello.0, &shown) {
         // The service may have refused the connection before it heard anything.
         let refusal = if error.kind() == io::ErrorKind::BrokenPipe { receive_answer(socket.as_fd()).err() } else { None };
-        return Err(refusal.filter(|refusal| matches!(refusal, AttachError::Refused(_))).unwrap_or(AttachError::System(error)));
+        return Err(refusal
+            .filter(|refusal| matches!(refusal, AttachError::Refused(_) | AttachError::Denied(_)))
+            .unwrap_or(AttachError::System(error)));
     }
     let (message, fds) = receive_answer(socket.as_fd())?;
     let Ok([region, wake_fd]) = <[OwnedFd; 2]>::try_from(fds) else {

@@ -2,10 +2,12 @@
 //!
 //! Does not do: reasons that only a program's library knows; they are its own.
 
+use super::Failure;
+
 /// A reason of the service's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelReason {
-    /// The host's packet filters may not let all packets pass.
+    /// The host's packet filters may refuse or change some of the packets.
     Firewall = 1,
     /// BPF programs of a process's cgroup would not see the socket.
     CgroupProgram = 2,
@@ -17,17 +19,23 @@ pub enum KernelReason {
     NoResources = 5,
     /// The connection carries bulk data (`policy.bulk`).
     Bulk = 6,
+    /// A rule of the configuration says so.
+    Rule = 7,
+    /// The service does not know the kernel's own connections of the port yet.
+    PortWaits = 8,
 }
 
 impl KernelReason {
     /// All of them.
-    pub const ALL: [KernelReason; 6] = [
+    pub const ALL: [KernelReason; 8] = [
         KernelReason::Firewall,
         KernelReason::CgroupProgram,
         KernelReason::NotOurs,
         KernelReason::PortTaken,
         KernelReason::NoResources,
         KernelReason::Bulk,
+        KernelReason::Rule,
+        KernelReason::PortWaits,
     ];
 
     /// The word for people.
@@ -39,12 +47,40 @@ impl KernelReason {
             KernelReason::PortTaken => "port-taken",
             KernelReason::NoResources => "no-resources",
             KernelReason::Bulk => "bulk",
+            KernelReason::Rule => "rule",
+            KernelReason::PortWaits => "port-waits",
+        }
+    }
+
+    /// The failure of a request for a socket that is the kernel's for this reason.
+    pub const fn failure(self) -> Failure {
+        match self {
+            KernelReason::Firewall => Failure::Guarded,
+            KernelReason::CgroupProgram => Failure::CgroupProgram,
+            KernelReason::Rule => Failure::Rule,
+            KernelReason::PortWaits => Failure::PortWaits,
+            KernelReason::PortTaken => Failure::InUse,
+            KernelReason::NotOurs => Failure::NotAvailable,
+            KernelReason::NoResources | KernelReason::Bulk => Failure::NoResources,
         }
     }
 
     /// The reason with this number.
     pub(crate) fn of(number: u32) -> Option<KernelReason> {
         KernelReason::ALL.into_iter().find(|reason| *reason as u32 == number)
+    }
+}
+
+impl Failure {
+    /// Why the kernel serves the socket, where rules of the machine say so.
+    pub const fn kernel_reason(self) -> Option<KernelReason> {
+        match self {
+            Failure::Guarded => Some(KernelReason::Firewall),
+            Failure::CgroupProgram => Some(KernelReason::CgroupProgram),
+            Failure::Rule => Some(KernelReason::Rule),
+            Failure::PortWaits => Some(KernelReason::PortWaits),
+            _ => None,
+        }
     }
 }
 

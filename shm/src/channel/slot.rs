@@ -115,6 +115,12 @@ pub enum Failure {
     Guarded = 18,
     /// BPF programs of the process's cgroup would not see the socket, and only the kernel runs them.
     CgroupProgram = 19,
+    /// A rule of the configuration leaves it to the kernel.
+    Rule = 20,
+    /// The kernel's own connections of the port are not known yet.
+    PortWaits = 21,
+    /// A rule of the configuration denies it.
+    Denied = 22,
 }
 
 impl Failure {
@@ -140,6 +146,9 @@ impl Failure {
             17 => Failure::Broken,
             18 => Failure::Guarded,
             19 => Failure::CgroupProgram,
+            20 => Failure::Rule,
+            21 => Failure::PortWaits,
+            22 => Failure::Denied,
             _ => Failure::Reset,
         })
     }

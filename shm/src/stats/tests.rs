@@ -61,7 +61,7 @@ fn holders() -> Vec<HolderRecord> {
 #[test]
 fn an_unknown_reason_is_none() {
     for (number, word) in
-        [(0, None), (1, Some("firewall")), (5, Some("no-resources")), (6, Some("bulk")), (7, None), (u32::MAX, None)]
+        [(0, None), (1, Some("firewall")), (5, Some("no-resources")), (6, Some("bulk")), (1_000, None), (u32::MAX, None)]
     {
         assert_eq!(KernelReason::of(number).map(KernelReason::word), word);
     }

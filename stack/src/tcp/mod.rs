@@ -194,6 +194,7 @@ impl Tcp {
                 control: Fifo::new(),
                 data: Fifo::new(),
                 starved: BTreeSet::new(),
+                readers_starve: false,
                 delayed: Fifo::new(),
                 ended: Vec::new(),
                 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use ringway_shm::{Arena, Burst, Checksum, Class, Frame, Segmentation, SegmentationKind, Slot};
 
+use crate::admission::FrameUse;
 use crate::ip::{LinkInfo, OutputError};
 use crate::stats::Counter;
 use crate::wire::checksum;
@@ -161,10 +162,17 @@ impl Connection<'_, '_> {
     pub(crate) fn extent_shape(&self) -> Shape {
         let mss = self.tcb.mss() as usize;
         if self.tcb.template.generation != self.env.ip.generation() {
-            return Shape { bytes_max: mss, sum: true };
+            return Shape { bytes_max: mss, sum: true, first: self.first_frame_use() };
         }
         let template = &self.tcb.template;
-        Shape { bytes_max: if template.link_segments() { usize::MAX } else { mss }, sum: !template.link_sums() }
+        let bytes_max = if template.link_segments() { usize::MAX } else { mss };
+        Shape { bytes_max, sum: !template.link_sums(), first: self.first_frame_use() }
+    }
+
+    /// As what the next frame to send is taken.
+    #[inline(always)]
+    fn first_frame_use(&self) -> FrameUse {
+        if self.shared.readers_starve && self.tcb.send_memory() == 0 { FrameUse::First } else { FrameUse::Sending }
     }
 
     /// Plans the next transmission; `None` when nothing may be sent.

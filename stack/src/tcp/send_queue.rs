@@ -68,6 +68,8 @@ pub(crate) struct Shape {
     pub(crate) bytes_max: usize,
     /// True when checksums will be needed.
     pub(crate) sum: bool,
+    /// As what the first frame is taken.
+    pub(crate) first: FrameUse,
 }
 
 impl Shape {
@@ -179,7 +181,8 @@ impl Tcb {
             let rest = count - queued;
             // A small tail of a stream is about to grow; a small message is not.
             let class = if rest <= SMALL_PAYLOAD && self.unsent() == 0 { Class::Small } else { Class::Large };
-            if sendable_frames(arena, class) == 0 {
+            let frame_use = if queued == 0 { shape.first } else { FrameUse::Sending };
+            if !frame_use.may_take(arena, class) {
                 break;
             }
             let Some(mut frame) = arena.alloc(class) else { break };
@@ -201,7 +204,7 @@ impl Tcb {
     /// Like [`enqueue_from`](Tcb::enqueue_from), for a small message when nothing unsent is queued.
     #[inline(always)]
     pub(crate) fn enqueue_small(&mut self, arena: &Arena, shape: Shape, count: usize, source: &mut dyn Source) -> usize {
-        if sendable_frames(arena, Class::Small) == 0 {
+        if !shape.first.may_take(arena, Class::Small) {
             return 0;
         }
         // The headers fit in front of the bytes.

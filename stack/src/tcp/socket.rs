@@ -191,6 +191,10 @@ impl Tcp {
     }
 
     /// Memory of the bytes queued and not acknowledged.
+    pub(crate) fn set_readers_starve(&mut self, starve: bool) {
+        self.shared.readers_starve = starve;
+    }
+
     pub(crate) fn send_memory(&self, id: SocketId) -> usize {
         self.resolve(id).map_or(0, |tcb| tcb.send_memory() as usize)
     }

@@ -1,9 +1,27 @@
 //! Ports and connections that the host's packet filters forbid.
 
-use ringway_shm::channel::{ControlAnswer, Failure, Operation, State};
+use ringway_shm::channel::{ControlAnswer, Failure, Operation, SlotRef, SocketOption, State};
+use ringway_stack::CongestionControl;
 
-use super::harness::{Net, WAITS, socket};
+use super::harness::{App, DENIED, Net, RULED, SLOW, WAITS, socket};
 use crate::guard::Guard;
+use crate::worker::Worker;
+
+impl Net {
+    /// Why the kernel gets a listener's connections, in the word of tools.
+    fn kernel_reason(&mut self, app: usize, listener: SlotRef) -> Option<&'static str> {
+        let App { worker, region, .. } = self.apps[app];
+        let Worker { attachments, core, .. } = &mut self.workers[worker];
+        attachments.kernel_path_of(region, listener.index, core).map(|path| path.reason.word())
+    }
+
+    /// The value of an option as it was set.
+    fn option(&mut self, app: usize, slot: SlotRef, option: SocketOption) -> Option<u32> {
+        let mut bytes = [0; 8];
+        let len = self.control_bytes(app, slot, Operation::Option { option }, &mut bytes);
+        (len == 8).then(|| u64::from_le_bytes(bytes) as u32)
+    }
+}
 
 #[test]
 fn a_guarded_port_is_not_served_and_a_guarded_connection_not_opened() {
@@ -105,6 +123,62 @@ fn a_datagram_socket_that_is_guarded_is_given_back() {
     assert_eq!(net.refused(0), [(53, 0, "firewall", 1)]);
     net.close(0, slot);
     net.run_for_ms(1);
+}
+
+/// A rule of the configuration has a word of its own, and one that denies leaves nothing to the kernel.
+#[test]
+fn rules_of_the_configuration_refuse_in_their_own_words() {
+    let mut net = Net::new();
+    net.guard(0, &[RULED, DENIED]);
+    net.guard(1, &[RULED, DENIED]);
+    let listen = |port| Operation::Listen { local: socket([0; 4], port), backlog: 1, dual_stack: false };
+    let datagrams = |port| Operation::Datagram { local: socket([0; 4], port), dual_stack: false };
+    let connect = |port| Operation::Connect { remote: socket(super::SERVER, port) };
+    for (port, failure) in [(RULED, Failure::Rule), (DENIED, Failure::Denied)] {
+        let slot = net.open(0);
+        assert_eq!(net.control(0, slot, listen(port)), ControlAnswer::Failed(failure));
+        assert_eq!(net.control(0, slot, datagrams(port)), ControlAnswer::Failed(failure));
+        let client = net.open(1);
+        assert_eq!(net.control(1, client, connect(port)), ControlAnswer::Failed(failure));
+    }
+    assert_eq!(net.ports_in_use(), 0, "ports are given back");
+    assert_eq!(net.refused(0), [(RULED, 0, "rule", 1), (RULED, 0, "rule", 1)], "what is denied is not the kernel's");
+}
+
+#[test]
+fn a_listener_that_a_rule_takes_says_so() {
+    let mut net = Net::new();
+    let listener = net.listen(0, RULED);
+    assert_eq!(net.kernel_reason(0, listener), None);
+    net.guard(0, &[RULED]);
+    assert_eq!(net.kernel_reason(0, listener), Some("rule"));
+    let waits = net.listen(0, WAITS);
+    net.guard(0, &[WAITS]);
+    assert_eq!((net.kernel_reason(0, listener), net.kernel_reason(0, waits)), (None, None), "what is served stays so");
+    net.close(0, waits);
+    net.run_for_ms(1);
+    let waits = net.listen(0, WAITS);
+    assert_eq!(net.kernel_reason(0, waits), Some("port-waits"));
+}
+
+/// Terms hold for what is accepted and what is opened, and a program cannot ask for a higher rate.
+#[test]
+fn connections_are_served_on_the_terms_of_their_rule() {
+    let mut net = Net::new();
+    let listener = net.listen(0, SLOW);
+    let client = net.connect(1, SLOW);
+    let server = net.accept(0, listener);
+    net.run_until(|net| net.apps[1].client.slot(client.index).state() == State::Connected);
+    for (app, slot) in [(0, server), (1, client)] {
+        let bbr = CongestionControl::ALL.iter().position(|&algorithm| algorithm == CongestionControl::Bbr);
+        assert_eq!(net.option(app, slot, SocketOption::Congestion), bbr.map(|at| at as u32));
+        assert_eq!(net.option(app, slot, SocketOption::PacingRate), Some(1_000_000));
+        for (wanted, held) in [(u32::MAX, 1_000_000), (5_000_000, 1_000_000), (1_000, 1_000)] {
+            let set = Operation::SetOption { option: SocketOption::PacingRate, value: wanted };
+            assert_eq!(net.control(app, slot, set), ControlAnswer::Done);
+            assert_eq!(net.option(app, slot, SocketOption::PacingRate), Some(held));
+        }
+    }
 }
 
 #[test]

@@ -16,16 +16,19 @@ use ringway_device::Device;
 use ringway_device::impair::{Impair, Impairments};
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
-use ringway_shm::channel::{Client, ControlAnswer, ControlResult, Operation, ProcessTable, Shape, SlotRef, SocketOption};
+use ringway_shm::channel::{
+    Client, ControlAnswer, ControlResult, KernelReason, Operation, ProcessTable, Shape, SlotRef, SocketOption,
+};
 use ringway_shm::stats::SocketRecord;
 use ringway_shm::{Arena, ArenaConfig, Class, Duration, Flow, GroupSet, Instant};
-use ringway_stack::{Cidr, FastOpenConfig, MacAddress, Route, StackConfig};
+use ringway_stack::{Cidr, CongestionControl, FastOpenConfig, MacAddress, Route, StackConfig};
 
 use crate::attach::Maker;
 use crate::claim::Rights;
 use crate::command::{InterfaceInfo, RegionId, RegionRequest};
 use crate::guard::Guard;
 use crate::ports::{Division, Host, PortError, Ports, Transport};
+use crate::verdict::{Allowance, Terms, Verdict};
 use crate::worker::{Worker, WorkerConfig};
 
 pub(super) const SERVER: [u8; 4] = [10, 0, 0, 1];
@@ -60,6 +63,12 @@ impl Random {
 
 /// While this one is guarded, it may be served but not owned.
 pub(super) const WAITS: u16 = 85;
+/// While this one is guarded, a rule of the configuration leaves it to the kernel.
+pub(super) const RULED: u16 = 86;
+/// While this one is guarded, it is denied.
+pub(super) const DENIED: u16 = 87;
+/// This one is served on terms.
+pub(super) const SLOW: u16 = 88;
 
 /// Gives ports one after the other and counts the steered ones.
 struct CountingPorts {
@@ -176,11 +185,19 @@ impl Ports for CountingPorts {
         self.left.lock().expect("no panic while it is held").push((port, stay));
         true
     }
-    fn may_serve(&mut self, _: Transport, _: IpAddr, port: u16) -> bool {
-        port == WAITS || !self.guarded.lock().expect("no panic while it is held").contains(&port)
+    fn judge_port(&mut self, _: Transport, _: IpAddr, port: u16) -> Verdict {
+        let is_guarded = self.guarded.lock().expect("no panic while it is held").contains(&port);
+        match port {
+            RULED if is_guarded => Verdict::Kernel(KernelReason::Rule),
+            DENIED if is_guarded => Verdict::Deny,
+            SLOW => Verdict::Serve(Terms { congestion_control: Some(CongestionControl::Bbr), rate_max: 1_000_000 }),
+            WAITS => Verdict::default(),
+            _ if is_guarded => Verdict::Kernel(KernelReason::Firewall),
+            _ => Verdict::default(),
+        }
     }
-    fn may_connect(&mut self, _: SocketAddr, peer: SocketAddr) -> bool {
-        self.may_serve(Transport::Tcp, peer.ip(), peer.port())
+    fn judge_connection(&mut self, _: SocketAddr, peer: SocketAddr) -> Verdict {
+        self.judge_port(Transport::Tcp, peer.ip(), peer.port())
     }
     fn division(&mut self) -> Option<&mut dyn Division> {
         self.division.as_mut().map(|division| division as &mut dyn Division)
@@ -197,7 +214,7 @@ impl Host for NoHost {
 /// One application group with one process: this one.
 pub(super) struct App {
     pub(super) client: Client,
-    worker: usize,
+    pub(super) worker: usize,
     pub(super) region: RegionId,
     memory: File,
     _control: ControlConnection,
@@ -278,7 +295,14 @@ impl Net {
 
     /// The same with a region of another shape.
     pub(super) fn attach_shaped(&mut self, worker: usize, token: [u8; 16], shape: Shape) -> usize {
-        let owner = RegionRequest { token, uid: 0, pid: std::process::id(), program: "test".into(), rights: Rights::Trusted };
+        let owner = RegionRequest {
+            token,
+            uid: 0,
+            pid: std::process::id(),
+            program: "test".into(),
+            rights: Rights::Trusted,
+            allowance: Allowance::default(),
+        };
         let target = &mut self.workers[worker];
         let made = Maker::new(shape).make(owner).expect("memory");
         let memory = target.attachments.attach(made, &mut target.core, &target.idle).expect("a region");

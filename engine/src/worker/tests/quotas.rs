@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ringway_shm::Class;
 use ringway_shm::channel::{Shape, SlotRef};
 use ringway_shm::stats::{Holder, QuotaRecord};
 
@@ -10,7 +11,9 @@ use super::*;
 use crate::attach::Maker;
 use crate::claim::{Claim, Purpose, Rights};
 use crate::command::RegionRequest;
+use crate::core::Core;
 use crate::quota::{GroupQuotas, Quota};
+use crate::verdict::Allowance;
 
 impl Net {
     /// One more group at worker 0, with such quotas.
@@ -208,6 +211,75 @@ fn a_group_without_a_chunk_leaves_data_in_the_stack_and_is_counted() {
     assert_eq!(net.group_hits(app, Quota::MemoryOfGroup), 1, "once");
 }
 
+/// 100,000 connections that sent at once had 27,000 starved sockets, and each read of the program tried all of them.
+#[test]
+fn a_chunk_that_comes_back_is_offered_to_the_longest_starved_alone() {
+    const CONNECTIONS: usize = 40;
+    let mut net = Net::new();
+    let app = net.attach_shaped(0, [9; 16], Shape { rx_large: 4, rx_small: 1, rx_bulk: 0, rx_middle: 0, ..SHAPE });
+    let listener = net.listen(app, 80);
+    let bytes = pattern(100, 5);
+    let opened = (0..CONNECTIONS).map(|_| {
+        let sender = net.connect(1, 80);
+        let reader = net.accept(app, listener);
+        net.send(1, sender, &bytes);
+        net.run_for_ms(20);
+        reader
+    });
+    let readers: Vec<_> = opened.collect();
+    let before = net.group_hits(app, Quota::MemoryOfGroup);
+    assert_eq!(before, CONNECTIONS as u64 - 5);
+    // The last ones have nothing to read before the first ones have been read.
+    for &reader in &readers {
+        let mut read = Vec::new();
+        net.run_until(|net| {
+            net.receive_into(app, reader, &mut read);
+            read.len() >= bytes.len()
+        });
+        assert!(read == bytes);
+    }
+    let tries = net.group_hits(app, Quota::MemoryOfGroup) - before;
+    assert!(tries <= 2 * CONNECTIONS as u64, "{tries} vain tries");
+}
+
+/// Received data may hold all frames but the last, one for each of many sockets, while the program that is to read it waits until it has
+/// sent an answer. (8 servers of 12,500 connections each stood still.)
+#[test]
+fn an_answer_leaves_while_received_data_holds_the_frames() {
+    let mut net = Net::new();
+    let app = net.attach(0, [9; 16]);
+    let listener = net.listen(app, 80);
+    let peer = net.connect(1, 80);
+    let reader = net.accept(app, listener);
+    net.run_until(|net| net.apps[1].client.slot(peer.index).state() == State::Connected);
+    let core = &mut net.workers[0].core;
+    let (arena, mut id) = (core.arena.clone(), None);
+    core.stack
+        .for_each_socket(&mut |socket| id = id.or((socket.state == ringway_stack::State::Established).then_some(socket.id)));
+    let id = id.expect("it is open");
+    let capacity = arena.capacity(Class::Small);
+    // As what has come in order: between the mark of senders and the last frames.
+    let taken: Vec<_> =
+        std::iter::from_fn(|| (arena.free(Class::Small) > capacity / 16).then(|| arena.alloc(Class::Small))).collect();
+    let send = |core: &mut Core| {
+        let allowed = core.send_allowance(id, 9);
+        (allowed, core.stack.send_with(id, allowed.max(9), &mut |piece| piece.fill(7)).ok())
+    };
+    assert_eq!(send(core), (0, None), "peers that acknowledge nothing take no frame of the others' data");
+    core.note_starved(capacity as usize / 2);
+    let (allowed, sent) = send(core);
+    assert!(allowed >= 9 && sent == Some(9), "{allowed} {sent:?}");
+    assert_eq!(send(core), (0, None), "one frame");
+    core.note_starved(0);
+    drop(taken);
+    let mut read = Vec::new();
+    net.run_until(|net| {
+        net.receive_into(1, peer, &mut read);
+        read.len() >= 9
+    });
+    net.close(app, reader);
+}
+
 #[test]
 fn a_socket_holds_no_more_chunks_than_it_may() {
     let mut net = Net::new();
@@ -268,7 +340,14 @@ fn a_port_that_was_shown_and_is_never_used_is_let_go_with_its_slot() {
 fn a_group_beyond_all_that_there_may_be_is_refused() {
     let mut net = Net::new();
     net.workers[0].attachments.limit_regions(1, 1);
-    let owner = RegionRequest { token: [8; 16], uid: 5, pid: 1, program: "late".into(), rights: Rights::Trusted };
+    let owner = RegionRequest {
+        token: [8; 16],
+        uid: 5,
+        pid: 1,
+        program: "late".into(),
+        rights: Rights::Trusted,
+        allowance: Allowance::default(),
+    };
     let made = Maker::new(SHAPE).make(owner).expect("memory");
     let worker = &mut net.workers[0];
     assert!(worker.attachments.attach(made, &mut worker.core, &worker.idle).is_err());

@@ -13,6 +13,11 @@ fn at(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
+/// Whether a rule leaves the process to the kernel.
+fn leaves(rules: &Rules, process: &Process) -> bool {
+    rules.on_process(process).is_some_and(|rule| rule.action() == Action::Kernel)
+}
+
 fn process(user: u32, cgroup: &str, program: &str) -> Process {
     Process { user, cgroup: Some(cgroup.to_owned()), program: Some(program.to_owned()) }
 }
@@ -23,24 +28,24 @@ fn the_first_rule_that_fits_decides() {
         "[[rule]]\naction = \"accelerate\"\nport = \"8000-8999\"\n[[rule]]\naction = \"kernel\"\nport = \"8080-9090\"\nprotocol = \"tcp\"\n",
     );
     let ip: IpAddr = "10.0.0.1".parse().expect("an address");
-    assert!(rules.against_port(Transport::Tcp, ip, 8080).is_none(), "the first one fits");
-    assert_eq!(rules.against_port(Transport::Tcp, ip, 9000).expect("the second").origin, "t.toml:4");
-    assert!(rules.against_port(Transport::Udp, ip, 9000).is_none());
-    assert!(rules.against_port(Transport::Tcp, ip, 7999).is_none(), "no rule fits");
+    assert!(rules.judge_port(Transport::Tcp, ip, 8080).serves(), "the first one fits");
+    assert_eq!(rules.judge_port(Transport::Tcp, ip, 9000), Verdict::Kernel(KernelReason::Rule));
+    assert!(rules.judge_port(Transport::Udp, ip, 9000).serves());
+    assert!(rules.judge_port(Transport::Tcp, ip, 7999).serves(), "no rule fits");
 }
 
 #[test]
 fn a_port_is_decided_for_all_peers_at_once() {
     let some = right("[[rule]]\naction = \"kernel\"\npeer = \"10.1.0.0/16\"\n");
     let ip: IpAddr = "10.0.0.1".parse().expect("an address");
-    assert!(some.against_port(Transport::Tcp, ip, 80).is_some(), "some peers are the kernel's");
-    assert!(some.against_connection(at("10.0.0.1:40000"), at("10.1.2.3:80")).is_some());
-    assert!(some.against_connection(at("10.0.0.1:40000"), at("10.2.2.3:80")).is_none());
+    assert!(!some.judge_port(Transport::Tcp, ip, 80).serves(), "some peers are the kernel's");
+    assert!(!some.judge_connection(at("10.0.0.1:40000"), at("10.1.2.3:80")).serves());
+    assert!(some.judge_connection(at("10.0.0.1:40000"), at("10.2.2.3:80")).serves());
     let only = right("[[rule]]\naction = \"accelerate\"\npeer = \"10.1.0.0/16\"\n[[rule]]\naction = \"kernel\"\n");
-    assert!(only.against_port(Transport::Tcp, ip, 80).is_some(), "not all peers are Ringway's");
-    assert!(only.against_connection(at("10.0.0.1:40000"), at("10.1.2.3:80")).is_none());
-    assert!(only.against_connection(at("10.0.0.1:40000"), at("10.2.2.3:80")).is_some());
-    assert!(only.against_connection(at("[fd00::1]:40000"), at("[fd00::2]:80")).is_some());
+    assert!(!only.judge_port(Transport::Tcp, ip, 80).serves(), "not all peers are Ringway's");
+    assert!(only.judge_connection(at("10.0.0.1:40000"), at("10.1.2.3:80")).serves());
+    assert!(!only.judge_connection(at("10.0.0.1:40000"), at("10.2.2.3:80")).serves());
+    assert!(!only.judge_connection(at("[fd00::1]:40000"), at("[fd00::2]:80")).serves());
 }
 
 #[test]
@@ -49,23 +54,23 @@ fn processes_are_known_by_what_the_kernel_says() {
         "[[rule]]\naction = \"accelerate\"\ncgroup = \"/system.slice/nginx.service\"\n\
          [[rule]]\naction = \"kernel\"\nuser = \"1000\"\nprogram = \"a-program-of-a-long-name\"\n[[rule]]\naction = \"kernel\"\nuser = 33\n",
     );
-    assert!(rules.against_process(&process(33, "/system.slice/nginx.service", "nginx")).is_none());
-    assert!(rules.against_process(&process(33, "/system.slice/nginx.service/workers", "nginx")).is_none());
-    assert!(rules.against_process(&process(33, "/system.slice/nginx.service2", "nginx")).is_some(), "another one");
-    assert!(rules.against_process(&process(1000, "", "a-program-of-a-")).is_some(), "the kernel keeps 15 letters");
-    assert!(rules.against_process(&process(1000, "", "other")).is_none());
+    assert!(!leaves(&rules, &process(33, "/system.slice/nginx.service", "nginx")));
+    assert!(!leaves(&rules, &process(33, "/system.slice/nginx.service/workers", "nginx")));
+    assert!(leaves(&rules, &process(33, "/system.slice/nginx.service2", "nginx")), "another one");
+    assert!(leaves(&rules, &process(1000, "", "a-program-of-a-")), "the kernel keeps 15 letters");
+    assert!(!leaves(&rules, &process(1000, "", "other")));
     let hidden = Process { user: 1000, ..Process::default() };
-    assert!(rules.against_process(&hidden).is_some(), "it could be the program");
-    assert!(rules.against_process(&Process { user: 0, ..Process::default() }).is_none());
+    assert!(leaves(&rules, &hidden), "it could be the program");
+    assert!(!leaves(&rules, &Process { user: 0, ..Process::default() }));
     let ip: IpAddr = "10.0.0.1".parse().expect("an address");
-    assert!(rules.against_port(Transport::Tcp, ip, 80).is_none(), "these are about processes");
+    assert!(rules.judge_port(Transport::Tcp, ip, 80).serves(), "these are about processes");
 }
 
 #[test]
 fn mistakes_are_named_with_their_place() {
     for (text, words) in [
         ("port = 80", "t.toml:1: rule: it has no action"),
-        ("action = \"drop\"", "rule.action: \"drop\" is not \"accelerate\" or \"kernel\""),
+        ("action = \"drop\"", "rule.action: \"drop\" is not \"accelerate\", \"kernel\" or \"deny\""),
         ("action = \"kernel\"\nport = 0", "rule.port: \"0\" is not a port"),
         ("action = \"kernel\"\nport = \"90-80\"", "rule.port"),
         ("action = \"kernel\"\npeer = \"10.0.0.0/33\"", "rule.peer"),
@@ -74,6 +79,16 @@ fn mistakes_are_named_with_their_place() {
         ("action = \"kernel\"\nprogram = \"/bin/x\"", "rule.program"),
         ("action = \"kernel\"\nprogram = \"x\"\nport = 80", "write two rules"),
         ("action = \"kernel\"\nport = true", "rule.port: a text is wanted"),
+        ("action = \"accelerate\"\nrate = \"fast\"", "rule.rate: \"fast\" is not a rate, such as \"100mbit\""),
+        ("action = \"accelerate\"\nrate = \"7bit\"", "rule.rate"),
+        ("action = \"accelerate\"\nrate = \"99999999999gbit\"", "rule.rate"),
+        ("action = \"accelerate\"\nrate = \"ébit\"", "rule.rate"),
+        ("action = \"accelerate\"\ncongestion_control = \"vegas\"", "is not \"cubic\", \"reno\" or \"bbr\""),
+        ("action = \"accelerate\"\nprogram = \"x\"\nsockets = 0", "rule.sockets: \"0\" is not a number from 1 on"),
+        ("action = \"accelerate\"\nport = 80\nprocesses = 2", "sockets and processes are of programs"),
+        ("action = \"accelerate\"\nprotocol = \"udp\"\nrate = \"1mbit\"", "congestion_control and rate are of TCP"),
+        ("action = \"kernel\"\nrate = \"1mbit\"", "only one that accelerates has terms"),
+        ("action = \"deny\"\npeer = \"10.0.0.0/8\"", "protocol = \"tcp\""),
     ] {
         let said = rules(&format!("[[rule]]\n{text}\n")).expect_err(text);
         assert!(said.contains(words), "{text}: {said}");
@@ -93,4 +108,24 @@ fn what_is_shown_has_the_same_rules() {
             config.rules().iter().map(Rule::to_string).collect::<Vec<_>>()
         );
     }
+}
+
+#[test]
+fn what_is_denied_is_no_ones_and_what_is_served_has_terms() {
+    let rules = right(
+        "[[rule]]\naction = \"deny\"\nprotocol = \"tcp\"\npeer = \"10.9.0.0/16\"\n[[rule]]\naction = \"deny\"\nport = 23\n\
+         [[rule]]\naction = \"accelerate\"\nport = \"8000-8999\"\nrate = \"8 kbit\"\ncongestion_control = \"bbr\"\n\
+         [[rule]]\naction = \"accelerate\"\nprogram = \"backup\"\nrate = \"1Gbit\"\nsockets = 9\nprocesses = 3\n\
+         [[rule]]\naction = \"deny\"\nuser = 33\n",
+    );
+    let ip: IpAddr = "10.0.0.1".parse().expect("an address");
+    assert_eq!(rules.judge_connection(at("10.0.0.1:40000"), at("10.9.2.3:80")), Verdict::Deny);
+    assert!(rules.judge_port(Transport::Tcp, ip, 80).serves(), "peers of a port are the packet filters' matter");
+    assert_eq!(rules.judge_port(Transport::Udp, ip, 23), Verdict::Deny);
+    let slow = Terms { congestion_control: Some(CongestionControl::Bbr), rate_max: 1_000 };
+    assert_eq!(rules.judge_port(Transport::Tcp, ip, 8080), Verdict::Serve(slow));
+    let backup = rules.on_process(&process(33, "", "backup")).expect("it fits");
+    let terms = Terms { congestion_control: None, rate_max: 125_000_000 };
+    assert_eq!((backup.action(), backup.allowance()), (Action::Accelerate, Allowance { terms, sockets: 9, processes: 3 }));
+    assert_eq!(rules.on_process(&process(33, "", "other")).map(Rule::action), Some(Action::Deny));
 }

@@ -254,6 +254,14 @@ impl ControlConnection {
     pub fn refuse(&self, text: &str) -> io::Result<()> {
         sys::send_message(self.socket.as_fd(), &Message::refusal(text).0, &[])
     }
+
+    /// Denies a process its sockets, with a text for people.
+    ///
+    /// # Errors
+    /// What the kernel says; close the connection either way.
+    pub fn deny(&self, text: &str) -> io::Result<()> {
+        sys::send_message(self.socket.as_fd(), &Message::denial(text).0, &[])
+    }
 }
 
 /// A message of the right length and version.

@@ -92,6 +92,10 @@ fn a_refusal_arrives_with_its_text() {
         AttachError::Refused(said) => assert!(text.starts_with(&said) && said.len() > 150, "{said}"),
         other => panic!("{other}"),
     }
+    let pair = self::pair();
+    pair.service.deny("a rule").expect("it listens");
+    let error = greet(pair.application, APPLICANT, 0).err().expect("it was denied");
+    assert!(matches!(&error, AttachError::Denied(said) if said == "a rule"), "{error}");
 }
 
 #[test]

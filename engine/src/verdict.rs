@@ -1,0 +1,159 @@
+//! What the rules of the machine say of a port or a connection: those of its packet filters, and those of the configuration.
+//!
+//! Does not do: judging; the implementation of [`Ports`](crate::Ports) does.
+
+use ringway_shm::channel::{Failure, KernelReason};
+use ringway_stack::{CongestionControl, TcpOptions};
+
+/// The answer to a question about a port or a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The stack may have its packets, on these terms.
+    Serve(Terms),
+    /// The kernel has them, for this reason.
+    Kernel(KernelReason),
+    /// No program gets it through Ringway: EACCES.
+    Deny,
+}
+
+impl Verdict {
+    /// Returns true if the stack may have the packets.
+    pub const fn serves(self) -> bool {
+        matches!(self, Verdict::Serve(_))
+    }
+
+    /// The terms, or the failure of a request that is not granted.
+    pub(crate) fn granted(self) -> Result<Terms, Failure> {
+        match self {
+            Verdict::Serve(terms) => Ok(terms),
+            Verdict::Kernel(reason) => Err(reason.failure()),
+            Verdict::Deny => Err(Failure::Denied),
+        }
+    }
+
+    /// The verdict on all addresses of a socket, of which each has one. Served where one of them is: the kernel's socket gets the
+    /// packets of the others, so that one that denies denies all.
+    pub(crate) fn of_any(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
+        verdicts
+            .reduce(|all, next| match (all, next) {
+                (Verdict::Deny, _) | (_, Verdict::Deny) => Verdict::Deny,
+                (Verdict::Serve(some), Verdict::Serve(others)) => Verdict::Serve(some.and(others)),
+                (Verdict::Serve(terms), Verdict::Kernel(_)) | (Verdict::Kernel(_), Verdict::Serve(terms)) => {
+                    Verdict::Serve(terms)
+                }
+                (Verdict::Kernel(reason), Verdict::Kernel(_)) => Verdict::Kernel(reason),
+            })
+            .unwrap_or_default()
+    }
+
+    /// The same of a socket that is served where all of its addresses are.
+    pub(crate) fn of_all(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
+        verdicts
+            .reduce(|all, next| match (all, next) {
+                (Verdict::Deny, _) | (_, Verdict::Deny) => Verdict::Deny,
+                (Verdict::Serve(some), Verdict::Serve(others)) => Verdict::Serve(some.and(others)),
+                (Verdict::Kernel(reason), _) | (_, Verdict::Kernel(reason)) => Verdict::Kernel(reason),
+            })
+            .unwrap_or_default()
+    }
+}
+
+impl Default for Verdict {
+    /// What holds without any rule.
+    fn default() -> Verdict {
+        Verdict::Serve(Terms::default())
+    }
+}
+
+/// Conditions on which connections are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// That of sockets whose program has not asked for another one than the service's.
+    pub congestion_control: Option<CongestionControl>,
+    /// Bytes that one connection sends in a second at most; 0: no limit.
+    pub rate_max: u64,
+}
+
+impl Terms {
+    /// Both terms: the congestion control of `nearer`, if it has one, and the lower rate.
+    #[must_use]
+    pub fn and(self, nearer: Terms) -> Terms {
+        Terms {
+            congestion_control: nearer.congestion_control.or(self.congestion_control),
+            rate_max: lower(self.rate_max, nearer.rate_max),
+        }
+    }
+
+    /// Changes the options of a socket, which had `default` before its program asked for anything, to these terms.
+    pub(crate) fn bind(self, options: &mut TcpOptions, default: CongestionControl) {
+        if let Some(wanted) = self.congestion_control
+            && options.congestion_control == default
+        {
+            options.congestion_control = wanted;
+        }
+        options.pacing_rate_max = lower(options.pacing_rate_max, self.rate_max);
+    }
+}
+
+/// What rules of the configuration allow an application group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Terms of its connections, beside those of each.
+    pub terms: Terms,
+    /// Sockets at most, where that is less than the quota of each group.
+    pub sockets: u32,
+    /// Processes at most, likewise.
+    pub processes: u32,
+}
+
+impl Default for Allowance {
+    /// What holds without any rule.
+    fn default() -> Allowance {
+        Allowance { terms: Terms::default(), sockets: u32::MAX, processes: u32::MAX }
+    }
+}
+
+/// The lower of two limits of which 0 is none.
+pub(crate) fn lower(one: u64, other: u64) -> u64 {
+    if one == 0 || other == 0 { one.max(other) } else { one.min(other) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAST: Terms = Terms { congestion_control: Some(CongestionControl::Bbr), rate_max: 0 };
+    const SLOW: Terms = Terms { congestion_control: None, rate_max: 1_000 };
+
+    fn of_both(one: Verdict, other: Verdict) -> (Verdict, Verdict) {
+        (Verdict::of_any([one, other].into_iter()), Verdict::of_all([other, one].into_iter()))
+    }
+
+    #[test]
+    fn a_socket_of_several_addresses_has_one_verdict() {
+        let (serve, kernel) = (Verdict::Serve(FAST), Verdict::Kernel(KernelReason::Rule));
+        assert_eq!(of_both(serve, kernel), (serve, kernel));
+        assert_eq!(of_both(kernel, serve), (serve, kernel));
+        assert_eq!(of_both(serve, Verdict::Deny), (Verdict::Deny, Verdict::Deny));
+        assert_eq!(of_both(Verdict::Deny, kernel), (Verdict::Deny, Verdict::Deny));
+        let both = Verdict::Serve(Terms { rate_max: 1_000, ..FAST });
+        assert_eq!(of_both(serve, Verdict::Serve(SLOW)), (both, both));
+        assert_eq!(Verdict::of_any(std::iter::empty()), Verdict::default());
+    }
+
+    #[test]
+    fn terms_leave_a_program_what_it_has_chosen_and_no_higher_rate() {
+        let default = CongestionControl::Cubic;
+        let options =
+            |congestion_control, pacing_rate_max| TcpOptions { congestion_control, pacing_rate_max, ..TcpOptions::default() };
+        let bound = |terms: Terms, mut options: TcpOptions| {
+            terms.bind(&mut options, default);
+            (options.congestion_control, options.pacing_rate_max)
+        };
+        assert_eq!(bound(FAST, options(default, 0)), (CongestionControl::Bbr, 0));
+        assert_eq!(bound(FAST, options(CongestionControl::NewReno, 0)), (CongestionControl::NewReno, 0));
+        assert_eq!(bound(SLOW, options(default, 0)), (default, 1_000));
+        assert_eq!(bound(SLOW, options(default, 500)), (default, 500));
+        assert_eq!(bound(SLOW, options(default, 5_000)), (default, 1_000));
+    }
+}
