@@ -173,7 +173,7 @@ check-instructions:
 # target/report for browsers, docs/report/report.md with its figures beside it.
 report: build
 	target/release/ringway bench all -o target/report
-	target/release/ringway bench report target/report/rows.jsonl --markdown -o docs/report
+	target/release/ringway report target/report/rows.jsonl --markdown -o docs/report
 
 clean:
 	$(CARGO) clean

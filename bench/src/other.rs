@@ -1,11 +1,11 @@
-//! Subcommands of `ringway bench` without a list of points: third-party programs, profiles, handovers, the report.
+//! Subcommands of `ringway bench` without a list of points: third-party programs, profiles, handovers.
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
 use crate::scenario::apps;
-use crate::{all, cycles, handover, report};
+use crate::{all, compare, cycles, handover, pack};
 
 /// A subcommand with its arguments.
 #[derive(Debug, Subcommand)]
@@ -18,8 +18,10 @@ pub(crate) enum Command {
     Cycles(cycles::Arguments),
     /// Hand connections over to the kernel: time, and what peers notice
     Handover(handover::Arguments),
-    /// Write rows of measurements as one page with figures
-    Report(report::Arguments),
+    /// Compare the rows of two runs, with confidence intervals
+    Compare(compare::Arguments),
+    /// Put rows, their report and what the machine was into one file
+    Pack(pack::Arguments),
     /// A closed loop in the protocol of a third-party server
     #[command(hide = true)]
     Ask(apps::ask::Arguments),
@@ -33,7 +35,8 @@ impl Command {
             Command::Apps(arguments) => apps::run(arguments),
             Command::Cycles(arguments) => cycles::run(arguments),
             Command::Handover(arguments) => handover::run(arguments),
-            Command::Report(arguments) => report::run(arguments),
+            Command::Compare(arguments) => compare::run(arguments),
+            Command::Pack(arguments) => pack::run(arguments),
             Command::Ask(arguments) => apps::ask::run(arguments),
         }
     }

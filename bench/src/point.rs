@@ -195,6 +195,7 @@ impl Point {
         let passages = |count: fn(&Passage) -> u64| series.samples.iter().map(|sample| count(&sample.passage)).sum();
         Row {
             value: rounded(value),
+            values: values.iter().copied().map(rounded).collect(),
             p50_us: of(&|sample| sample.outcome.p50_us).map(rounded),
             p99_us: of(&|sample| sample.outcome.p99_us).map(rounded),
             p999_us: of(&|sample| sample.outcome.p999_us).map(rounded),

@@ -1,4 +1,5 @@
-//! `ringway bench report`: writes the rows of any number of runs as one page with a figure for each figure of the papers.
+//! `ringway report`: writes the rows of any number of runs as one page. Five figures stand on the first screen, then one for each
+//! question, with what it shows as its heading.
 //!
 //! Promises: `report.html` loads nothing from elsewhere; `report.md` has the same content; figures without
 //! rows, points without values and noisy rows are listed. Does not do: measuring, or hiding a row.
@@ -11,10 +12,11 @@ use std::process::ExitCode;
 use clap::Args;
 
 mod chart;
+mod finding;
 mod number;
 mod page;
 mod papers;
-mod reading;
+pub(crate) mod reading;
 mod series;
 mod words;
 
@@ -22,7 +24,7 @@ use page::Block;
 use papers::Papers;
 use reading::Rows;
 
-/// Arguments of `ringway bench report`.
+/// Arguments of `ringway report`.
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// Files with the output of `ringway bench --json`; `-` is standard input
@@ -50,11 +52,11 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let form = if arguments.markdown { Form::Markdown } else { Form::Page };
     match write(&arguments.rows, &arguments.out, form) {
         Ok(told) => {
-            eprintln!("ringway bench report: {told}");
+            eprintln!("ringway report: {told}");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("ringway bench report: {error}");
+            eprintln!("ringway report: {error}");
             ExitCode::FAILURE
         }
     }
@@ -102,16 +104,20 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 
 /// The whole page.
 fn blocks(papers: &Papers, rows: &Rows) -> Result<Vec<Block>, Box<dyn std::error::Error>> {
-    let mut blocks = words::opening(TITLE, papers, rows);
+    let mut blocks = vec![words::heading(1, TITLE, "top"), words::headlines(papers, &rows.rows)];
+    blocks.extend(words::opening(rows));
     let mut undrawn = Vec::new();
     for figure in &papers.figures {
-        let Some(plot) = series::plot(figure, &rows.rows) else {
+        let plots = series::plots(figure, &rows.rows);
+        if plots.is_empty() {
             undrawn.push(figure);
-            continue;
-        };
-        let svg = chart::draw(&plot, figure.shape, &figure.x)?;
-        blocks.extend(words::figure(papers.of(figure), figure, &plot, svg, &rows.rows));
+        }
+        for plot in &plots {
+            let svg = chart::draw(plot, figure.shape, &figure.x)?;
+            blocks.extend(words::figure(papers.of(figure), figure, plot, svg, (&rows.rows, plots.len() == 1)));
+        }
     }
+    blocks.extend(words::ratios(papers, &rows.rows));
     blocks.extend(words::without_figure(papers, &rows.rows));
     blocks.extend(words::without_rows(papers, &undrawn, &rows.rows));
     Ok(blocks)

@@ -1,4 +1,4 @@
-//! The result of one measured point: the object that `ringway bench --json` prints and `ringway bench report` reads.
+//! The result of one measured point: the object that `ringway bench --json` prints and `ringway report` reads.
 //!
 //! Promises: the object always has every field, `null` when not measured; unknown fields of a later version
 //! are ignored. Does not do: measuring.
@@ -26,6 +26,9 @@ pub struct Row {
     pub client: String,
     /// The point's main result, in `unit`; the median of all rounds.
     pub value: f64,
+    /// The value of each round, in the order of the rounds, which all rows of a run share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<f64>,
     /// `requests/s`, `Gbit/s`, `connections/s`, `us`, `bytes/connection`, …
     pub unit: String,
     /// Median latency, microseconds.
@@ -136,6 +139,11 @@ impl Row {
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a row has text keys and plain values")
     }
+}
+
+/// Returns true for values of which less is better.
+pub fn less_is_better(unit: &str) -> bool {
+    matches!(unit, "us" | "µs" | "ms" | "bytes/connection" | "wakeups/s")
 }
 
 /// `noise` of an undisturbed row.

@@ -46,6 +46,8 @@ pub(crate) enum Command {
     CheckTrace(crate::check_trace::Arguments),
     /// Benchmark Ringway against the kernel
     Bench(crate::bench::Arguments),
+    /// Write rows of measurements as one page with figures
+    Report(ringway_bench::report::Arguments),
     /// Have a unit of systemd run on Ringway
     Enable(crate::enable::Arguments),
     /// Have such a unit run on the kernel again

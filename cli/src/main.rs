@@ -51,6 +51,7 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => trace::run(&arguments),
         Command::CheckTrace(arguments) => check_trace::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Report(arguments) => ringway_bench::report::run(&arguments),
         Command::Enable(arguments) => enable::enable(&arguments),
         Command::Disable(arguments) => enable::disable(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments),

@@ -7,7 +7,9 @@ fn the_list_has_every_scenario_every_command_every_wire_and_every_target() {
     let begins = |words: &str| text.lines().any(|line| line.strip_prefix(words).is_some_and(|rest| rest.starts_with(' ')));
     assert!(scenario::ALL.iter().all(|scenario| begins(scenario.name) && text.contains(scenario.about)), "{text}");
     assert!(
-        ["all", "apps", "cycles", "handover", "report"].iter().all(|name| begins(name)) && !begins("role") && !begins("list"),
+        ["all", "apps", "compare", "cycles", "handover", "pack"].iter().all(|name| begins(name))
+            && !begins("role")
+            && !begins("list"),
         "{text}"
     );
     for target in Target::value_variants() {

@@ -33,7 +33,7 @@ pub(super) fn text(load: Load, wire: WireKind, all: &[Seen]) -> String {
     out
 }
 
-/// Formats a row for each class, core and target, for `ringway bench report`.
+/// Formats a row for each class, core and target, for `ringway report`.
 pub(super) fn rows(load: Load, wire: WireKind, all: &[Seen]) -> String {
     let mut out = String::new();
     for (place, columns) in groups(all) {

@@ -1,7 +1,7 @@
 //! Draws a figure as SVG text, with `plotters`.
 //!
-//! Promises: labels never overlap: the legend has its own strip, too wide labels are broken or turned;
-//! noisy values are pale. Does not do: choose what is drawn.
+//! Promises: labels never overlap: the legend has its own strip, too wide labels are broken or turned; a target has one color in all
+//! figures; noisy values are hollow. Does not do: choose what is drawn.
 
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
@@ -10,11 +10,13 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::number;
 use super::papers::Shape;
-use super::series::{Mark, Plot};
+use super::series::{Mark, Plot, Series};
 
+mod colors;
 mod labels;
 mod scale;
 
+use colors::{colors, pieces};
 use labels::Labels;
 use scale::Scale;
 
@@ -24,6 +26,7 @@ type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 const WIDTH: u32 = 780;
 const LEGEND_WIDTH: u32 = 190;
+const LEGEND_TEXT_WIDTH: f64 = LEGEND_WIDTH as f64 - 30.0;
 const PLOT_HEIGHT: u32 = 260;
 const Y_LABELS_WIDTH: u32 = 68;
 const MARGIN: u32 = 10;
@@ -32,19 +35,8 @@ const TINY: i32 = 10;
 /// Share of a category's width that its bars fill.
 const BARS_PART: f64 = 0.76;
 const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
-
-/// Okabe and Ito's colors, distinguishable with any color vision.
-const PALETTE: [RGBColor; 8] = [
-    RGBColor(0x00, 0x72, 0xb2),
-    RGBColor(0xe6, 0x9f, 0x00),
-    RGBColor(0x00, 0x9e, 0x73),
-    RGBColor(0xcc, 0x79, 0xa7),
-    RGBColor(0x56, 0xb4, 0xe9),
-    RGBColor(0xd5, 0x5e, 0x00),
-    RGBColor(0xb0, 0xa8, 0x20),
-    RGBColor(0x66, 0x66, 0x66),
-];
-const LINUX: RGBColor = RGBColor(0x66, 0x66, 0x66);
+/// Corners around the middle, pixels.
+const DIAMOND: [(i32, i32); 4] = [(0, -5), (4, 0), (0, 5), (-4, 0)];
 
 /// Draws a plot; `x` is the horizontal axis's label.
 ///
@@ -54,7 +46,7 @@ pub(super) fn draw(plot: &Plot, shape: Shape, x: &str) -> Result<String, Box<dyn
     let scale = Scale::of(plot, shape);
     let room = f64::from(WIDTH - LEGEND_WIDTH - Y_LABELS_WIDTH - 2 * MARGIN) / plot.categories.len() as f64;
     let labels = Labels::fit(&plot.categories, room);
-    let height = (PLOT_HEIGHT + labels.height() + 46).max(60 + 20 * plot.series.len() as u32);
+    let height = (PLOT_HEIGHT + labels.height() + 46).max(legend_height(plot));
     let mut svg = String::new();
     {
         let canvas = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
@@ -68,9 +60,10 @@ pub(super) fn draw(plot: &Plot, shape: Shape, x: &str) -> Result<String, Box<dyn
         axes(&mut chart, plot, &scale)?;
         match shape {
             Shape::Lines => lines(&mut chart, plot, &scale)?,
-            Shape::Bars => bars(&mut chart, plot, &scale)?,
+            Shape::Bars => bars(&mut chart, plot)?,
             Shape::Stacked => stacked(&mut chart, plot)?,
         }
+        paper_marks(&mut chart, plot, &scale)?;
         let bottom = scale.range().start;
         category_labels(&left, &chart, &labels, bottom)?;
         let axis = (chart.backend_coord(&(0.0, bottom)), chart.backend_coord(&(plot.categories.len() as f64, bottom)));
@@ -110,29 +103,48 @@ fn lines(chart: &mut Chart<'_, '_>, plot: &Plot, scale: &Scale) -> Drawn {
         chart.draw_series(points.iter().map(|(point, _)| Circle::new(*point, 4, color.filled())))?;
         let noisy = points.iter().filter(|(_, is_quiet)| !is_quiet);
         chart.draw_series(noisy.map(|(point, _)| Circle::new(*point, 2, WHITE.filled())))?;
+        for (at, mark) in plot.series[index].marks.iter().enumerate() {
+            error_bar(chart, at as f64 + 0.5, mark.as_ref(), (scale, color))?;
+        }
     }
     Ok(())
 }
 
-fn bars(chart: &mut Chart<'_, '_>, plot: &Plot, scale: &Scale) -> Drawn {
+/// Draws the range of the rounds.
+fn error_bar(chart: &mut Chart<'_, '_>, x: f64, mark: Option<&Mark>, (scale, color): (&Scale, RGBColor)) -> Drawn {
+    let Some((least, most)) = mark.and_then(|mark| mark.range) else { return Ok(()) };
+    let ends = [least, most].map(|value| (x, scale.position(value)));
+    chart.draw_series([PathElement::new(ends.to_vec(), color.stroke_width(1))])?;
+    let cap = |end| EmptyElement::at(end) + PathElement::new(vec![(-3, 0), (3, 0)], color.stroke_width(1));
+    chart.draw_series(ends.map(cap))?;
+    Ok(())
+}
+
+/// Draws the paper's values as diamonds.
+fn paper_marks(chart: &mut Chart<'_, '_>, plot: &Plot, scale: &Scale) -> Drawn {
+    let marks = plot.paper.iter().map(|(at, value)| (*at as f64 + 0.5, scale.position(*value)));
+    chart.draw_series(marks.map(|place| EmptyElement::at(place) + Polygon::new(DIAMOND, INK.filled())))?;
+    Ok(())
+}
+
+fn bars(chart: &mut Chart<'_, '_>, plot: &Plot) -> Drawn {
     let width = BARS_PART / plot.series.len() as f64;
-    let bottom = scale.range().start;
     for (index, color) in colors(plot).into_iter().enumerate() {
         for (at, mark) in plot.series[index].marks.iter().enumerate() {
             let Some(mark) = mark else { continue };
             let left = at as f64 + (1.0 - BARS_PART) / 2.0 + width * index as f64;
-            let corners = [(left, bottom), (left + width * 0.94, scale.position(mark.value))];
+            let corners = [(left, 0.0), (left + width * 0.94, mark.value.max(0.0))];
             rectangle(chart, corners, color, mark)?;
-            if let Some(above) = mark.above {
-                print_above(chart, corners, above)?;
-            }
+            error_bar(chart, left + width * 0.47, Some(mark), (&Scale::Linear { top: 0.0 }, INK))?;
+            let top = mark.range.map_or(corners[1].1, |(_, most)| corners[1].1.max(most));
+            print_above(chart, [corners[0], (corners[1].0, top)], mark.above.unwrap_or(mark.value))?;
         }
     }
     Ok(())
 }
 
 fn rectangle(chart: &mut Chart<'_, '_>, corners: [(f64, f64); 2], color: RGBColor, mark: &Mark) -> Drawn {
-    let fill = color.mix(if mark.is_quiet { 1.0 } else { 0.3 });
+    let fill = if mark.is_quiet { color } else { WHITE };
     chart.draw_series([Rectangle::new(corners, fill.filled()), Rectangle::new(corners, color.stroke_width(1))])?;
     Ok(())
 }
@@ -140,6 +152,10 @@ fn rectangle(chart: &mut Chart<'_, '_>, corners: [(f64, f64); 2], color: RGBColo
 /// Draws the number above a bar, vertically when the bar is narrower than the number.
 fn print_above(chart: &mut Chart<'_, '_>, corners: [(f64, f64); 2], above: f64) -> Drawn {
     let (left, right) = (chart.backend_coord(&corners[0]).0, chart.backend_coord(&corners[1]).0);
+    // A number needs a line's height even when it is turned.
+    if right - left < TINY - 1 {
+        return Ok(());
+    }
     let text = number::value(above);
     let font = ("sans-serif", TINY).into_font();
     let middle = ((corners[0].0 + corners[1].0) / 2.0, corners[1].1);
@@ -201,13 +217,20 @@ fn axis_label(canvas: &Canvas<'_>, place: (i32, i32), text: &str) -> Drawn {
     Ok(())
 }
 
+/// Height of the legend with its notes.
+fn legend_height(plot: &Plot) -> u32 {
+    let lines = |series: &Series| labels::broken(&series.name, LEGEND_TEXT_WIDTH, SMALL).len() as i32 * labels::LINE_HEIGHT + 5;
+    let all: i32 = plot.series.iter().map(lines).sum();
+    (22 + all + 4 * labels::LINE_HEIGHT) as u32
+}
+
 fn draw_legend(canvas: &Canvas<'_>, plot: &Plot, shape: Shape) -> Drawn {
     let all = if shape == Shape::Stacked { pieces().take(plot.series.len()).collect() } else { colors(plot) };
     let left = canvas.get_base_pixel();
     let (x, mut y) = (left.0.min(0) + 4, 22);
     for (series, color) in plot.series.iter().zip(all) {
         canvas.draw(&Rectangle::new([(x, y - 5), (x + 12, y + 5)], color.filled()))?;
-        for line in labels::broken(&series.name, f64::from(LEGEND_WIDTH - 30), SMALL) {
+        for line in labels::broken(&series.name, LEGEND_TEXT_WIDTH, SMALL) {
             let style = ("sans-serif", SMALL).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
             canvas.draw(&Text::new(line, (x + 18, y), style))?;
             y += labels::LINE_HEIGHT;
@@ -215,30 +238,24 @@ fn draw_legend(canvas: &Canvas<'_>, plot: &Plot, shape: Shape) -> Drawn {
         y += 5;
     }
     if plot.series.iter().flat_map(|series| &series.marks).flatten().any(|mark| !mark.is_quiet) {
-        let words = if shape == Shape::Lines { "white centre: noisy" } else { "pale: noisy" };
-        let style = ("sans-serif", TINY).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
-        canvas.draw(&Text::new(words, (x, y + 4), style))?;
+        note(canvas, (x, y + 4), "hollow: noisy")?;
+        y += labels::LINE_HEIGHT;
+    }
+    if plot.series.iter().flat_map(|series| &series.marks).flatten().any(|mark| mark.range.is_some()) {
+        note(canvas, (x, y + 4), "thin line: least to greatest round")?;
+        y += labels::LINE_HEIGHT;
+    }
+    if !plot.paper.is_empty() {
+        canvas.draw(&(EmptyElement::at((x + 5, y + 4)) + Polygon::new(DIAMOND, INK.filled())))?;
+        note(canvas, (x + 14, y + 4), "in the paper, on its machine")?;
     }
     Ok(())
 }
 
-/// Colors of the eight classes, then of unmapped samples.
-fn pieces() -> impl Iterator<Item = RGBColor> {
-    PALETTE.into_iter().chain(std::iter::repeat(INK))
-}
-
-/// Colors of the series: Linux is always gray; the others use the palette in order.
-fn colors(plot: &Plot) -> Vec<RGBColor> {
-    let mut linux_taken = false;
-    let mut next = PALETTE.iter().cycle();
-    let mut color = |name: &str| {
-        if !linux_taken && (name == "linux" || name.starts_with("linux,")) {
-            linux_taken = true;
-            return LINUX;
-        }
-        *next.next().expect("a cycle has no end")
-    };
-    plot.series.iter().map(|series| color(&series.name)).collect()
+fn note(canvas: &Canvas<'_>, place: (i32, i32), words: &str) -> Drawn {
+    let style = ("sans-serif", TINY).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+    canvas.draw(&Text::new(words.to_string(), place, style))?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -44,5 +44,26 @@ pub(super) fn amount(number: f64) -> String {
     }
 }
 
+/// Formats a number of bytes: `64 B`, `4000 B`, `64 KiB`, `2 MiB`.
+pub(super) fn bytes(number: f64) -> String {
+    match amount(number) {
+        text if text.ends_with('i') => text + "B",
+        _ => format!("{number} B"),
+    }
+}
+
+/// A unit as the page writes it.
+pub(super) fn unit(unit: &str) -> String {
+    match unit {
+        "us" => "µs".to_string(),
+        unit => unit.to_string(),
+    }
+}
+
+/// Formats a ratio: `0.53`, `1.20`, `13.4`.
+pub(super) fn ratio(number: f64) -> String {
+    if number.abs() < 9.995 { format!("{number:.2}") } else { format!("{number:.1}") }
+}
+
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,8 @@
 //! Promises: the HTML is one file that loads nothing; all text is escaped; words in backticks are
 //! code in both. Does not do: choose the text.
 
+use super::finding::Card;
+
 /// A block of the page.
 #[derive(Debug)]
 pub(super) enum Block {
@@ -18,6 +20,12 @@ pub(super) enum Block {
         head: Vec<String>,
         rows: Vec<Vec<String>>,
     },
+    /// Blocks that a reader opens.
+    Details {
+        summary: String,
+        inside: Vec<Block>,
+    },
+    Cards(Vec<Card>),
     /// An SVG picture and the blocks beside it.
     Picture {
         id: String,
@@ -31,7 +39,10 @@ h1{font-size:26px}h2{font-size:20px;margin-top:40px;border-top:1px solid #ccc;pa
 table{border-collapse:collapse;margin:10px 0;font-size:13px}td,th{border:1px solid #ccc;padding:3px 8px;text-align:left;vertical-align:top}\
 th{background:#f2f2f2}td.n{text-align:right;font-variant-numeric:tabular-nums}code{background:#f2f2f2;padding:0 3px}\
 .pair{display:flex;flex-wrap:wrap;gap:20px;align-items:flex-start}.pair svg{max-width:100%;height:auto}\
-.beside{flex:1 1 280px;min-width:260px}li{margin:2px 0}";
+.beside{flex:1 1 280px;min-width:260px}li{margin:2px 0}.cards{display:flex;flex-wrap:wrap;gap:14px}\
+.card{flex:1 1 200px;border:1px solid #ccc;border-radius:6px;padding:10px 14px;color:inherit;text-decoration:none}\
+.card b{display:block;font-size:30px;font-variant-numeric:tabular-nums}.card i{font-style:normal;color:#555;font-size:13px}\
+.card p{margin:6px 0 0;font-size:13px}details{margin:10px 0}summary{cursor:pointer;color:#0072b2}.wide{overflow-x:auto}";
 
 /// Formats the page as one HTML file.
 pub(super) fn html(title: &str, blocks: &[Block]) -> String {
@@ -59,12 +70,22 @@ fn html_block(block: &Block, out: &mut String) {
         }
         Block::Table { head, rows } => {
             let cells: String = head.iter().map(|cell| format!("<th>{}</th>", inline(cell))).collect();
-            out.push_str(&format!("<table>\n<tr>{cells}</tr>\n"));
+            out.push_str(&format!("<div class=\"wide\"><table>\n<tr>{cells}</tr>\n"));
             for row in rows {
                 let cells: String = row.iter().map(|cell| html_cell(cell)).collect();
                 out.push_str(&format!("<tr>{cells}</tr>\n"));
             }
-            out.push_str("</table>\n");
+            out.push_str("</table></div>\n");
+        }
+        Block::Details { summary, inside } => {
+            out.push_str(&format!("<details>\n<summary>{}</summary>\n", inline(summary)));
+            inside.iter().for_each(|block| html_block(block, out));
+            out.push_str("</details>\n");
+        }
+        Block::Cards(cards) => {
+            out.push_str("<div class=\"cards\">\n");
+            cards.iter().for_each(|card| out.push_str(&html_card(card)));
+            out.push_str("</div>\n");
         }
         Block::Picture { svg, beside, .. } => {
             out.push_str("<div class=\"pair\">\n<div>");
@@ -74,6 +95,12 @@ fn html_block(block: &Block, out: &mut String) {
             out.push_str("</div>\n</div>\n");
         }
     }
+}
+
+fn html_card(card: &Card) -> String {
+    let [title, value, range, sentence] = [&card.title, &card.value, &card.range, &card.sentence].map(|text| inline(text));
+    let anchor = escaped(&card.anchor);
+    format!("<a class=\"card\" href=\"#{anchor}\">{title}<b>{value}</b><i>{range}</i><p>{sentence}</p></a>\n")
 }
 
 /// Formats a cell; one that begins with a digit is right-aligned.
@@ -106,6 +133,16 @@ fn markdown_block(folder: &str, block: &Block, out: &mut String) {
             out.push_str(&format!("|{}\n", "---|".repeat(head.len())));
             rows.iter().for_each(|row| out.push_str(&line(row)));
             out.push('\n');
+        }
+        Block::Details { summary, inside } => {
+            out.push_str(&format!("<details>\n<summary>{summary}</summary>\n\n"));
+            inside.iter().for_each(|block| markdown_block(folder, block, out));
+            out.push_str("</details>\n\n");
+        }
+        Block::Cards(cards) => {
+            let head = ["question", "beside the kernel", "range", "meaning"].map(str::to_string).to_vec();
+            let line = |card: &Card| [&card.title, &card.value, &card.range, &card.sentence].map(String::clone).to_vec();
+            markdown_block(folder, &Block::Table { head, rows: cards.iter().map(line).collect() }, out);
         }
         Block::Picture { id, beside, .. } => {
             out.push_str(&format!("![{id}]({folder}/{id}.svg)\n\n"));

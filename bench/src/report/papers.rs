@@ -10,6 +10,9 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(super) struct Papers {
     paper: Vec<Paper>,
+    /// The figures of the first screen.
+    #[serde(rename = "headline")]
+    pub(super) headlines: Vec<Headline>,
     /// The figures, in the order of the report.
     #[serde(rename = "figure")]
     pub(super) figures: Vec<Figure>,
@@ -46,8 +49,21 @@ pub(super) struct Figure {
     pub(super) axis: String,
     /// The horizontal axis's label.
     pub(super) x: String,
+    /// The axis counts bytes.
+    #[serde(default)]
+    pub(super) bytes: bool,
     /// Numbers in the paper's text.
     pub(super) numbers: Vec<Number>,
+}
+
+/// A figure of the first screen.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Headline {
+    /// The figure that has it.
+    pub(super) figure: String,
+    pub(super) title: String,
+    pub(super) sentence: String,
 }
 
 /// Field of a row to draw.
@@ -81,6 +97,8 @@ pub(super) struct Number {
     /// The value as printed in the paper, perhaps a range.
     pub(super) value: String,
     pub(super) unit: String,
+    /// The position on the axis where the figure marks the value.
+    pub(super) at: Option<f64>,
     /// Section, figure or table that contains it.
     pub(super) section: String,
 }

@@ -14,17 +14,17 @@ use crate::row::{Parameter, Row};
 
 /// Rows of all files, in the order of their first appearance.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(crate) struct Rows {
     /// One row per point, target, wire and client of a scenario.
-    pub(super) rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// Number of rows replaced by a later measurement of the same point.
-    pub(super) replaced: usize,
+    pub(crate) replaced: usize,
     places: BTreeMap<String, usize>,
 }
 
 /// Error of reading rows.
 #[derive(Debug)]
-pub(super) enum ReadError {
+pub(crate) enum ReadError {
     /// The file could not be read.
     File(PathBuf, io::Error),
     /// A line is not a row.
@@ -56,7 +56,7 @@ impl Rows {
     ///
     /// # Errors
     /// The file cannot be read, or a line is not a row.
-    pub(super) fn read(&mut self, path: &Path) -> Result<(), ReadError> {
+    pub(crate) fn read(&mut self, path: &Path) -> Result<(), ReadError> {
         if path == Path::new("-") {
             return self.read_lines(Path::new("standard input"), &mut io::stdin().lock());
         }
@@ -65,7 +65,7 @@ impl Rows {
     }
 
     /// Reads rows from an open file; `name` is for errors.
-    pub(super) fn read_lines(&mut self, name: &Path, input: &mut dyn BufRead) -> Result<(), ReadError> {
+    pub(crate) fn read_lines(&mut self, name: &Path, input: &mut dyn BufRead) -> Result<(), ReadError> {
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
@@ -116,7 +116,7 @@ fn check(row: &Row) -> Result<(), String> {
 }
 
 /// Key of a row's point; a later row with the same key replaces it.
-fn identity(row: &Row) -> String {
+pub(crate) fn identity(row: &Row) -> String {
     format!("{}\n{}\n{}\n{}\n{}\n{}", row.scenario, row.point, row.target, row.wire, row.client, parameters(row))
 }
 

@@ -1,6 +1,7 @@
 //! Converts rows to a figure's data: categories along the axis, and a value of each series at each.
 //!
-//! Promises: rows that are missing, noisy or in another unit are listed, not silently dropped. Does not do: drawing.
+//! Promises: rows of different wires are in plots of their own; rows that are missing, noisy or in another unit are listed, not silently
+//! dropped. Does not do: drawing.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +9,15 @@ use super::number;
 use super::papers::{Figure, Metric, Shape};
 use crate::row::{Parameter, Row};
 
-/// Data of a figure.
-#[derive(Debug, PartialEq)]
+/// Data of a figure over one wire.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plot {
+    /// The wire of all its rows.
+    pub(super) wire: String,
+    /// What its series have in common, where others have plots of their own.
+    pub(super) part: String,
+    /// It stands for the rows of all parts.
+    pub(super) has_rows: bool,
     /// Labels along the horizontal axis.
     pub(super) categories: Vec<String>,
     pub(super) series: Vec<Series>,
@@ -18,12 +25,17 @@ pub(super) struct Plot {
     pub(super) unit: String,
     /// Remarks for the reader: missing and noisy points, other units.
     pub(super) remarks: Vec<String>,
+    /// Values of the paper: category and value.
+    pub(super) paper: Vec<(usize, f64)>,
 }
 
 /// One line, or one color of bars.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Series {
     pub(super) name: String,
+    pub(super) target: String,
+    /// The name without the target: what tells series of one target apart.
+    pub(super) variant: String,
     /// One per category; `None`: not measured.
     pub(super) marks: Vec<Option<Mark>>,
 }
@@ -32,24 +44,60 @@ pub(super) struct Series {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mark {
     pub(super) value: f64,
+    /// The least and the greatest value of all rounds, where they are known.
+    pub(super) range: Option<(f64, f64)>,
     /// Number printed above a bar.
     pub(super) above: Option<f64>,
+    /// The ratio to the kernel in the same rounds.
+    pub(super) ratio: Option<f64>,
     pub(super) is_quiet: bool,
 }
 
-/// Builds the plot of a figure from the rows of its scenario; `None` when there are no rows.
-pub(super) fn plot(figure: &Figure, rows: &[Row]) -> Option<Plot> {
+/// Builds the plots of a figure from the rows of its scenario, one for each wire, and for each variant where one would be crowded.
+pub(super) fn plots(figure: &Figure, rows: &[Row]) -> Vec<Plot> {
     let mine: Vec<&Row> = rows.iter().filter(|row| is_of(figure, row)).collect();
+    let mut wires: Vec<&str> = Vec::new();
+    for row in &mine {
+        if !wires.contains(&row.wire.as_str()) {
+            wires.push(&row.wire);
+        }
+    }
+    let of = |wire: &str| mine.iter().filter(|row| row.wire == wire).copied().collect::<Vec<_>>();
+    wires.into_iter().filter_map(|wire| plot(figure, wire, &of(wire))).flat_map(apart).collect()
+}
+
+/// The plot, or one for each of its variants.
+fn apart(plot: Plot) -> Vec<Plot> {
+    let variants: BTreeSet<String> = plot.series.iter().map(|series| series.variant.clone()).collect();
+    if plot.series.len() <= SERIES_MAX || variants.len() < 2 {
+        return vec![plot];
+    }
+    let part = |variant: String| {
+        let mine = plot.series.iter().filter(|series| series.variant == variant);
+        let series = mine.map(|series| Series { name: series.target.clone(), ..series.clone() }).collect();
+        let has_rows = plot.series.first().is_some_and(|first| first.variant == variant);
+        Plot { part: variant.trim_start_matches(", ").to_string(), has_rows, series, ..plot.clone() }
+    };
+    let mut parts: Vec<Plot> = variants.into_iter().map(part).collect();
+    parts.sort_by_key(|part| plot.series.iter().position(|series| series.variant.ends_with(&part.part)));
+    parts
+}
+
+/// Series that one plot has at most, where it can be taken apart.
+const SERIES_MAX: usize = 8;
+
+/// `None` when no row has a value.
+fn plot(figure: &Figure, wire: &str, mine: &[&Row]) -> Option<Plot> {
     let mut remarks = Vec::new();
     let unit = unit_of(figure, mine.iter().find(|row| value_of(row, figure.metric).is_some())?);
     let mut usable = Vec::new();
-    for row in &mine {
-        let place = format!("{} on {} over {}", row.point, row.target, row.wire);
+    for &row in mine {
+        let place = format!("{} on {}", row.point, row.target);
         match value_of(row, figure.metric) {
             None if row.note.is_empty() => remarks.push(format!("{place}: not measured.")),
             None => remarks.push(format!("{place}: {}.", row.note)),
             Some(_) if unit_of(figure, row) != unit => remarks.push(format!("{place}: in {}, not drawn.", row.unit)),
-            Some(value) => usable.push((*row, value)),
+            Some(value) => usable.push((row, value)),
         }
         if !row.is_quiet() {
             remarks.push(format!("{place}: {}.", row.noise));
@@ -62,18 +110,38 @@ pub(super) fn plot(figure: &Figure, rows: &[Row]) -> Option<Plot> {
         let name = naming.series(row);
         let at = categories.iter().position(|category| *category == naming.category(row)).expect("made from the same rows");
         let place = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
-            series.push(Series { name, marks: vec![None; categories.len()] });
+            let variant = name.strip_prefix(row.target.as_str()).unwrap_or_default().to_string();
+            series.push(Series { name, target: row.target.clone(), variant, marks: vec![None; categories.len()] });
             series.len() - 1
         });
         let above = figure.above.and_then(|metric| value_of(row, metric));
-        if series[place].marks[at].replace(Mark { value: *value, above, is_quiet: row.is_quiet() }).is_some() {
+        let ratio = row.ratio.filter(|_| figure.metric == Metric::Value);
+        let mark = Mark { value: *value, range: range_of(row, figure.metric), above, ratio, is_quiet: row.is_quiet() };
+        if series[place].marks[at].replace(mark).is_some() {
             remarks.push(format!("{} at {} has several values; the last one is drawn.", series[place].name, categories[at]));
         }
     }
     if figure.shape != Shape::Stacked {
         remarks.extend(holes(&categories, &series));
     }
-    Some(Plot { categories, series, unit, remarks })
+    let paper = figure.numbers.iter().filter_map(|number| Some((number, naming.place(number.at?, &categories)?)));
+    // Shared memory is no network.
+    let paper = paper
+        .filter(|(number, _)| number.unit == unit && wire != "memory")
+        .filter_map(|(number, at)| Some((at, number.value.parse().ok()?)));
+    let paper = paper.collect();
+    Some(Plot { wire: wire.to_string(), part: String::new(), has_rows: true, categories, series, unit, remarks, paper })
+}
+
+/// The least and the greatest value of the rounds, where the figure draws the rows' values.
+fn range_of(row: &Row, metric: Metric) -> Option<(f64, f64)> {
+    let is_value = metric == Metric::Value || metric == Metric::P50Us && row.unit == "us";
+    let values = row.values.iter().copied().filter(|value| value.is_finite());
+    let range = values.fold(None, |range: Option<(f64, f64)>, value| {
+        let (least, most) = range.unwrap_or((value, value));
+        Some((least.min(value), most.max(value)))
+    });
+    range.filter(|_| is_value && row.values.len() > 1)
 }
 
 /// Returns true when a row belongs to a figure.
@@ -110,10 +178,10 @@ pub(super) fn value_of(row: &Row, metric: Metric) -> Option<f64> {
 
 fn unit_of(figure: &Figure, row: &Row) -> String {
     match figure.metric {
-        Metric::Value => row.unit.clone(),
+        Metric::Value => number::unit(&row.unit),
         Metric::P50Us | Metric::P99Us => "µs".to_string(),
         Metric::ServerCpuUsPerRequest => "µs of CPU per request".to_string(),
-        Metric::ThroughputPerCore => format!("{} per core", row.unit),
+        Metric::ThroughputPerCore => format!("{} per core", number::unit(&row.unit)),
         Metric::ServerCpuPercent => "% of a core".to_string(),
     }
 }
@@ -124,9 +192,8 @@ struct Naming<'a> {
     axis: Option<&'a str>,
     /// Parameters that differ, except the axis.
     varying: Vec<String>,
-    wires: bool,
     clients: bool,
-    shape: Shape,
+    figure: &'a Figure,
 }
 
 impl<'a> Naming<'a> {
@@ -135,22 +202,35 @@ impl<'a> Naming<'a> {
         let names: BTreeSet<&String> = rows.iter().flat_map(|row| row.parameters.keys()).collect();
         let differs = |name: &str| distinct(rows.iter().map(|row| row.parameters.get(name).map(word))) > 1;
         let varying = names.into_iter().filter(|name| Some(name.as_str()) != axis && differs(name)).cloned().collect();
-        let wires = distinct(rows.iter().map(|row| &row.wire)) > 1;
         let clients = distinct(rows.iter().map(|row| &row.client)) > 1;
-        Naming { axis, varying, wires, clients, shape: figure.shape }
+        Naming { axis, varying, clients, figure }
     }
 
     fn category(&self, row: &Row) -> String {
-        if self.shape == Shape::Stacked {
+        if self.figure.shape == Shape::Stacked {
             let group = row.text("group").unwrap_or(&row.point);
             return format!("{} {group}", row.target);
         }
         match self.axis.and_then(|axis| row.number(axis)) {
-            // Streams have no size.
-            Some(0.0) if self.axis == Some("size") => "no end".to_string(),
-            Some(amount) => number::amount(amount),
+            Some(amount) => self.position(amount),
             None => row.point.clone(),
         }
+    }
+
+    /// The label of a position on the axis.
+    fn position(&self, amount: f64) -> String {
+        match self.figure.bytes {
+            // Streams have no size.
+            true if amount == 0.0 => "no end".to_string(),
+            true => number::bytes(amount),
+            false => number::amount(amount),
+        }
+    }
+
+    /// The category of a position on the axis, if it is drawn.
+    fn place(&self, amount: f64, categories: &[String]) -> Option<usize> {
+        self.axis?;
+        categories.iter().position(|category| *category == self.position(amount))
     }
 
     /// Categories sorted by the axis's number; points' names in the order of the rows.
@@ -158,7 +238,7 @@ impl<'a> Naming<'a> {
         let mut found: Vec<(f64, String)> = Vec::new();
         for row in rows {
             let amount = self.axis.and_then(|axis| row.number(axis)).unwrap_or(0.0);
-            let key = if self.axis == Some("size") && amount == 0.0 { f64::INFINITY } else { amount };
+            let key = if self.figure.bytes && amount == 0.0 { f64::INFINITY } else { amount };
             let category = self.category(row);
             if !found.iter().any(|(_, other)| *other == category) {
                 found.push((key, category));
@@ -169,13 +249,10 @@ impl<'a> Naming<'a> {
     }
 
     fn series(&self, row: &Row) -> String {
-        if self.shape == Shape::Stacked {
+        if self.figure.shape == Shape::Stacked {
             return row.text("class").unwrap_or(&row.point).to_string();
         }
         let mut name = row.target.clone();
-        if self.wires {
-            name.push_str(&format!(", {}", row.wire));
-        }
         if self.clients {
             name.push_str(&format!(", client {}", row.client));
         }

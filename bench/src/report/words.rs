@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use super::finding::{self, Comparison};
 use super::number;
 use super::page::Block;
-use super::papers::{Figure, Paper, Papers};
+use super::papers::{Figure, Headline, Paper, Papers};
 use super::reading::Rows;
 use super::series::{self, Plot};
 use crate::row::Row;
 
-/// The machine, the comparison with the kernel, and how to read the rest.
-pub(super) fn opening(title: &str, papers: &Papers, rows: &Rows) -> Vec<Block> {
+/// The machine, and how to read the rest.
+pub(super) fn opening(rows: &Rows) -> Vec<Block> {
     let all = &rows.rows;
     let mut facts = vec![
         format!("Machine: {}.", several(all, |row| &row.machine)),
@@ -19,7 +20,7 @@ pub(super) fn opening(title: &str, papers: &Papers, rows: &Rows) -> Vec<Block> {
         format!(
             "{} rows, {} of them noisy, {} without a value.",
             all.len(),
-            noisy(all),
+            noisy(all.iter()),
             all.iter().filter(|row| !row.is_measured()).count()
         ),
     ];
@@ -31,24 +32,36 @@ pub(super) fn opening(title: &str, papers: &Papers, rows: &Rows) -> Vec<Block> {
          curves, not absolute values. Only numbers in the papers' text are shown."
             .to_string(),
     );
+    vec![Block::List(facts)]
+}
+
+/// The first screen: five figures, each with its range and a sentence.
+pub(super) fn headlines(papers: &Papers, rows: &[Row]) -> Block {
+    let card = |headline: &Headline| {
+        let figure =
+            papers.figures.iter().find(|figure| figure.id == headline.figure).expect("a test looks up every headline's figure");
+        finding::card(headline, figure, &series::plots(figure, rows))
+    };
+    Block::Cards(papers.headlines.iter().map(card).collect())
+}
+
+/// The ratios of all rows that have one.
+pub(super) fn ratios(papers: &Papers, all: &[Row]) -> Vec<Block> {
     let known: BTreeSet<&str> = papers.figures.iter().map(|figure| figure.scenario.as_str()).collect();
-    let mut blocks = vec![heading(1, title, "top"), Block::List(facts)];
     let compared: Vec<&Row> = all
         .iter()
         .filter(|row| row.is_measured() && row.ratio.is_some() && row.target != "linux" && known.contains(row.scenario.as_str()))
         .collect();
-    if !compared.is_empty() {
-        blocks.push(heading(2, "Compared with the kernel", "ratios"));
-        blocks.push(Block::Text(
-            "Ratio: this target's value divided by that of `linux` in the same interleaved run (median over rounds). \
-             CPU ratio: the same for the server's CPU time per request, when both were measured."
-                .to_string(),
-        ));
-        let head = ["scenario", "point", "target", "wire", "client", "value", "unit", "ratio", "CPU ratio", "noise"];
-        let lines = compared.iter().map(|row| ratio_line(row, all)).collect();
-        blocks.push(Block::Table { head: head.map(str::to_string).to_vec(), rows: lines });
+    if compared.is_empty() {
+        return Vec::new();
     }
-    blocks
+    let meaning = "Ratio: this target's value divided by that of `linux` in the same interleaved run (median over rounds). \
+                   CPU ratio: the same for the server's CPU time per request, when both were measured.";
+    let head = ["scenario", "point", "target", "wire", "client", "value", "unit", "ratio", "CPU ratio", "noise"];
+    let lines = compared.iter().map(|row| ratio_line(row, all)).collect();
+    let inside = vec![Block::Text(meaning.to_string()), Block::Table { head: head.map(str::to_string).to_vec(), rows: lines }];
+    let summary = format!("All {} values beside the kernel's", compared.len());
+    vec![heading(2, "Compared with the kernel", "ratios"), Block::Details { summary, inside }]
 }
 
 fn ratio_line(row: &Row, all: &[Row]) -> Vec<String> {
@@ -69,15 +82,15 @@ fn ratio_line(row: &Row, all: &[Row]) -> Vec<String> {
         row.wire.clone(),
         row.client.clone(),
         number::value(row.value),
-        row.unit.clone(),
+        number::unit(&row.unit),
         row.ratio.map_or("–".to_string(), |ratio| format!("{ratio:.2}")),
         cpu,
         row.noise.clone(),
     ]
 }
 
-/// A figure with the paper's numbers beside it and the rows below.
-pub(super) fn figure(paper: &Paper, figure: &Figure, plot: &Plot, svg: String, rows: &[Row]) -> Vec<Block> {
+/// A plot with the paper's numbers beside it and the rows below; its heading says what it shows. `is_only`: the figure has no other wire.
+pub(super) fn figure(paper: &Paper, figure: &Figure, plot: &Plot, svg: String, (rows, is_only): (&[Row], bool)) -> Vec<Block> {
     let mut beside = vec![Block::Text(reproduces(paper, figure))];
     if figure.numbers.is_empty() {
         beside.extend(figure.is_of_a_paper().then(|| Block::Text("The paper's text has no number for it.".to_string())));
@@ -89,13 +102,31 @@ pub(super) fn figure(paper: &Paper, figure: &Figure, plot: &Plot, svg: String, r
         beside.push(Block::Table { head, rows: figure.numbers.iter().map(line).collect() });
         beside.push(Block::Text(format!("The paper's machine: {}.", paper.machine)));
     }
-    let mut blocks = vec![heading(2, &figure.title, &figure.id), Block::Picture { id: figure.id.clone(), svg, beside }];
-    if !plot.remarks.is_empty() {
-        blocks.push(Block::List(plot.remarks.clone()));
+    let id = if is_only { figure.id.clone() } else { anchor(&[&figure.id, &plot.wire, &plot.part]) };
+    let title = Comparison::of(figure, plot).map_or_else(|| figure.title.clone(), |found| found.title());
+    let part = if plot.part.is_empty() { String::new() } else { format!(": {}", plot.part) };
+    let question = if is_only { format!("{}.", figure.title) } else { format!("{}, over {}{part}.", figure.title, plot.wire) };
+    let mut blocks = vec![heading(2, &title, &id), Block::Text(question), Block::Picture { id, svg, beside }];
+    if !plot.has_rows {
+        return blocks;
     }
-    let mine: Vec<&Row> = rows.iter().filter(|row| series::is_of(figure, row)).collect();
-    blocks.push(table(&mine));
+    let mine: Vec<&Row> = rows.iter().filter(|row| series::is_of(figure, row) && row.wire == plot.wire).collect();
+    let mut inside = Vec::new();
+    if !plot.remarks.is_empty() {
+        inside.push(Block::List(plot.remarks.clone()));
+    }
+    inside.push(table(&mine));
+    let summary = format!("{} rows, {} of them noisy", mine.len(), noisy(mine.iter().copied()));
+    blocks.push(Block::Details { summary, inside });
     blocks
+}
+
+/// The parts as one name of a file and an anchor.
+fn anchor(parts: &[&str]) -> String {
+    let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
+    let words =
+        parts.iter().filter(|part| !part.is_empty()).map(|part| part.replace(", ", "-").chars().map(letter).collect::<String>());
+    words.collect::<Vec<_>>().join("-")
 }
 
 fn reproduces(paper: &Paper, figure: &Figure) -> String {
@@ -114,7 +145,8 @@ pub(super) fn without_figure(papers: &Papers, rows: &[Row]) -> Vec<Block> {
     if left.is_empty() {
         return Vec::new();
     }
-    vec![heading(2, "Rows without a figure", "others"), table(&left)]
+    let summary = format!("{} rows", left.len());
+    vec![heading(2, "Rows without a figure", "others"), Block::Details { summary, inside: vec![table(&left)] }]
 }
 
 /// Figures without rows, and the commands to measure them.
@@ -167,7 +199,7 @@ fn table(rows: &[&Row]) -> Block {
             row.wire.clone(),
             row.client.clone(),
             if row.is_measured() { number::value(row.value) } else { row.note.clone() },
-            row.unit.clone(),
+            number::unit(&row.unit),
             option(row.p50_us),
             option(row.p99_us),
             option(row.server_cpu_us_per_request),
@@ -184,12 +216,12 @@ fn table(rows: &[&Row]) -> Block {
     Block::Table { head: head.map(str::to_string).to_vec(), rows: rows.iter().map(line).collect() }
 }
 
-fn heading(level: usize, text: &str, anchor: &str) -> Block {
+pub(super) fn heading(level: usize, text: &str, anchor: &str) -> Block {
     Block::Heading { level, text: text.to_string(), anchor: anchor.to_string() }
 }
 
-fn noisy(rows: &[Row]) -> usize {
-    rows.iter().filter(|row| !row.is_quiet()).count()
+fn noisy<'r>(rows: impl Iterator<Item = &'r Row>) -> usize {
+    rows.filter(|row| !row.is_quiet()).count()
 }
 
 /// The different values of a field, joined.

@@ -9,7 +9,7 @@ use clap::{CommandFactory, Parser};
 use super::Arguments;
 
 /// Words that stand for a reader's own, and values for them.
-const PLACES: [(&str, &str); 12] = [
+const PLACES: [(&str, &str); 16] = [
     ("N", "2"),
     ("PID", "4711"),
     ("END", ":443"),
@@ -21,6 +21,10 @@ const PLACES: [(&str, &str); 12] = [
     ("ADDRESS", "192.0.2.1"),
     ("ROWS.jsonl", "rows.jsonl"),
     ("FILE", "file"),
+    ("FILE.tar.gz", "file.tar.gz"),
+    ("BEFORE", "before.jsonl"),
+    ("AFTER", "after.jsonl"),
+    ("PERCENT", "5"),
     ("DIR", "folder"),
 ];
 

@@ -47,6 +47,10 @@ fn called(arguments: &[&str]) -> Output {
     Command::new(RINGWAY).arg("bench").args(arguments).output().expect("the command can be started")
 }
 
+fn reported(arguments: &[&str]) -> Output {
+    Command::new(RINGWAY).arg("report").args(arguments).output().expect("the command can be started")
+}
+
 #[test]
 fn conns_measures_all_targets_over_veth() {
     let rows = rows(&[
@@ -195,11 +199,11 @@ fn all_writes_rows_and_a_report_and_a_report_can_be_made_again() {
         assert!(net.path("measured").join(name).exists(), "{name}");
     }
     let (rows, beside) = (rows.display().to_string(), net.path("beside").display().to_string());
-    assert!(called(&["report", &rows, "--markdown", "-o", &beside]).status.success());
+    assert!(reported(&[&rows, "--markdown", "-o", &beside]).status.success());
     assert!(net.path("beside/report.md").exists() && net.path("beside/latency.svg").exists());
     assert!(!net.path("beside/report.html").exists());
     let wrong = net.file("wrong.jsonl", "{\"scenario\":1}\n");
-    let output = called(&["report", &wrong, "-o", &beside]);
+    let output = reported(&[&wrong, "-o", &beside]);
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(1) && words.contains("wrong.jsonl:1"), "{words}");
 }

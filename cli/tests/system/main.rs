@@ -43,6 +43,7 @@ mod quotas;
 mod reattach;
 mod redis;
 mod replaced;
+mod report;
 mod run;
 mod see_inside;
 mod selftest;

@@ -1,4 +1,5 @@
-//! The vertical axis: linear from zero, or logarithmic when the values are far apart.
+//! The vertical axis: linear from zero, or logarithmic when the values of lines are far apart. Lengths of bars are compared, so that theirs
+//! is linear.
 
 use std::ops::Range;
 
@@ -24,15 +25,16 @@ const FAR_APART: f64 = 60.0;
 impl Scale {
     /// Chooses the scale for the values.
     pub(super) fn of(plot: &Plot, shape: Shape) -> Scale {
-        let values: Vec<f64> =
-            plot.series.iter().flat_map(|series| series.marks.iter().flatten()).map(|mark| mark.value).collect();
+        let marks = plot.series.iter().flat_map(|series| series.marks.iter().flatten());
+        let values = marks.flat_map(|mark| [mark.value, mark.range.map_or(mark.value, |(_, most)| most)]);
+        let values: Vec<f64> = values.chain(plot.paper.iter().map(|(_, value)| *value)).collect();
         let (least, most) = values.iter().fold((f64::MAX, 0.0_f64), |(least, most), value| (least.min(*value), most.max(*value)));
         if shape == Shape::Stacked {
             let column =
                 |at: usize| plot.series.iter().filter_map(|series| series.marks[at].as_ref()).map(|mark| mark.value).sum();
             return Scale::Linear { top: (0..plot.categories.len()).map(column).fold(0.0, f64::max).max(1.0) };
         }
-        if least > 0.0 && most / least > FAR_APART {
+        if shape == Shape::Lines && least > 0.0 && most / least > FAR_APART {
             return Scale::Logarithmic { bottom: least.log10().floor(), top: most.log10() + 0.6 };
         }
         Scale::Linear { top: if most > 0.0 { most * 1.18 } else { 1.0 } }

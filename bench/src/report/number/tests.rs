@@ -16,3 +16,13 @@ fn amounts_are_shown_as_they_were_chosen() {
 fn ticks_have_no_empty_digits() {
     assert_eq!([0.0, 0.5, 5.0, 25.0, 80_000.0, 1_500_000.0, 100.0].map(tick), ["0", "0.5", "5", "25", "80 k", "1.5 M", "100"]);
 }
+
+#[test]
+fn bytes_ratios_and_units_are_written_one_way() {
+    assert_eq!(
+        [0.0, 64.0, 1024.0, 4000.0, 65_536.0, 2_097_152.0].map(bytes),
+        ["0 B", "64 B", "1024 B", "4000 B", "64 KiB", "2 MiB"]
+    );
+    assert_eq!([0.534, 1.2, 13.44].map(ratio), ["0.53", "1.20", "13.4"]);
+    assert_eq!([unit("us"), unit("Gbit/s")], ["µs", "Gbit/s"]);
+}

@@ -64,6 +64,7 @@ impl Setting {
         Row {
             parameters: [("connections".to_string(), Parameter::Number(f64::from(connections)))].into(),
             value: of(&|round| round.figures.requests_per_s).unwrap_or(0.0),
+            values: rounds.iter().map(|round| round.figures.requests_per_s).collect(),
             p50_us: of(&|round| round.figures.p50_us),
             p99_us: of(&|round| round.figures.p99_us),
             server_cpu_us_per_request: server_us,
