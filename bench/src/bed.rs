@@ -284,11 +284,7 @@ impl Bed {
     /// # Errors
     /// The counters cannot be read.
     pub fn retransmissions(&self) -> io::Result<u64> {
-        let of = |wire: &Wire, side| wire.kernel_counter(side, "Tcp", "RetransSegs");
-        let kernels =
-            self.wire.as_ref().map_or(Ok(0), |wire| Ok::<u64, io::Error>(of(wire, Side::Server)? + of(wire, Side::Client)?))?;
-        let counters = self.stats.iter().flat_map(StatsReader::counters);
-        Ok(kernels + counters.filter(|(name, _)| name == "TcpRetransSegs").map(|(_, value)| value).sum::<u64>())
+        self.sum(|wire, side| wire.kernel_counter(side, "Tcp", "RetransSegs"), &["TcpRetransSegs"])
     }
 
     /// Packets that the interfaces of both sides, and the services' devices, have dropped.
@@ -296,12 +292,17 @@ impl Bed {
     /// # Errors
     /// The counters cannot be read.
     pub fn drops(&self) -> io::Result<u64> {
-        let of = |wire: &Wire, side| wire.kernel_drops(side);
-        let kernels =
-            self.wire.as_ref().map_or(Ok(0), |wire| Ok::<u64, io::Error>(of(wire, Side::Server)? + of(wire, Side::Client)?))?;
+        self.sum(Wire::kernel_drops, &["RingwayDeviceRxDropped", "RingwayDeviceTxDropped"])
+    }
+
+    /// What the kernel has counted at both sides, and the services in the counters of these names.
+    fn sum(&self, kernels: impl Fn(&Wire, Side) -> io::Result<u64>, names: &[&str]) -> io::Result<u64> {
+        let mut sum = 0;
+        for side in [Side::Server, Side::Client] {
+            sum += self.wire.as_ref().map_or(Ok(0), |wire| kernels(wire, side))?;
+        }
         let counters = self.stats.iter().flat_map(StatsReader::counters);
-        let is_drop = |name: &str| name == "RingwayDeviceRxDropped" || name == "RingwayDeviceTxDropped";
-        Ok(kernels + counters.filter(|(name, _)| is_drop(name)).map(|(_, value)| value).sum::<u64>())
+        Ok(sum + counters.filter(|(name, _)| names.contains(&name.as_str())).map(|(_, value)| value).sum::<u64>())
     }
 
     /// Connections of the kernel's TCP at the server's side.

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::measure::statistics::median;
 use crate::pack;
+use crate::random::Random;
 use crate::report::reading::{Rows, identity};
 use crate::row::{Row, less_is_better};
 
@@ -110,7 +111,7 @@ fn read(path: &Path) -> Result<Vec<Row>, String> {
     Ok(rows.rows)
 }
 
-/// The points of both, and the number of those that only one has.
+/// The points of both, and the number of those that only one has, or that are zero before.
 fn pairs(before: &[Row], after: &[Row]) -> (Vec<Pair>, usize) {
     let measured = |rows: &&Row| rows.is_measured();
     let earlier: BTreeMap<String, &Row> = before.iter().filter(measured).map(|row| (identity(row), row)).collect();
@@ -176,19 +177,6 @@ fn interval(before: &[f64], after: &[f64]) -> Option<(f64, f64)> {
     quotients.sort_by(f64::total_cmp);
     let at = |part: f64| quotients.get(((quotients.len() as f64 - 1.0) * part).round() as usize).copied();
     at(0.025).zip(at(0.975))
-}
-
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((u128::from(word ^ word >> 31) * limit as u128) >> 64) as usize
-    }
 }
 
 /// What differs between the runs beside what they measured.

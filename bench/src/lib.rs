@@ -25,6 +25,7 @@ mod pause;
 pub mod peer;
 pub mod point;
 pub mod progress;
+mod random;
 pub mod report;
 pub mod role;
 pub mod rounds;

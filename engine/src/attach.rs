@@ -28,6 +28,7 @@ mod urgent;
 mod usage;
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -71,6 +72,12 @@ impl UserToken {
 
     fn word(self) -> u64 {
         u64::from(self.region) << 32 | u64::from(self.slot)
+    }
+
+    /// The words of all sockets of a region.
+    fn all_of(region: u32) -> Range<u64> {
+        let first = UserToken { region, slot: 0 }.word();
+        first..first + (1 << 32)
     }
 }
 
@@ -311,9 +318,19 @@ impl Attachments {
         read_to.and_then(|number| self.region(number)).is_some_and(|region| region.channel.used_rooms() > ROOMS_AT_ONCE)
     }
 
+    /// Tells the stack what applications leave unread: on so many sockets all together.
+    #[cold]
+    fn note_backlog(&mut self, sockets: usize, core: &mut Core) {
+        let hoard_max = core.hoard_max();
+        let hoards = |region: &&Region| region.starved.len() > hoard_max;
+        let live = self.live.iter().filter_map(|&number| self.regions.get(number as usize)?.as_deref());
+        let hoards = live.filter(hoards).map(|region| UserToken::all_of(region.number)).collect();
+        core.note_backlog(sockets, hoards);
+    }
+
     /// Executes the requests of applications and retries those that had to wait.
     pub(crate) fn serve(&mut self, core: &mut Core) -> bool {
-        let (mut served, mut starved) = (false, 0);
+        let (mut served, mut unread) = (false, 0);
         let groups = self.live.len();
         // The group that was first in one iteration is last in the next.
         self.first = if self.first + 1 < groups { self.first + 1 } else { 0 };
@@ -321,10 +338,12 @@ impl Attachments {
             let number = self.live[(self.first + index) % groups];
             if let Some(region) = self.region(number) {
                 served |= region.serve(core);
-                starved += region.starved.len();
+                unread += region.starved.len();
             }
         }
-        core.note_starved(starved);
+        if unread > 0 || core.has_backlog() {
+            self.note_backlog(unread, core);
+        }
         if self.retry_at.is_some_and(|at| at <= core.now) {
             self.retry_at = None;
             for number in self.live.clone() {

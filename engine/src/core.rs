@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::ops::Range;
 
 use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES, SMALL_HEADROOM};
 use ringway_shm::{Arena, Class, Duration, Instant};
-use ringway_stack::{FrameUse, Protocol, SocketId, Stack, State, TcpConfig, TcpOptions};
+use ringway_stack::{Backlog, FrameUse, Protocol, SocketId, Stack, State, TcpConfig, TcpOptions};
 
 use crate::attach::BulkPolicy;
 use crate::command::RegionId;
@@ -17,6 +18,8 @@ use crate::quota::Quota;
 const PIECE: usize = 64 << 10;
 /// A connection may hold one in this many of the free frames.
 const SHARE: usize = 8;
+/// An application may leave a frame for each of one in this many unread before it is held back.
+const HOARD: u32 = 16;
 /// Bytes that a connection may hold before its peer has taken any, when frames are scarce.
 const START: usize = 4 << 10;
 /// Longest message that goes into small frames, bytes.
@@ -74,8 +77,8 @@ pub struct Core {
     pub(crate) bulk: Option<BulkPolicy>,
     /// Options of a socket that sets none.
     pub(crate) socket_defaults: TcpOptions,
-    /// See [`note_starved`](Core::note_starved).
-    readers_starve: bool,
+    /// See [`note_backlog`](Core::note_backlog).
+    backlog: Backlog,
     /// The kernel's numbers of the stack's interfaces; 0: unknown.
     kernel_numbers: Vec<u32>,
     /// Children that processes have reported: region, process index, process id.
@@ -110,7 +113,7 @@ impl Core {
             orphans_max: u32::MAX,
             arena,
             departing: Vec::new(),
-            readers_starve: false,
+            backlog: Backlog::default(),
         }
     }
 
@@ -166,7 +169,9 @@ impl Core {
             Class::Large => (LARGE_BYTES, self.quarters[0] as usize),
         };
         let first = match held {
-            0 if self.readers_starve => self.arena.free(class).saturating_sub(FrameUse::First.leaves(self.arena.capacity(class))),
+            0 if self.backlog.starves_senders => {
+                self.arena.free(class).saturating_sub(FrameUse::First.leaves(self.arena.capacity(class)))
+            }
             0 => free as u32,
             _ => 0,
         };
@@ -176,13 +181,29 @@ impl Core {
         share.min(START.saturating_add(taken)).saturating_sub(held).min(PIECE).max(start)
     }
 
-    /// So many sockets hold received data for which their applications have no chunk. An application may wait until it has sent an
-    /// answer before it reads on.
-    pub(crate) fn note_starved(&mut self, sockets: usize) {
-        let starve = sockets > FrameUse::Sending.leaves(self.arena.capacity(Class::Small)) as usize;
-        if std::mem::replace(&mut self.readers_starve, starve) != starve {
-            self.stack.set_readers_starve(starve);
+    /// So many sockets hold received data for which their applications have no chunk; `hoards` are the tokens of the applications that
+    /// have more of them than [`hoard_max`](Core::hoard_max). An application may wait until it has sent an answer before it reads on.
+    pub(crate) fn note_backlog(&mut self, sockets: usize, hoards: Vec<Range<u64>>) {
+        let backlog = Backlog { starves_senders: sockets > self.least(|frames| FrameUse::Sending.leaves(frames)), hoards };
+        if backlog != self.backlog {
+            self.stack.set_backlog(&backlog);
+            self.backlog = backlog;
         }
+    }
+
+    /// Returns true if applications leave much unread, as far as is known.
+    pub(crate) fn has_backlog(&self) -> bool {
+        self.backlog.starves_senders || !self.backlog.hoards.is_empty()
+    }
+
+    /// Sockets that an application may leave unread, a frame each in the stack, before it is held back.
+    pub(crate) fn hoard_max(&self) -> usize {
+        self.least(|frames| frames / HOARD)
+    }
+
+    /// The smaller one of what is made of the number of large frames and of small ones: received data may take either.
+    fn least(&self, part: impl Fn(u32) -> u32) -> usize {
+        part(self.arena.capacity(Class::Large)).min(part(self.arena.capacity(Class::Small))) as usize
     }
 
     /// Sets the maximum number of orphans.

@@ -1,4 +1,4 @@
-//! What the rules of the machine say of a port or a connection: those of its packet filters, and those of the configuration.
+//! What the rules of the machine say of a port or a connection: those of its packet filters and of the configuration.
 //!
 //! Does not do: judging; the implementation of [`Ports`](crate::Ports) does.
 
@@ -34,25 +34,24 @@ impl Verdict {
     /// The verdict on all addresses of a socket, of which each has one. Served where one of them is: the kernel's socket gets the
     /// packets of the others, so that one that denies denies all.
     pub(crate) fn of_any(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
-        verdicts
-            .reduce(|all, next| match (all, next) {
-                (Verdict::Deny, _) | (_, Verdict::Deny) => Verdict::Deny,
-                (Verdict::Serve(some), Verdict::Serve(others)) => Verdict::Serve(some.and(others)),
-                (Verdict::Serve(terms), Verdict::Kernel(_)) | (Verdict::Kernel(_), Verdict::Serve(terms)) => {
-                    Verdict::Serve(terms)
-                }
-                (Verdict::Kernel(reason), Verdict::Kernel(_)) => Verdict::Kernel(reason),
-            })
-            .unwrap_or_default()
+        Verdict::of_several(verdicts, |terms, _| Verdict::Serve(terms))
     }
 
     /// The same of a socket that is served where all of its addresses are.
     pub(crate) fn of_all(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
+        Verdict::of_several(verdicts, |_, reason| Verdict::Kernel(reason))
+    }
+
+    /// `mixed` decides of one that serves and one that does not.
+    fn of_several(verdicts: impl Iterator<Item = Verdict>, mixed: impl Fn(Terms, KernelReason) -> Verdict) -> Verdict {
         verdicts
             .reduce(|all, next| match (all, next) {
                 (Verdict::Deny, _) | (_, Verdict::Deny) => Verdict::Deny,
                 (Verdict::Serve(some), Verdict::Serve(others)) => Verdict::Serve(some.and(others)),
-                (Verdict::Kernel(reason), _) | (_, Verdict::Kernel(reason)) => Verdict::Kernel(reason),
+                (Verdict::Serve(terms), Verdict::Kernel(reason)) | (Verdict::Kernel(reason), Verdict::Serve(terms)) => {
+                    mixed(terms, reason)
+                }
+                (Verdict::Kernel(reason), Verdict::Kernel(_)) => Verdict::Kernel(reason),
             })
             .unwrap_or_default()
     }

@@ -281,8 +281,9 @@ impl Posix {
 
 /// Services that a process attaches to in its life, one after the other.
 pub(crate) const SERVICES_MAX: usize = 256;
-/// Our own descriptors stay below this number even under a higher limit: the kernel's table grows with the highest.
-const INTERNAL_TOP: u64 = 16_384;
+/// Our own descriptors stay below this number even under a higher limit: the kernel's table grows with the highest, and fork copies
+/// it (100 us with one of 16,256, 10 us with one of 2,000). Programs that use select(2) have their numbers below 1024.
+const INTERNAL_TOP: u64 = 2_048;
 /// Numbers below the limit that are reserved for us.
 const INTERNAL_ROOM: u64 = 128;
 

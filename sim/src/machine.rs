@@ -28,9 +28,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use ringway_engine::{
-    Allowance, Host, InterfaceInfo, PortError, Ports, RegionId, RegionRequest, Rights, Transport, Worker, WorkerConfig,
-};
+use ringway_engine::{Host, InterfaceInfo, PortError, Ports, RegionId, RegionRequest, Transport, Worker, WorkerConfig};
 use ringway_posix::{Posix, Settings};
 use ringway_shm::channel::Shape;
 use ringway_shm::{ArenaConfig, Duration, Instant};
@@ -85,15 +83,7 @@ impl Machine {
         if let Some(keys) = sysctl.fast_open_keys() {
             worker.stack().set_fast_open_keys(None, keys);
         }
-        let owner = RegionRequest {
-            token: [0; 16],
-            uid: 0,
-            pid: std::process::id(),
-            program: "script".into(),
-            rights: Rights::Trusted,
-            allowance: Allowance::default(),
-        };
-        let region = worker.attach_region(owner).expect("a region's memory");
+        let region = worker.attach_region(RegionRequest::trusted([0; 16], "script")).expect("a region's memory");
         let clock = Clock::new(now);
         let kernel = SimKernel::new(clock.clone(), &tcp, worker.stack().fast_open_keys(None));
         let broker = broker::start(region, handle, SHAPE);

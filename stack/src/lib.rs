@@ -27,7 +27,7 @@ mod timer;
 mod udp;
 
 pub use address::{BadCidr, Cidr, MacAddress, SocketAddress};
-pub use admission::FrameUse;
+pub use admission::{Backlog, FrameUse};
 pub use config::{
     CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, PathMtuDiscovery, StackConfig, SynCookies, TcpConfig,
     TcpOptions, UdpConfig, UdpOptions,

@@ -10,6 +10,7 @@ use core::net::IpAddr;
 use ringway_shm::{Arena, Burst, Class, Fifo, Flow, Frame, GroupSet, Instant};
 
 use crate::address::{Cidr, MacAddress, SocketAddress};
+use crate::admission::Backlog;
 use crate::config::{FastOpenKeys, StackConfig, TcpConfig, TcpOptions};
 use crate::destination::{Destination, flow_of};
 use crate::env::{Env, IpEnv};
@@ -65,7 +66,7 @@ mod udp;
 impl Stack {
     /// Makes a stack without interfaces. All tables are allocated now; `arena` is shared with the devices.
     pub fn new(config: StackConfig, arena: Arena, now: Instant) -> Stack {
-        crate::admission::mark_plenty(&arena);
+        Backlog::default().mark_plenty(&arena);
         Stack {
             ip: Ip::new(&config, now),
             tcp: Tcp::new(&config, now),
@@ -145,8 +146,8 @@ impl Stack {
         self.ip.local_addresses()
     }
 
-    /// Sets the flow groups of this stack, when several stacks have the same address. It then opens only connections whose
-    /// answers arrive here, and ignores segments and datagrams of other groups. Initially it has all groups.
+    /// Sets the flow groups of this stack, which has all in the beginning, when several stacks have the same address. It then
+    /// opens only connections whose answers arrive here, and ignores segments and datagrams of other groups.
     pub fn set_flow_groups(&mut self, groups: GroupSet) {
         *self.ip.groups() = groups;
     }
@@ -163,8 +164,7 @@ impl Stack {
         self.tcp.migrating_flows().flows()
     }
 
-    /// Calls `visit` for every TCP connection with its state, including half-open ones and TIME-WAIT: cheaper than
-    /// [`for_each_socket`](Self::for_each_socket).
+    /// As [`for_each_socket`](Self::for_each_socket), cheaper: flow and state of all, including half-open ones and TIME-WAIT.
     pub fn for_each_flow(&self, visit: &mut dyn FnMut(&Flow, State)) {
         self.tcp.for_each_flow(visit);
     }
@@ -293,8 +293,7 @@ impl Stack {
         self.tcp.listen(local, backlog, options, user_token)
     }
 
-    /// Sets how many more connections of a listener can be accepted. Beyond that no handshake begins: the SYN is dropped and
-    /// counted as `ListenOverflows`.
+    /// Sets how many more connections of a listener can be accepted. Further SYNs are dropped, counted as `ListenOverflows`.
     pub fn set_room(&mut self, listener: SocketId, room: u32) {
         self.tcp.set_room(listener, room);
     }
@@ -332,8 +331,7 @@ impl Stack {
         tcp.connect(now, env, open)
     }
 
-    /// Returns the number of bytes that the SYN of an active open may carry, while it waits for the first data (RFC 7413).
-    /// `None`: it does not wait.
+    /// Returns the number of bytes that the SYN of an active open may carry while it waits for them (RFC 7413), or `None`.
     pub fn fast_open_room(&mut self, id: SocketId) -> Option<usize> {
         let (tcp, env) = env!(self);
         tcp.fast_open_room(env, id)
@@ -344,9 +342,11 @@ impl Stack {
         self.tcp.set_config(config);
     }
 
-    /// Tells whether received data holds the frames that senders need; see [`FrameUse::First`](crate::FrameUse::First).
-    pub fn set_readers_starve(&mut self, starve: bool) {
-        self.tcp.set_readers_starve(starve);
+    /// Tells what applications leave unread, when that changes.
+    pub fn set_backlog(&mut self, backlog: &Backlog) {
+        backlog.mark_plenty(&self.arena);
+        self.tcp.set_backlog(backlog.clone());
+        self.udp.backlog = backlog.clone();
     }
 
     /// Replaces the Fast Open keys of a listener, or (`None`) of all listeners without keys of their own.

@@ -6,13 +6,14 @@
 use std::time::Duration;
 
 use super::order::Pace;
+use crate::random::Random;
 
 /// Endless sequence of intended times, from zero.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     mean_ns: f64,
     is_random: bool,
-    state: u64,
+    random: Random,
     at_ns: f64,
 }
 
@@ -24,7 +25,7 @@ impl Schedule {
             Pace::Fixed(rate) => (rate, false),
             Pace::Closed | Pace::Short(_) | Pace::Log => return None,
         };
-        let mut schedule = Schedule { mean_ns: 1e9 / rate.max(1e-3), is_random, state: seed, at_ns: 0.0 };
+        let mut schedule = Schedule { mean_ns: 1e9 / rate.max(1e-3), is_random, random: Random(seed), at_ns: 0.0 };
         schedule.step();
         Some(schedule)
     }
@@ -36,13 +37,8 @@ impl Schedule {
 
     /// Advances to the following time.
     pub fn step(&mut self) {
-        // splitmix64; the exponential distribution by inversion.
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        let uniform = ((mixed >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        // The exponential distribution by inversion.
+        let uniform = self.random.part();
         self.at_ns += if self.is_random { -uniform.ln() * self.mean_ns } else { self.mean_ns };
     }
 }

@@ -21,6 +21,7 @@ use super::socket::{Kind, Listening};
 use crate::claim::Purpose;
 use crate::core::Core;
 use crate::guard::Guard;
+use crate::ports::Transport;
 
 /// Most bytes that one call moves for one socket, so that others get their share.
 const QUANTUM: usize = 1 << 20;
@@ -57,7 +58,7 @@ impl Region {
             return ControlAnswer::NotOurs;
         };
         let listening = Listening { port: local.port(), local: addresses, ..Listening::default() };
-        if let Err(failure) = listening.judge_datagrams(core).granted() {
+        if let Err(failure) = listening.judge(Transport::Udp, core).granted() {
             return ControlAnswer::Failed(failure);
         }
         if listening.local.iter().any(|ip| self.guard.contains(Guard::datagrams(ip.is_ipv4()))) {

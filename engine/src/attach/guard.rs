@@ -1,5 +1,5 @@
-//! Ports and connections that rules of the machine leave to the kernel, as those of its packet filters, and sockets of groups that BPF programs of cgroups could act on:
-//! they are the kernel's, which runs the filters and the programs.
+//! What is the kernel's though its program is served: ports and connections by rules (of packet filters and of the
+//! configuration), and sockets of groups on which BPF programs of cgroups could act.
 //!
 //! Promises: a forbidden open connection or datagram socket sends and receives nothing from the moment that the worker
 //! learns of the rule. Does not do: judging rules; the implementation of [`Ports`](crate::Ports) does. Half-open
@@ -108,16 +108,14 @@ impl Region {
 }
 
 impl Listening {
-    /// What the rules say of a listener: the kernel's has connections to those of its addresses that may not be served.
-    pub(super) fn judge(&self, core: &mut Core) -> Verdict {
-        let verdicts = self.served(core).into_iter().map(|ip| core.ports.judge_port(Transport::Tcp, ip, self.port));
-        Verdict::of_any(verdicts)
-    }
-
-    /// The same of a datagram socket, which is the kernel's if some of its addresses may not be served.
-    pub(super) fn judge_datagrams(&self, core: &mut Core) -> Verdict {
-        let verdicts = self.served(core).into_iter().map(|ip| core.ports.judge_port(Transport::Udp, ip, self.port));
-        Verdict::of_all(verdicts)
+    /// What the rules say of the socket. The kernel's listener has connections to those addresses that may not be served; a
+    /// datagram socket is the kernel's if some of its addresses may not be.
+    pub(super) fn judge(&self, transport: Transport, core: &mut Core) -> Verdict {
+        let verdicts = self.served(core).into_iter().map(|ip| core.ports.judge_port(transport, ip, self.port));
+        match transport {
+            Transport::Tcp => Verdict::of_any(verdicts),
+            Transport::Udp => Verdict::of_all(verdicts),
+        }
     }
 
     /// Why the kernel's listener gets all connections; `None`: some of them are the stack's.
@@ -130,7 +128,7 @@ impl Listening {
         } else if self.served(core).is_empty() {
             KernelReason::NotOurs
         } else {
-            match self.judge(core) {
+            match self.judge(Transport::Tcp, core) {
                 Verdict::Kernel(reason) => reason,
                 Verdict::Serve(_) => KernelReason::PortWaits,
                 Verdict::Deny => KernelReason::Rule,

@@ -120,7 +120,7 @@ impl Region {
             return ControlAnswer::NotOurs;
         };
         let mut listening = Listening { port: local.port(), local: addresses, backlog, ..Listening::default() };
-        let terms = match listening.judge(core).granted() {
+        let terms = match listening.judge(Transport::Tcp, core).granted() {
             Ok(terms) => terms,
             Err(failure) => return ControlAnswer::Failed(failure),
         };

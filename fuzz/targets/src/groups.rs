@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ringway_device::memory::{self, Memory, MemoryOptions};
 use ringway_engine::{
-    Allowance, Claim, Host, InterfaceInfo, PortError, Ports, Purpose, RegionId, RegionRequest, Rights, Transport, Worker,
-    WorkerConfig, WorkerHandle,
+    Claim, Host, InterfaceInfo, PortError, Ports, Purpose, RegionId, RegionRequest, Rights, Transport, Worker, WorkerConfig,
+    WorkerHandle,
 };
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, WakeFdKind, make_wake_fd};
 use ringway_shm::channel::{Client, ControlAnswer, ControlResult, Operation, ProcessTable, Request, Shape, SlotRef};
@@ -114,14 +114,7 @@ impl Net {
 
     fn attach(&mut self, worker: usize, token: u8, rights: Rights) -> Group {
         let token = [token; 16];
-        let request = RegionRequest {
-            token,
-            uid: 0,
-            pid: std::process::id(),
-            program: "fuzz".into(),
-            rights,
-            allowance: Allowance::default(),
-        };
+        let request = RegionRequest { rights, ..RegionRequest::trusted(token, "fuzz") };
         let memory = self.ask(worker, |handle| handle.attach_region(request)).expect("memory for a region is left");
         let path = socket_path();
         let listener = ControlListener::bind(&path).expect("a path of our own");

@@ -194,7 +194,14 @@ pub const KEYS: &[Key] = &[
         "Packet buffers of 2 KiB, reserved at start and touched when used. Received packets and unacknowledged data live in \
          them: 32,768 are 64 MiB.",
     ),
-    number("memory.frames_small", 32_768, 512, 4_194_304, "Packet buffers of 256 B, for acknowledgments and small messages."),
+    number(
+        "memory.frames_small",
+        131_072,
+        512,
+        4_194_304,
+        "Packet buffers of 256 B, for acknowledgments and small messages: three quarters of them may be answers that clients have \
+         yet to acknowledge, one of each of 98,000 connections.",
+    ),
     number(
         "memory.slots",
         262_144,

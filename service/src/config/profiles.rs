@@ -66,7 +66,7 @@ pub const PROFILES: &[Profile] = &[
         about: "Hundreds of thousands of connections that are mostly idle. The price is room for tables, and less of it for each connection.",
         settings: &[
             setting("memory.slots", "1048576", "each socket of an application takes a slot of the memory that it shares"),
-            setting("memory.frames_small", "131072", "acknowledgments and small messages of all of them at once"),
+            setting("memory.frames_small", "524288", "acknowledgments and small messages of many of them at once"),
             setting("limits.connections", "1048576", "a table of a million connections"),
             setting("limits.sockets_per_group", "1048576", "one server may have all of them"),
             setting("limits.syn_queue", "65536", "clients that come at the same time, as after a restart"),

@@ -49,6 +49,7 @@ pub(super) enum Form {
 pub(super) struct Line {
     sink: Sink,
     text: String,
+    level: Level,
     target: String,
     /// Lines of the same place before this one.
     left_out: u64,
@@ -150,7 +151,8 @@ impl Write for Passing<'_> {
                 Form::Journald => format!("<{}>{text}\n", severity(self.level)),
                 Form::Whole => format!("{text}\n"),
             };
-            self.door.queue.push(Line { sink: self.door.sink, text, target: std::mem::take(&mut self.target), left_out });
+            let target = std::mem::take(&mut self.target);
+            self.door.queue.push(Line { sink: self.door.sink, text, level: self.level, target, left_out });
         }
         Ok(bytes.len())
     }
@@ -228,9 +230,14 @@ impl Writer {
     }
 
     fn write_record(&mut self, line: &Line) {
-        // The record has what standard error has, so it counts for both.
-        if line.left_out > 0 && line.target != OWN_TARGET {
-            tracing::warn!(target: OWN_TARGET, left_out = line.left_out, "{} lines of {} were left out", line.left_out, line.target);
+        // The record has what standard error has, so it counts for both. Standard error misses no line that it would not have.
+        let Line { left_out, target, .. } = line;
+        match () {
+            () if *left_out == 0 || target == OWN_TARGET => {}
+            () if line.level <= Level::INFO => {
+                tracing::warn!(target: OWN_TARGET, left_out, "{left_out} lines of {target} were left out");
+            }
+            () => tracing::debug!(target: OWN_TARGET, left_out, "{left_out} lines of {target} were left out"),
         }
         let Some(record) = &mut self.record else { return };
         if let Err(error) = record.write(&line.text) {

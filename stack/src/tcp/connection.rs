@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use ringway_shm::{Fifo, Instant};
 
+use crate::admission::Backlog;
 use crate::config::TcpConfig;
 use crate::env::Env;
 use crate::event::{Event, SocketError, SocketId};
@@ -45,8 +46,8 @@ pub(crate) struct Shared {
     pub(crate) data: Fifo<u32>,
     /// Connections with an application that waits because no frame was free.
     pub(crate) starved: BTreeSet<u32>,
-    /// Received data holds the frames that senders need: its readers may wait for a sender.
-    pub(crate) readers_starve: bool,
+    /// What applications leave unread.
+    pub(crate) backlog: Backlog,
     /// Connections with an ACK that waits for the shortest delay, and the tick at which that ends.
     pub(crate) delayed: Fifo<(u32, u32)>,
     /// Connections that have ended or entered TIME-WAIT in this call and must be removed from the tables.

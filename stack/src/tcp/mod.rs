@@ -88,7 +88,7 @@ use alloc::vec::Vec;
 
 use ringway_shm::{Arena, Burst, Fifo, Frame, Instant};
 
-use crate::admission::FrameUse;
+use crate::admission::{Backlog, FrameUse};
 use crate::config::{StackConfig, TcpConfig};
 use crate::env::Env;
 use crate::event::SocketId;
@@ -194,7 +194,7 @@ impl Tcp {
                 control: Fifo::new(),
                 data: Fifo::new(),
                 starved: BTreeSet::new(),
-                readers_starve: false,
+                backlog: Backlog::default(),
                 delayed: Fifo::new(),
                 ended: Vec::new(),
                 #[cfg(test)]

@@ -172,7 +172,7 @@ impl Connection<'_, '_> {
     /// As what the next frame to send is taken.
     #[inline(always)]
     fn first_frame_use(&self) -> FrameUse {
-        if self.shared.readers_starve && self.tcb.send_memory() == 0 { FrameUse::First } else { FrameUse::Sending }
+        if self.shared.backlog.starves_senders && self.tcb.send_memory() == 0 { FrameUse::First } else { FrameUse::Sending }
     }
 
     /// Plans the next transmission; `None` when nothing may be sent.

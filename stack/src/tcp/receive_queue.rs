@@ -72,17 +72,19 @@ impl Connection<'_, '_> {
     pub(crate) fn fits(&self, needed: u32, order: Order) -> bool {
         let limit = u64::from(self.tcb.receive_buffer()) * MEMORY_FACTOR;
         let is_plenty = order == Order::InOrder && self.env.arena.is_plenty();
-        u64::from(self.tcb.received.memory) + u64::from(needed) <= limit && (is_plenty || self.may_take_last(order))
+        u64::from(self.tcb.received.memory) + u64::from(needed) <= limit && (is_plenty || self.may_take_scarce(order))
     }
 
-    /// Returns true when one of the last frames may be taken: connections that are read continue beside those that are not.
+    /// Returns true when a frame may be taken though they are not plenty: connections that are read continue beside those that are not.
     #[cold]
-    fn may_take_last(&self, order: Order) -> bool {
-        match (order, self.tcb.received.memory) {
-            (Order::OutOfOrder, _) => FrameUse::Gaps.may_take_any(self.env.arena),
-            (Order::InOrder, 0) => FrameUse::Next.may_take_any(self.env.arena),
-            (Order::InOrder, _) => false,
-        }
+    fn may_take_scarce(&self, order: Order) -> bool {
+        let frame_use = match (order, self.tcb.received.memory) {
+            _ if self.shared.backlog.is_hoarded(self.tcb.user_token) => FrameUse::Hoard,
+            (Order::OutOfOrder, _) => FrameUse::Gaps,
+            (Order::InOrder, 0) => FrameUse::Next,
+            (Order::InOrder, _) => FrameUse::Unread,
+        };
+        frame_use.may_take_any(self.env.arena)
     }
 
     /// RFC 2018 §8: drops out-of-order data, the farthest first, to make space for data that comes next: otherwise nothing

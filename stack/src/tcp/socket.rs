@@ -6,6 +6,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use ringway_shm::{Burst, Frame, Instant};
 
 use crate::address::SocketAddress;
+use crate::admission::Backlog;
 use crate::config::TcpOptions;
 use crate::env::Env;
 use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
@@ -190,11 +191,12 @@ impl Tcp {
         self.resolve(id).map_or(0, |tcb| tcb.send_queued())
     }
 
-    /// Memory of the bytes queued and not acknowledged.
-    pub(crate) fn set_readers_starve(&mut self, starve: bool) {
-        self.shared.readers_starve = starve;
+    /// Takes over what applications leave unread.
+    pub(crate) fn set_backlog(&mut self, backlog: Backlog) {
+        self.shared.backlog = backlog;
     }
 
+    /// Memory of the bytes queued and not acknowledged.
     pub(crate) fn send_memory(&self, id: SocketId) -> usize {
         self.resolve(id).map_or(0, |tcb| tcb.send_memory() as usize)
     }

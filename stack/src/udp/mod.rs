@@ -19,7 +19,7 @@ use core::net::IpAddr;
 use ringway_shm::{Burst, Frame, Instant};
 
 use crate::address::SocketAddress;
-use crate::admission::FrameUse;
+use crate::admission::{Backlog, FrameUse};
 use crate::config::{StackConfig, UdpConfig, UdpOptions};
 use crate::env::Env;
 use crate::error::{BindError, ConnectError};
@@ -53,6 +53,8 @@ pub(crate) struct Udp {
     signalled: Vec<u32>,
     /// Sockets whose application waits for frames.
     starved: BTreeSet<u32>,
+    /// What applications leave unread.
+    pub(crate) backlog: Backlog,
     /// Scratch: the frames after the first one of the current datagram.
     rest: Vec<Frame>,
     /// Scratch: the datagram being sent.
@@ -74,6 +76,7 @@ impl Udp {
             outgoing_frames: Burst::default(),
             signalled: Vec::new(),
             starved: BTreeSet::new(),
+            backlog: Backlog::default(),
             rest: Vec::new(),
             packet: Burst::default(),
             recipients: Vec::new(),

@@ -164,7 +164,11 @@ impl Udp {
         if message.len <= message.segment_size.into() {
             message.segment_size = 0;
         }
-        let frame_use = if socket.received_memory == 0 { FrameUse::Next } else { FrameUse::Unread };
+        let frame_use = match socket.received_memory {
+            _ if self.backlog.is_hoarded(socket.user_token) => FrameUse::Hoard,
+            0 => FrameUse::Next,
+            _ => FrameUse::Unread,
+        };
         let spare = frame_use.may_take_any(env.arena);
         let fits = socket.received_memory == 0 || socket.received_memory.saturating_add(message.memory) <= socket.receive_buffer;
         if socket.shut_read || !spare || !fits {

@@ -24,11 +24,10 @@ use ringway_shm::{Arena, ArenaConfig, Class, Duration, Flow, GroupSet, Instant};
 use ringway_stack::{Cidr, CongestionControl, FastOpenConfig, MacAddress, Route, StackConfig};
 
 use crate::attach::Maker;
-use crate::claim::Rights;
 use crate::command::{InterfaceInfo, RegionId, RegionRequest};
 use crate::guard::Guard;
 use crate::ports::{Division, Host, PortError, Ports, Transport};
-use crate::verdict::{Allowance, Terms, Verdict};
+use crate::verdict::{Terms, Verdict};
 use crate::worker::{Worker, WorkerConfig};
 
 pub(super) const SERVER: [u8; 4] = [10, 0, 0, 1];
@@ -295,14 +294,7 @@ impl Net {
 
     /// The same with a region of another shape.
     pub(super) fn attach_shaped(&mut self, worker: usize, token: [u8; 16], shape: Shape) -> usize {
-        let owner = RegionRequest {
-            token,
-            uid: 0,
-            pid: std::process::id(),
-            program: "test".into(),
-            rights: Rights::Trusted,
-            allowance: Allowance::default(),
-        };
+        let owner = RegionRequest::trusted(token, "test");
         let target = &mut self.workers[worker];
         let made = Maker::new(shape).make(owner).expect("memory");
         let memory = target.attachments.attach(made, &mut target.core, &target.idle).expect("a region");

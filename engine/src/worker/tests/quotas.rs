@@ -5,15 +5,15 @@ use std::sync::Arc;
 use ringway_shm::Class;
 use ringway_shm::channel::{Shape, SlotRef};
 use ringway_shm::stats::{Holder, QuotaRecord};
+use ringway_stack::{Counter, FrameUse};
 
 use super::harness::{SERVER, SHAPE};
 use super::*;
 use crate::attach::Maker;
-use crate::claim::{Claim, Purpose, Rights};
+use crate::claim::{Claim, Purpose};
 use crate::command::RegionRequest;
 use crate::core::Core;
 use crate::quota::{GroupQuotas, Quota};
-use crate::verdict::Allowance;
 
 impl Net {
     /// One more group at worker 0, with such quotas.
@@ -266,11 +266,11 @@ fn an_answer_leaves_while_received_data_holds_the_frames() {
         (allowed, core.stack.send_with(id, 9, &mut |piece| piece.fill(7)).ok())
     };
     assert_eq!(send(core), (0, None), "peers that acknowledge nothing take no frame of the others' data");
-    core.note_starved(capacity as usize / 2);
+    core.note_backlog(capacity as usize / 2, Vec::new());
     let (allowed, sent) = send(core);
     assert!(allowed >= 9 && sent == Some(9), "{allowed} {sent:?}");
     assert_eq!(core.send_allowance(id, 9), 0, "one frame");
-    core.note_starved(0);
+    core.note_backlog(0, Vec::new());
     drop(taken);
     let mut read = Vec::new();
     net.run_until(|net| {
@@ -278,6 +278,49 @@ fn an_answer_leaves_while_received_data_holds_the_frames() {
         read.len() >= 9
     });
     net.close(app, reader);
+}
+
+/// A program leaves a message unread on each of 600 sockets and has few chunks: its further data is refused from the moment when half of
+/// the frames is used, and that of another program is not.
+#[test]
+fn a_group_that_leaves_many_sockets_unread_is_held_back_alone() {
+    let mut net = Net::new();
+    let hoarder =
+        net.attach_shaped(0, [9; 16], Shape { slots: 2_048, rx_large: 4, rx_small: 1, rx_bulk: 0, rx_middle: 0, ..SHAPE });
+    let crowd = net.attach_shaped(1, [8; 16], Shape { slots: 2_048, ..SHAPE });
+    let listener = net.listen(hoarder, 80);
+    let bytes = pattern(100, 5);
+    let arena = net.workers[0].core.arena.clone();
+    let limit = net.workers[0].core.hoard_max();
+    let senders: Vec<_> = (0..limit + 20)
+        .map(|_| {
+            let sender = net.connect(crowd, 80);
+            net.accept(hoarder, listener);
+            net.send(crowd, sender, &bytes);
+            sender
+        })
+        .collect();
+    net.run_for_ms(50);
+    // As what others hold.
+    let half = FrameUse::Hoard.leaves(arena.capacity(Class::Large));
+    let taken: Vec<_> = std::iter::from_fn(|| (arena.free(Class::Large) > half).then(|| arena.alloc(Class::Large))).collect();
+    let refused = |net: &Net| net.workers[0].core.stack.counters().get(Counter::DropNoBuffer);
+    assert_eq!(refused(&net), 0);
+    net.send(crowd, senders[0], &bytes);
+    net.run_for_ms(50);
+    assert!(refused(&net) > 0, "the group is held back");
+    let others = net.listen(0, 81);
+    let (sender, before) = (net.connect(crowd, 81), refused(&net));
+    let reader = net.accept(0, others);
+    net.send(crowd, sender, &pattern(30_000, 6));
+    let mut read = Vec::new();
+    net.run_until(|net| {
+        net.receive_into(0, reader, &mut read);
+        read.len() >= 30_000
+    });
+    assert!(read == pattern(30_000, 6));
+    assert!(refused(&net) <= before + 1, "the hoarder's own, sent once more");
+    drop(taken);
 }
 
 #[test]
@@ -340,14 +383,7 @@ fn a_port_that_was_shown_and_is_never_used_is_let_go_with_its_slot() {
 fn a_group_beyond_all_that_there_may_be_is_refused() {
     let mut net = Net::new();
     net.workers[0].attachments.limit_regions(1, 1);
-    let owner = RegionRequest {
-        token: [8; 16],
-        uid: 5,
-        pid: 1,
-        program: "late".into(),
-        rights: Rights::Trusted,
-        allowance: Allowance::default(),
-    };
+    let owner = RegionRequest { uid: 5, ..RegionRequest::trusted([8; 16], "late") };
     let made = Maker::new(SHAPE).make(owner).expect("memory");
     let worker = &mut net.workers[0];
     assert!(worker.attachments.attach(made, &mut worker.core, &worker.idle).is_err());

@@ -12,8 +12,7 @@ use std::thread::{self, JoinHandle, Thread};
 
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_engine::{
-    Allowance, Host, InterfaceInfo, OpenDevice, PortError, Ports, RegionId, RegionRequest, Rights, Transport, WorkerConfig,
-    WorkerHandle, spawn,
+    Host, InterfaceInfo, OpenDevice, PortError, Ports, RegionId, RegionRequest, Transport, WorkerConfig, WorkerHandle, spawn,
 };
 use ringway_shm::ArenaConfig;
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, WakeFdKind, make_wake_fd};
@@ -147,15 +146,7 @@ fn serve(listener: &ControlListener, stop: &OwnedFd, worker: &WorkerHandle) {
 fn attend(member: &mut Member, worker: &WorkerHandle) -> bool {
     match member.control.receive() {
         Ok(ClientMessage::Hello { token, .. }) => {
-            let request = RegionRequest {
-                token,
-                uid: 0,
-                pid: std::process::id(),
-                program: "test".into(),
-                rights: Rights::Trusted,
-                allowance: Allowance::default(),
-            };
-            let memory = worker.attach_region(request).expect("a region");
+            let memory = worker.attach_region(RegionRequest::trusted(token, "test")).expect("a region");
             let processes = ProcessTable::new(memory.memory.as_fd(), SHAPE).expect("the region is good");
             let process = processes.claim(std::process::id(), None).expect("a number is free");
             member.control.welcome(SHAPE, process, memory.memory.as_fd(), memory.doorbell.as_fd()).expect("it listens");

@@ -24,7 +24,7 @@ fn pipe() -> (File, OwnedFd) {
 }
 
 fn line(sink: Sink, text: &str) -> Line {
-    Line { sink, text: format!("{text}\n"), target: String::new(), left_out: 0 }
+    Line { sink, text: format!("{text}\n"), level: Level::INFO, target: String::new(), left_out: 0 }
 }
 
 pub(in crate::log) fn folder(name: &str) -> std::path::PathBuf {
@@ -71,7 +71,11 @@ fn what_was_left_out_or_found_no_room_is_said() {
     let mut ours = Writer::new(None, Arc::default());
     let left_out = |target: &str| Line { left_out: 3, target: target.to_owned(), ..line(Sink::Record, "the next") };
     let said = said_while(|| ours.take(Message::Line(left_out("ringway::attach")), &mut errors));
-    assert!(said.contains("3 lines of ringway::attach were left out"), "{said}");
+    assert!(said.contains(" WARN ") && said.contains("3 lines of ringway::attach were left out"), "{said}");
+    // Those that only the record has are no matter for standard error.
+    let quiet = Line { level: Level::DEBUG, ..left_out("ringway::attach") };
+    let said = said_while(|| ours.take(Message::Line(quiet), &mut errors));
+    assert!(said.contains("DEBUG ") && said.contains("3 lines of ringway::attach were left out"), "{said}");
     // Of its own lines it says nothing, so that this has an end.
     assert_eq!(said_while(|| ours.take(Message::Line(left_out(OWN_TARGET)), &mut errors)), "");
     let (_sender, none) = sync_channel(1);

@@ -8,7 +8,7 @@ use ringway_shm::{Burst, Class};
 use super::data::DEFAULT;
 use super::rig::*;
 use crate::address::SocketAddress;
-use crate::admission::FrameUse;
+use crate::admission::{Backlog, FrameUse};
 use crate::config::{TcpOptions, UdpOptions};
 use crate::event::SocketId;
 use crate::family::Family;
@@ -134,4 +134,35 @@ fn connections_that_are_read_go_on() {
         rig.receive(seg(ACK, 1 + n * 1_460, 1).data(1_460));
         assert_eq!(rig.read(1 + n * 1_460), Ok(1_460));
     }
+}
+
+/// An application that leaves a frame unread on each of many sockets leaves half of the frames to the others, datagrams included.
+#[test]
+fn sockets_of_a_hoard_leave_half_of_the_frames() {
+    let (mut rig, listener) = rig(false);
+    let free = |rig: &Rig| rig.arena.free(Class::Large);
+    rig.stack.set_backlog(&Backlog { starves_senders: false, hoards: core::iter::once(1_000..2_000).collect() });
+    let half = FrameUse::Hoard.leaves(rig.arena.capacity(Class::Large));
+    let mut port = 1_000;
+    while free(&rig) > half + 1 && port < 2_000 {
+        open(&mut rig, listener, port);
+        (0..40).for_each(|n| rig.receive(seg(ACK, 1 + n * 1_460, 1).data(1_460)));
+        rig.sent();
+        port += 1;
+    }
+    assert!(port < 1_999, "{} of {half} are left", free(&rig));
+    let refused = rig.count(Counter::DropNoBuffer);
+    open(&mut rig, listener, port);
+    rig.receive(seg(ACK, 1, 1).data(5));
+    assert_eq!(rig.count(Counter::DropNoBuffer), refused + 1, "not even a first one");
+    open(&mut rig, listener, 3_000);
+    for n in 0..20 {
+        rig.receive(seg(ACK, 1 + n * 1_460, 1).data(1_460));
+    }
+    assert_eq!(rig.read(1), Ok(29_200), "others may leave unread what they like");
+    rig.sent();
+    rig.stack.set_backlog(&Backlog::default());
+    open(&mut rig, listener, 1_999);
+    rig.receive(seg(ACK, 1, 1).data(5));
+    assert_eq!(rig.read(1), Ok(5), "it has read");
 }
