@@ -470,6 +470,6 @@ const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// The first port that the kernel chooses itself.
 const FIRST_PORT: u16 = 30_000;
 /// Numbers are below this one, whatever the system allows.
-const LIMIT_MAX: u64 = 16_384;
+const LIMIT_MAX: u64 = 2_048;
 /// Numbers below the limit at which the library opens its own.
 const FLOOR: Fd = 128;

@@ -280,7 +280,7 @@ fn an_answer_leaves_while_received_data_holds_the_frames() {
     net.close(app, reader);
 }
 
-/// A program leaves a message unread on each of 600 sockets and has few chunks: its further data is refused from the moment when half of
+/// A program leaves a message unread on each of some 500 sockets and has few chunks: its further data is refused from the moment when half of
 /// the frames is used, and that of another program is not.
 #[test]
 fn a_group_that_leaves_many_sockets_unread_is_held_back_alone() {
