@@ -74,10 +74,10 @@ impl UserToken {
         u64::from(self.region) << 32 | u64::from(self.slot)
     }
 
-    /// The words of all sockets of a region.
+    /// The words of all sockets of a region. Without 0, which the stack has for connections of any region that are not accepted yet.
     fn all_of(region: u32) -> Range<u64> {
         let first = UserToken { region, slot: 0 }.word();
-        first..first + (1 << 32)
+        first.max(1)..first + (1 << 32)
     }
 }
 
@@ -546,5 +546,18 @@ impl Attachments {
             let waits = self.live.iter().any(|&n| self.regions[n as usize].as_ref().is_some_and(|r| r.has_retries()));
             self.retry_at = waits.then(|| now + RETRY);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::UserToken;
+
+    #[test]
+    fn connections_that_are_not_accepted_are_no_region_s_own() {
+        let word = |region, slot| UserToken { region, slot }.word();
+        assert!(!UserToken::all_of(0).contains(&0) && UserToken::all_of(0).contains(&word(0, 1)));
+        assert!(!UserToken::all_of(0).contains(&word(1, 0)) && UserToken::all_of(1).contains(&word(1, 0)));
+        assert!(UserToken::all_of(1).contains(&word(1, u32::MAX)) && !UserToken::all_of(1).contains(&word(2, 0)));
     }
 }

@@ -18,7 +18,7 @@ use crate::quota::Quota;
 const PIECE: usize = 64 << 10;
 /// A connection may hold one in this many of the free frames.
 const SHARE: usize = 8;
-/// An application may leave a frame for each of one in this many unread before it is held back.
+/// An application is held back when more of its sockets are unread than one in this many of the frames.
 const HOARD: u32 = 16;
 /// Bytes that a connection may hold before its peer has taken any, when frames are scarce.
 const START: usize = 4 << 10;

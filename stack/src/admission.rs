@@ -20,8 +20,8 @@
 //! the first four stop before the mark at which senders are told. What is sent leaves frames to the data that comes next on
 //! other connections. That data may be one frame on each of tens of thousands of sockets. Those of one application leave the others
 //! what they use in any order: the owner of the stack tells its [`Backlog`]s. The data of many applications that are none may still
-//! hold nearly all frames, and those that are to read it may wait until they have sent an answer. While received data holds as much
-//! as senders leave free (the owner tells that too), each connection may send a first frame of those that are left. Peers that
+//! hold nearly all frames, and those that are to read it may wait until they have sent an answer. While received data may hold as
+//! much of the scarcer class as senders leave free (the owner tells that too), each connection may send a first frame of those that are left. Peers that
 //! acknowledge nothing cannot bring that about. The last ones are for the ACKs that free it.
 
 use alloc::vec::Vec;

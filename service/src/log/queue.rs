@@ -232,12 +232,11 @@ impl Writer {
     fn write_record(&mut self, line: &Line) {
         // The record has what standard error has, so it counts for both. Standard error misses no line that it would not have.
         let Line { left_out, target, .. } = line;
-        match () {
-            () if *left_out == 0 || target == OWN_TARGET => {}
-            () if line.level <= Level::INFO => {
-                tracing::warn!(target: OWN_TARGET, left_out, "{left_out} lines of {target} were left out");
-            }
-            () => tracing::debug!(target: OWN_TARGET, left_out, "{left_out} lines of {target} were left out"),
+        let is_said = *left_out > 0 && target != OWN_TARGET;
+        if is_said && line.level <= Level::INFO {
+            tracing::warn!(target: OWN_TARGET, left_out, "{left_out} lines of {target} were left out");
+        } else if is_said {
+            tracing::debug!(target: OWN_TARGET, left_out, "{left_out} lines of {target} were left out");
         }
         let Some(record) = &mut self.record else { return };
         if let Err(error) = record.write(&line.text) {

@@ -155,6 +155,21 @@ fn sockets_of_a_hoard_leave_half_of_the_frames() {
     open(&mut rig, listener, port);
     rig.receive(seg(ACK, 1, 1).data(5));
     assert_eq!(rig.count(Counter::DropNoBuffer), refused + 1, "not even a first one");
+    rig.receive(seg(ACK, 100, 1).data(5));
+    assert_eq!(rig.count(Counter::DropNoBuffer), refused + 2, "nor one out of order");
+    rig.sent();
+    // A short datagram is copied to a small frame first, and its own comes back.
+    let last = rig.arena.alloc(Class::Large);
+    let mut datagram = vec![0; 9];
+    Header { source_port: 7, destination_port: 100, length: 9, checksum: 0 }.write(&mut datagram[..8]);
+    let local = SocketAddress { ip: rig.family.local(), port: 100 };
+    for (user_token, drops) in [(1_500, 1), (2_500, 1)] {
+        let socket = rig.stack.udp_bind(local, UdpOptions::default(), user_token).expect("the port is free");
+        arrive(&mut rig, 50, 0, false, &datagram);
+        assert_eq!(rig.count(Counter::UdpRcvbufErrors), drops, "{user_token}");
+        rig.stack.close(rig.now, socket);
+    }
+    drop(last);
     open(&mut rig, listener, 3_000);
     for n in 0..20 {
         rig.receive(seg(ACK, 1 + n * 1_460, 1).data(1_460));
