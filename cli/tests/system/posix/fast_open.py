@@ -21,6 +21,11 @@ def server():
         if key:
             s.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_KEY, key)
             say("keys", s.getsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_KEY, 32) == key)
+        if i == 0:
+            # The client begins by an ordinary open, and waits: the port is served before it has Fast Open.
+            ready, _ = s.accept()
+            ready.sendall(b"next")
+            ready.close()
         if i > 0:
             # Only now, so that the key is there.
             c.sendall(b"next")
@@ -64,6 +69,8 @@ def client():
     message = lambda s, data: s.sendmsg([data[:2], data[2:]], [], MSG_FASTOPEN, (address, port))
     ways = [("sendto, no cookie", to), ("sendto", to), ("sendmsg", message), ("sendmmsg", send_many),
             ("connect, another key", send_connected), ("sendto, forgotten key", to)]
+    with socket.create_connection((address, port)) as ready:
+        exactly(ready, 4)
     for i, (name, way) in enumerate(ways):
         s = fresh_socket()
         say(name, way(s, b"%06d" % i), exactly(s, 4), "with the SYN", with_syn(s))
