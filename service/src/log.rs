@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   event --> log.filter, log.format -->\
-//!         --> the record, JSON -------->  a line in the queue --> the thread of the log --> write(2)
+//!         --> the record, JSON -------->  a line in the queue --> the thread of the log --> write(2), or an entry of the journal
 //! ```
 //! Promises: a thread that logs never waits, whatever standard error and the run directory are (a full disk, an unread pipe, closed). Each
 //! place in the code may log fifty lines at once and five a second; what is left out is counted and said. No line has a control character,
 //! whatever a program calls itself. Does not do: events of programs; the preload library logs nothing here.
 
+mod journal;
 mod limit;
 mod queue;
 mod record;
@@ -72,7 +73,7 @@ pub enum LogFormat {
     Text,
     /// An object a line.
     Json,
-    /// The level in front as sd-daemon(3) has it; time and name are the journal's.
+    /// An entry with a field for each value where the journal reads, else the level in front as sd-daemon(3) has it.
     Journald,
 }
 
@@ -175,7 +176,10 @@ fn on_stderr(format: LogFormat, queue: &Queue) -> Box<dyn Layer<Registry> + Send
         layer.fmt_fields(debug_fn(write_message)).with_writer(door(form)).boxed()
     };
     match format {
-        LogFormat::Auto if journal_reads() => bare(Form::Journald),
+        LogFormat::Auto | LogFormat::Journald if journal_reads() => {
+            let entries = Door::new(queue, Sink::Journal, Form::Entry);
+            fmt::layer().event_format(journal::Entry).with_writer(entries).boxed()
+        }
         LogFormat::Journald => bare(Form::Journald),
         LogFormat::Auto | LogFormat::Plain => bare(Form::Plain),
         LogFormat::Text => fmt::layer().with_writer(door(Form::Whole)).boxed(),

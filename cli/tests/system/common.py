@@ -75,5 +75,18 @@ def events(mask):
     return "|".join(names) or "none"
 
 
+def let_begin(listening):
+    """Lets the client begin (`await_server`): the port is served before the listener has options that are set after listen(2)."""
+    ready, _ = listening.accept()
+    ready.sendall(b"next")
+    ready.close()
+
+
+def await_server():
+    """Waits, by an ordinary connection, until the server has made its listener ready."""
+    with socket.create_connection((address, port)) as ready:
+        exactly(ready, 4)
+
+
 def run(server, client):
     (server if role == "server" else client)()

@@ -74,10 +74,10 @@ fn the_record_of_a_killed_service_stays_and_that_of_a_stopped_one_goes() {
 #[test]
 fn standard_error_has_the_format_that_was_chosen() {
     let net = Net::new();
-    // As systemd does where its journal reads.
-    let journal = "JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec \"$@\"";
+    // As systemd does where its journal reads; the machine's own journal, if it has one, is hidden.
+    let journal = "mount -t tmpfs tmpfs /run/systemd 2>/dev/null; JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec \"$@\"";
     let name = format!("log-auto-{}", std::process::id());
-    let mut service = net.spawn(Server, &["sh", "-c", journal, "sh", RINGWAY, "serve", "--name", &name]);
+    let mut service = net.spawn(Server, &["unshare", "--mount", "sh", "-c", journal, "sh", RINGWAY, "serve", "--name", &name]);
     service.wait_for_error_line("<6>service ");
     service.signal(Signal::TERM);
     service.finish(DEADLINE).success();
@@ -93,4 +93,24 @@ fn standard_error_has_the_format_that_was_chosen() {
         service.signal(Signal::TERM);
         service.finish(DEADLINE).success();
     }
+}
+
+/// With a journal of its own, in a mount namespace of its own.
+#[test]
+fn the_journal_has_the_values_of_an_event_as_fields() {
+    let net = Net::new();
+    let script = net.file("journal.sh", include_str!("log/journal.sh"));
+    let printed = net.output(Server, &["unshare", "--mount", "sh", &script, RINGWAY]);
+    let entries: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+    let entry = |part: &str, words: &str| {
+        let is_it =
+            |entry: &&Value| entry["RINGWAY_PART"] == part && entry["MESSAGE"].as_str().is_some_and(|text| text.contains(words));
+        entries.iter().find(is_it).unwrap_or_else(|| panic!("no {words:?} of {part}:\n{printed}"))
+    };
+    let ready = entry("service", "ready");
+    assert!(ready["SYSLOG_IDENTIFIER"] == "ringway" && ready["_TRANSPORT"] == "journal" && ready["PRIORITY"] == "6", "{ready}");
+    let attached = entry("attach", " attaches");
+    assert!(attached["PRIORITY"] == "7" && attached["RINGWAY_UID"] == "0", "{attached}");
+    let pid = attached["RINGWAY_PID"].as_str().expect("fields are text");
+    assert!(attached["MESSAGE"].as_str().is_some_and(|text| text.contains(pid)), "{attached}");
 }

@@ -525,7 +525,8 @@ pub const KEYS: &[Key] = &[
         "auto",
         &["auto", "plain", "text", "json", "journald"],
         "How a line looks on standard error. plain: what has happened. text: time, level, part of the log and values with it. json: an \
-         object a line. journald: the level in front, as sd-daemon(3) has it. auto: journald where the journal reads, else plain.",
+         object a line. journald: where systemd's journal reads, an entry of it with the values as fields (RINGWAY_PART, RINGWAY_PID); \
+         elsewhere the level in front, as sd-daemon(3) has it. auto: journald where the journal reads, else plain.",
     ),
     choice(
         "service.profile",

@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
+use super::journal::{self, Journal};
 use super::limit::Limits;
 use super::record::Record;
 use crate::printable;
@@ -32,6 +33,8 @@ const OWN_TARGET: &str = "ringway::log";
 pub(super) enum Sink {
     /// Standard error.
     Errors,
+    /// The journal that reads standard error, with the values of an event.
+    Journal,
     Record,
 }
 
@@ -44,6 +47,8 @@ pub(super) enum Form {
     Journald,
     /// Nothing: the line has all of it.
     Whole,
+    /// Nothing: it is no line, but an entry of the journal.
+    Entry,
 }
 
 pub(super) struct Line {
@@ -145,11 +150,13 @@ impl Write for Passing<'_> {
     /// A whole line.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(left_out) = self.left_out {
-            let text = printable(String::from_utf8_lossy(bytes).trim_end_matches('\n'));
+            let text = String::from_utf8_lossy(bytes);
+            let line = || printable(text.trim_end_matches('\n'));
             let text = match self.door.form {
-                Form::Plain => format!("ringway: {text}\n"),
-                Form::Journald => format!("<{}>{text}\n", severity(self.level)),
-                Form::Whole => format!("{text}\n"),
+                Form::Plain => format!("ringway: {}\n", line()),
+                Form::Journald => leveled(self.level, &line()),
+                Form::Whole => format!("{}\n", line()),
+                Form::Entry => text.into_owned(),
             };
             let target = std::mem::take(&mut self.target);
             self.door.queue.push(Line { sink: self.door.sink, text, level: self.level, target, left_out });
@@ -162,8 +169,13 @@ impl Write for Passing<'_> {
     }
 }
 
+/// A line with the level in front, as sd-daemon(3) has it.
+fn leveled(level: Level, text: &str) -> String {
+    format!("<{}>{text}\n", severity(level))
+}
+
 /// syslog(3).
-fn severity(level: Level) -> u8 {
+pub(super) fn severity(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,
         Level::WARN => 4,
@@ -175,13 +187,14 @@ fn severity(level: Level) -> u8 {
 struct Writer {
     /// Lines for which standard error has had no room, since it had some.
     unread: u64,
+    journal: Journal,
     record: Option<Record>,
     lost: Arc<AtomicU64>,
 }
 
 impl Writer {
     fn new(record: Option<Record>, lost: Arc<AtomicU64>) -> Writer {
-        Writer { unread: 0, record, lost }
+        Writer { unread: 0, journal: Journal::at(journal::SOCKET), record, lost }
     }
 
     /// Writes lines until the last sender is dropped.
@@ -207,8 +220,11 @@ impl Writer {
 
     fn take(&mut self, message: Message, errors: &mut (impl Write + AsFd)) {
         match message {
-            Message::Line(line) if line.sink == Sink::Errors => self.write_error(&line.text, errors),
-            Message::Line(line) => self.write_record(&line),
+            Message::Line(line) => match line.sink {
+                Sink::Errors => self.write_error(&line.text, errors),
+                Sink::Journal => self.write_entry(&line, errors),
+                Sink::Record => self.write_record(&line),
+            },
             // A caller that has lost its patience is gone.
             Message::Flush(done) => done.send(()).unwrap_or_default(),
         }
@@ -227,6 +243,13 @@ impl Writer {
         }
         // A failed write has no other place to go.
         errors.write_all(text.as_bytes()).unwrap_or_default();
+    }
+
+    /// What the journal does not take goes to standard error, without its values.
+    fn write_entry(&mut self, entry: &Line, errors: &mut (impl Write + AsFd)) {
+        if !self.journal.send(&entry.text) {
+            self.write_error(&leveled(entry.level, journal::message_of(&entry.text)), errors);
+        }
     }
 
     fn write_record(&mut self, line: &Line) {

@@ -27,12 +27,14 @@ def misuse(s):
 def server():
     l = listener()
     l.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000)
+    let_begin(l)
     c, _ = l.accept()
     misuse(c)
     c.sendall(b"done")
 
 
 def client():
+    await_server()
     c = connect()
     misuse(c)
     exactly(c, 4)

@@ -22,10 +22,7 @@ def server():
             s.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_KEY, key)
             say("keys", s.getsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_KEY, 32) == key)
         if i == 0:
-            # The client begins by an ordinary open, and waits: the port is served before it has Fast Open.
-            ready, _ = s.accept()
-            ready.sendall(b"next")
-            ready.close()
+            let_begin(s)
         if i > 0:
             # Only now, so that the key is there.
             c.sendall(b"next")
@@ -69,8 +66,7 @@ def client():
     message = lambda s, data: s.sendmsg([data[:2], data[2:]], [], MSG_FASTOPEN, (address, port))
     ways = [("sendto, no cookie", to), ("sendto", to), ("sendmsg", message), ("sendmmsg", send_many),
             ("connect, another key", send_connected), ("sendto, forgotten key", to)]
-    with socket.create_connection((address, port)) as ready:
-        exactly(ready, 4)
+    await_server()
     for i, (name, way) in enumerate(ways):
         s = fresh_socket()
         say(name, way(s, b"%06d" % i), exactly(s, 4), "with the SYN", with_syn(s))

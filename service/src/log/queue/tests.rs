@@ -104,3 +104,25 @@ fn the_record_is_bounded() {
     assert_eq!(std::fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o600);
     std::fs::remove_dir_all(folder).expect("a folder of ours");
 }
+
+#[test]
+fn what_the_journal_does_not_take_is_a_line_on_standard_error() {
+    let folder = folder("entries");
+    let path = folder.join("socket");
+    let (mut reader, writer) = pipe();
+    let mut errors = File::from(writer);
+    let mut ours = Writer::new(None, Arc::default());
+    ours.journal = Journal::at(&path);
+    let entry = line(Sink::Journal, "MESSAGE=said\nPRIORITY=6\nRINGWAY_PID=7");
+    ours.take(Message::Line(entry), &mut errors);
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).expect("a folder of ours");
+    ours.take(Message::Line(line(Sink::Journal, "MESSAGE=entered")), &mut errors);
+    drop(errors);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).expect("a pipe");
+    assert_eq!(text, "<6>said\n");
+    let mut room = [0; 64];
+    let len = socket.recv(&mut room).expect("it was sent");
+    assert_eq!(room[..len], *b"MESSAGE=entered\n");
+    std::fs::remove_dir_all(folder).expect("a folder of ours");
+}
