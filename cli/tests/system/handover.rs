@@ -103,6 +103,23 @@ fn one_connection_is_named_by_its_ends() {
     streams.finish(3);
 }
 
+/// A port may be the peer's; a process is named by its number.
+#[test]
+fn connections_are_named_by_a_port_of_either_end_or_their_process() {
+    let streams = Streams::start(3, 400_000, "");
+    let at_client = streams.net.output(Client, &["ss", "-Htn", "state", "established", "dport", "=", ":4000"]);
+    let end = at_client.lines().next().and_then(|line| line.split_whitespace().nth(2)).expect("it is connected");
+    let (_, port) = end.rsplit_once(':').expect("an address with a port");
+    let printed = streams.server.stdout();
+    let process = printed.split_whitespace().nth(1).expect("it says its number");
+    for (what, count, at_kernel) in [(&*format!(":{port}"), 1, 1), (process, 2, 3)] {
+        let said = streams.net.output(Server, &[RINGWAY, "handover", what, "--name", &streams.name]);
+        assert_eq!(said, format!("{count} connections, {count} at the kernel, 0 stay\n"), "{what}");
+        assert_eq!(streams.at_kernel(), at_kernel, "{what}");
+    }
+    streams.finish(3);
+}
+
 /// A server that is started while another one's connections of its port are the kernel's: the new ones are the stack's, the old ones go on.
 fn connections_go_on_beside_a_new_listener(count: usize, options: &[&str]) {
     let net = Net::new();

@@ -118,6 +118,23 @@ fn an_rpm_is_installed_and_erased() {
     assert!(done.contains("ringway-0.") && done.ends_with("nothing is left\n"), "{done}");
 }
 
+/// The archive may be unpacked anywhere; its command finds its library.
+#[test]
+fn an_archive_is_unpacked_and_used_and_made_again_is_the_same() {
+    let net = Net::new();
+    let archive = || packages(&net, "archive.sh").1.pop().expect("it was made");
+    let made = archive();
+    let digest = digest_of(&made).expect("it is read");
+    let root = net.path("root");
+    std::fs::create_dir(&root).expect("a folder of ours");
+    net.output(Server, &["tar", "-C", &text(&root), "-xzf", &made]);
+    let command = text(&root.join("usr/local/bin/ringway"));
+    assert!(net.output(Server, &[&command, "--version"]).contains("\ncommit "));
+    let program = "import socket; s = socket.socket(); s.bind(('', 7000)); s.listen()";
+    net.output(Server, &[&command, "run", "--quiet", "--enforce", "strict", "--", "python3", "-c", program]);
+    assert_eq!(digest_of(archive()).expect("it is read"), digest);
+}
+
 /// What `make install` has put somewhere, `make uninstall` takes away.
 #[test]
 fn an_installation_is_taken_away_again() {
