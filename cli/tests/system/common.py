@@ -84,7 +84,7 @@ def let_begin(listening):
 
 def await_server():
     """Waits, by an ordinary connection, until the server has made its listener ready."""
-    with socket.create_connection((address, port)) as ready:
+    with connect() as ready:
         exactly(ready, 4)
 
 

@@ -8,20 +8,17 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use tracing::field::{Field, Visit};
-use tracing::{Event, Subscriber};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::queue::severity;
 use crate::printable;
 
 /// The journal's socket.
 pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
 /// The field that an entry begins with.
 const MESSAGE: &str = "MESSAGE=";
-/// Bytes of a field's name after `RINGWAY_`; the journal drops fields with names of more than 64.
-const NAME_MAX: usize = 56;
 
 /// The format of an entry.
 pub(super) struct Entry;
@@ -40,6 +37,16 @@ where
         writeln!(writer, "SYSLOG_IDENTIFIER=ringway")?;
         writeln!(writer, "RINGWAY_PART={}", target.strip_prefix("ringway::").unwrap_or(target))?;
         writer.write_str(&fields.others)
+    }
+}
+
+/// syslog(3).
+pub(super) fn severity(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        _ => 7,
     }
 }
 
@@ -77,7 +84,7 @@ impl Visit for Fields {
 /// Capitals, digits and underscores are what the journal takes (systemd.journal-fields(7)).
 fn name_of(field: &str) -> String {
     let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
-    field.chars().take(NAME_MAX).map(letter).collect()
+    field.chars().map(letter).collect()
 }
 
 /// The way to the journal: opened for the first entry, and again after a failure.

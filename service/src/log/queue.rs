@@ -171,17 +171,7 @@ impl Write for Passing<'_> {
 
 /// A line with the level in front, as sd-daemon(3) has it.
 fn leveled(level: Level, text: &str) -> String {
-    format!("<{}>{text}\n", severity(level))
-}
-
-/// syslog(3).
-pub(super) fn severity(level: Level) -> u8 {
-    match level {
-        Level::ERROR => 3,
-        Level::WARN => 4,
-        Level::INFO => 6,
-        _ => 7,
-    }
+    format!("<{}>{text}\n", journal::severity(level))
 }
 
 struct Writer {

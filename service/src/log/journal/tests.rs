@@ -1,37 +1,14 @@
-use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 
 use super::*;
-use crate::log::queue::tests::folder;
-
-#[derive(Clone, Default)]
-struct Text(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
-
-impl std::io::Write for Text {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no test panics with it").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Text {
-    type Writer = Text;
-
-    fn make_writer(&self) -> Text {
-        self.clone()
-    }
-}
+use crate::log::queue::tests::{folder, waiting_in};
+use crate::log::queue::{Door, Form, Queue, Sink};
 
 fn entry_of(work: impl FnOnce()) -> String {
-    let text = Text::default();
-    let layer = tracing_subscriber::fmt::layer().event_format(Entry).with_writer(text.clone());
+    let queue = Queue::new();
+    let layer = tracing_subscriber::fmt::layer().event_format(Entry).with_writer(Door::new(&queue, Sink::Journal, Form::Entry));
     tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
-    let bytes = text.0.lock().expect("no test panics with it").clone();
-    String::from_utf8(bytes).expect("text")
+    waiting_in(&queue)
 }
 
 #[test]

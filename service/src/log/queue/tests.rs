@@ -60,6 +60,11 @@ fn said_while(work: impl FnOnce()) -> String {
     let layer = tracing_subscriber::fmt::layer().with_writer(Door::new(&queue, Sink::Errors, Form::Plain));
     use tracing_subscriber::layer::SubscriberExt;
     tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
+    waiting_in(&queue)
+}
+
+/// The text that waits in `queue`, whatever it is for.
+pub(in crate::log) fn waiting_in(queue: &Queue) -> String {
     let lines = lock(&queue.waiting).take().expect("no thread has it");
     lines.try_iter().map(|message| if let Message::Line(line) = message { line.text } else { String::new() }).collect()
 }
