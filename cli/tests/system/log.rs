@@ -59,6 +59,7 @@ fn the_record_says_what_attaches_and_follows_on() {
 fn the_record_of_a_killed_service_stays_and_that_of_a_stopped_one_goes() {
     let net = Net::new();
     let (mut service, name) = net.serve(Server, &[]);
+    wait_until("the record", DEADLINE, || log(&net, &name, &["-t", "service"]).contains("ready"));
     service.signal(Signal::KILL);
     wait_until("its end", DEADLINE, || service.poll().is_some());
     assert_eq!(log(&net, &name, &["-t", "service"]).matches("ready").count(), 1);

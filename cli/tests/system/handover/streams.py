@@ -81,11 +81,12 @@ def client(host, port, count, total, file):
     half = total // 2
     exchange(ends, half, lambda end: end.sent == half and end.got >= half // 2)
     print("half", flush=True)
-    # Streams go on slowly until the file is there, so that both directions are busy.
+    # Streams go on slowly until the file is there, so that both directions are busy. The last piece waits for it in any case.
     limit = half
-    while not os.path.exists(file) and limit < total - PIECE:
-        limit += 1000
-        exchange(ends, limit, lambda end: end.sent >= limit)
+    while not os.path.exists(file):
+        if limit < total - PIECE:
+            limit += 1000
+            exchange(ends, limit, lambda end: end.sent >= limit)
         time.sleep(0.001)
     exchange(ends, total, lambda end: end.sent == total and end.got == total)
     for end in ends:
