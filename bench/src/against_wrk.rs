@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Duration;
 
-use crate::bed::Bed;
+use crate::bed::{Bed, Ends};
 use crate::measure::statistics::{median, median_ratio};
 use crate::options::Options;
 use crate::point::{Point, Setting};

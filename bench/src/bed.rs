@@ -8,19 +8,23 @@
 //! Promises: the client is bound to the first core, the server and its descendants to the second;
 //! dropping a bed ends all started processes and removes the wire.
 
+pub(crate) mod layout;
+
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
 use ringway_shm::stats::StatsReader;
+use serde::{Deserialize, Serialize};
 
 use crate::load::order::{Order, Outcome, Passage, Plan};
 use crate::load::tuning::Tuning;
+use crate::measure::calibration::Calibration;
 use crate::measure::cpu::{self, Used};
 use crate::measure::machine;
 use crate::options::{Options, Steering};
@@ -30,14 +34,13 @@ use crate::target::{ClientStack, Target, WireKind};
 use crate::wire::veth::{INTERFACE, Side, Wire, counter_in};
 use crate::wire::{memory, path};
 use crate::wrk::{self, SocketErrors};
+use layout::{Layout, ServerPlan};
 
-/// Port of the servers.
-const PORT: u16 = 8080;
 /// Time limit for a role to start, and to open its connections.
-const START: Duration = Duration::from_secs(30);
+pub(crate) const START: Duration = Duration::from_secs(30);
 /// Time limit of a run beyond its length.
-const PATIENCE: Duration = Duration::from_secs(30);
-const CLIENT_CORE: usize = 0;
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const CLIENT_CORE: usize = 0;
 /// Longest delay of an ACK.
 const DELAYED_ACK: Duration = Duration::from_millis(50);
 /// Time in which a lost packet is retransmitted by timeout.
@@ -59,6 +62,8 @@ pub struct Bed {
     path: Option<Peer>,
     /// Longest time until the last packets of a round arrive.
     under_way: Duration,
+    /// Segments that the kernel's TCP at the server's side had received before the connections of the plan.
+    kernel_segments: u64,
     wire: Option<Wire>,
 }
 
@@ -78,14 +83,15 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// CPU time of unrelated processes, nanoseconds: on the core with more of it, or on both together when a worker of the
-    /// server runs on the client's core.
-    pub fn others_ns(&self, is_shared: bool) -> u64 {
-        if is_shared {
-            let busy = self.server.core.busy_ns + self.client.core.busy_ns;
-            return busy.saturating_sub(self.server.cpu_ns() + self.client.cpu_ns() + self.path_ns);
-        }
+    /// CPU time of unrelated processes, nanoseconds, on the core with more of it.
+    pub fn others_ns(&self) -> u64 {
         self.server.others_ns().max(self.client.others_ns().saturating_sub(self.path_ns))
+    }
+
+    /// The same on both cores together, when a worker of the server runs on the client's.
+    pub fn others_on_both_ns(&self) -> u64 {
+        let busy = self.server.core.busy_ns + self.client.core.busy_ns;
+        busy.saturating_sub(self.server.cpu_ns() + self.client.cpu_ns() + self.path_ns)
     }
 }
 
@@ -102,13 +108,20 @@ pub struct Setup {
     pub small_packets: bool,
 }
 
+impl Setup {
+    /// Returns true where the wire must be made for it.
+    pub(crate) fn needs_own_wire(&self) -> bool {
+        self.path.is_some() || self.mtu.is_some() || self.small_packets
+    }
+}
+
 /// The server's core: the second, or the only one.
 pub fn server_core() -> usize {
     usize::from(machine::cores() > 1)
 }
 
 /// The cores of a server with this number of workers: its own core first, the client's last.
-fn server_cores(workers: usize) -> Vec<usize> {
+pub(crate) fn server_cores(workers: usize) -> Vec<usize> {
     (0..workers).map(|worker| (server_core() + worker) % machine::cores()).collect()
 }
 
@@ -129,12 +142,9 @@ impl Bed {
         let layout = Layout {
             kind: options.wire,
             wire: wire.as_ref(),
-            target,
+            server: ServerPlan::new(target, options, setup.tuning),
             client: options.client_stack(),
             connections,
-            work_us: options.work_us,
-            tuning: setup.tuning,
-            workers,
         };
         let ends = if wire.is_none() { Some(memory::link()?) } else { None };
         let (server_stats, client_stats) = (stats_path(), stats_path());
@@ -169,13 +179,9 @@ impl Bed {
             tuning: setup.tuning,
             path,
             under_way,
+            kernel_segments: 0,
             wire,
         })
-    }
-
-    /// The target that serves.
-    pub fn target(&self) -> Target {
-        self.target
     }
 
     /// The server's address.
@@ -191,54 +197,6 @@ impl Bed {
     /// Id of the client's process.
     pub fn client_pid(&self) -> u32 {
         self.client.pid()
-    }
-
-    /// Stops the server and its descendants, so that they use no CPU in the rounds of other targets. The idle client sleeps
-    /// by itself. Waits first until packets in flight have arrived: the stack of a stopped process would count the pause as
-    /// round-trip time, and its timers would become seconds long.
-    pub fn pause(&self) {
-        sleep(self.under_way);
-        self.server.pause();
-    }
-
-    /// Continues the server.
-    pub fn resume(&self) {
-        self.server.resume();
-    }
-
-    /// Opens the connections of a plan.
-    ///
-    /// # Errors
-    /// Those of `Bed::start`.
-    pub fn prepare(&mut self, plan: &Plan) -> io::Result<()> {
-        if self.options.client_stack() == ClientStack::Kernel && plan.connections > KERNEL_CONNECTIONS_MAX {
-            let text = format!("a client on the kernel's stack has ports for {KERNEL_CONNECTIONS_MAX} connections");
-            return Err(io::Error::other(text));
-        }
-        let limit = START + CONNECT * plan.connections;
-        let plan = Plan { server: self.address, sources: self.sources.clone(), tuning: self.tuning, ..plan.clone() };
-        self.client.order(&Order::Prepare(plan), limit)
-    }
-
-    /// Closes the connections.
-    ///
-    /// # Errors
-    /// Those of `Bed::start`.
-    pub fn release(&mut self) -> io::Result<()> {
-        self.client.order(&Order::Release, START)
-    }
-
-    /// Runs the load for `warmup`, then `measure`.
-    ///
-    /// # Errors
-    /// A connection was lost, or a role failed.
-    pub fn run(&mut self, warmup: Duration, measure: Duration, seed: u64) -> io::Result<Sample> {
-        let before = (self.server_used()?, self.client_used()?, self.path_used()?);
-        let order = Order::Run { warmup_us: warmup.as_micros() as u64, measure_us: measure.as_micros() as u64, seed };
-        let outcome = self.client.run(&order, warmup + measure + PATIENCE)?;
-        let after = (self.server_used()?, self.client_used()?, self.path_used()?);
-        let (path_ns, passage) = (after.2.0.saturating_sub(before.2.0), after.2.1.since(&before.2.1));
-        Ok(Sample { outcome, server: after.0.since(&before.0), client: after.1.since(&before.1), path_ns, passage })
     }
 
     /// Runs wrk against the server from the client's side and returns its figures.
@@ -269,6 +227,22 @@ impl Bed {
         Used::by(self.server.pid(), server_core())
     }
 
+    /// Segments that the kernel's TCP at the server's side has received, and therefore not Ringway.
+    fn kernel_segments(&self) -> io::Result<u64> {
+        self.wire.as_ref().map_or(Ok(0), |wire| wire.kernel_counter(Side::Server, "Tcp", "InSegs"))
+    }
+
+    /// Returns true when a worker of the server runs on the client's core.
+    fn shares_a_core(&self) -> bool {
+        server_cores(self.options.workers()).contains(&CLIENT_CORE)
+    }
+
+    /// Returns true when the kernel's TCP at the server's side must receive nothing.
+    fn is_ringways_alone(&self) -> bool {
+        // Over TAP the client is the kernel of the same namespace.
+        self.target.is_ringways_alone() && self.options.wire != WireKind::Tap
+    }
+
     fn client_used(&self) -> io::Result<Used> {
         Used::by(self.client.pid(), CLIENT_CORE)
     }
@@ -277,32 +251,6 @@ impl Bed {
     fn path_used(&mut self) -> io::Result<(u64, Passage)> {
         let Some(path) = &mut self.path else { return Ok((0, Passage::default())) };
         Ok((cpu::tree_ns(path.pid()), path.count(START)?))
-    }
-
-    /// Segments that both ends have retransmitted so far, on the kernel's stack and on Ringway's.
-    ///
-    /// # Errors
-    /// The counters cannot be read.
-    pub fn retransmissions(&self) -> io::Result<u64> {
-        self.sum(|wire, side| wire.kernel_counter(side, "Tcp", "RetransSegs"), &["TcpRetransSegs"])
-    }
-
-    /// Packets that the interfaces of both sides, and the services' devices, have dropped.
-    ///
-    /// # Errors
-    /// The counters cannot be read.
-    pub fn drops(&self) -> io::Result<u64> {
-        self.sum(Wire::kernel_drops, &["RingwayDeviceRxDropped", "RingwayDeviceTxDropped"])
-    }
-
-    /// What the kernel has counted at both sides, and the services in the counters of these names.
-    fn sum(&self, kernels: impl Fn(&Wire, Side) -> io::Result<u64>, names: &[&str]) -> io::Result<u64> {
-        let mut sum = 0;
-        for side in [Side::Server, Side::Client] {
-            sum += self.wire.as_ref().map_or(Ok(0), |wire| kernels(wire, side))?;
-        }
-        let counters = self.stats.iter().flat_map(StatsReader::counters);
-        Ok(sum + counters.filter(|(name, _)| names.contains(&name.as_str())).map(|(_, value)| value).sum::<u64>())
     }
 
     /// Connections of the kernel's TCP at the server's side.
@@ -317,25 +265,156 @@ impl Bed {
     pub fn doors(&self) -> Vec<PathBuf> {
         services_of(self.server.pid()).into_iter().map(|(path, _)| path.with_extension("sock")).collect()
     }
+}
 
-    /// Segments that the kernel's TCP at the server's side has received, and therefore not Ringway.
-    ///
-    /// # Errors
-    /// The counters cannot be read.
-    pub fn kernel_segments(&self) -> io::Result<u64> {
-        self.wire.as_ref().map_or(Ok(0), |wire| wire.kernel_counter(Side::Server, "Tcp", "InSegs"))
+/// Both ends of a target: on a wire of this machine ([`Bed`]), or with the server on another one ([`crate::distant`]).
+pub(crate) trait Ends {
+    /// The target that serves.
+    fn target(&self) -> Target;
+
+    /// The server uses no processor from here on, so that the rounds of other targets are theirs alone.
+    fn pause(&mut self);
+
+    /// The server goes on.
+    fn resume(&mut self);
+
+    /// Opens the connections of a plan.
+    fn prepare(&mut self, plan: &Plan) -> io::Result<()>;
+
+    /// Closes the connections.
+    fn release(&mut self) -> io::Result<()>;
+
+    /// Runs the load for `warmup`, then `measure`.
+    fn run(&mut self, warmup: Duration, measure: Duration, seed: u64) -> io::Result<Sample>;
+
+    /// Runs the calibration loop on the server's core.
+    fn calibrate(&mut self) -> io::Result<Calibration>;
+
+    /// CPU time of unrelated processes in a sample, nanoseconds.
+    fn others_ns(&self, sample: &Sample) -> u64 {
+        sample.others_ns()
     }
 
-    /// Returns true when a worker of the server runs on the client's core.
-    pub fn shares_a_core(&self) -> bool {
-        server_cores(self.options.workers()).contains(&CLIENT_CORE)
+    /// What both ends have counted so far.
+    fn counts(&mut self) -> io::Result<Counts>;
+
+    /// What a reader of the figures since `prepare` must know; empty: nothing.
+    fn remark(&mut self) -> io::Result<String>;
+}
+
+/// What both ends have counted so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Segments that were retransmitted, on the kernel's stack and on Ringway's.
+    pub retransmissions: u64,
+    /// Packets that interfaces, and the devices of services, have dropped.
+    pub drops: u64,
+}
+
+impl Counts {
+    /// What a service or a stack has counted.
+    pub(crate) fn of(stats: &StatsReader) -> Counts {
+        let sum = |names: &[&str]| -> u64 {
+            stats.counters().iter().filter(|(name, _)| names.contains(&name.as_str())).map(|(_, value)| value).sum()
+        };
+        let drops = sum(&["RingwayDeviceRxDropped", "RingwayDeviceTxDropped"]);
+        Counts { retransmissions: sum(&["TcpRetransSegs"]), drops }
     }
 
-    /// Returns true when the kernel's TCP at the server's side must receive nothing.
-    pub fn is_ringways_alone(&self) -> bool {
-        // Over TAP the client is the kernel of the same namespace.
-        self.target.is_ringways_alone() && self.options.wire != WireKind::Tap
+    /// The sum of both.
+    pub(crate) fn plus(self, other: Counts) -> Counts {
+        Counts { retransmissions: self.retransmissions + other.retransmissions, drops: self.drops + other.drops }
     }
+
+    /// The counts since `before`.
+    pub(crate) fn since(self, before: Counts) -> Counts {
+        Counts {
+            retransmissions: self.retransmissions.saturating_sub(before.retransmissions),
+            drops: self.drops.saturating_sub(before.drops),
+        }
+    }
+}
+
+impl Ends for Bed {
+    fn target(&self) -> Target {
+        self.target
+    }
+
+    /// Stops it with its descendants. Waits first until packets in flight have arrived: the stack of a stopped process would count the
+    /// pause as round-trip time, and its timers would become seconds long. The idle client sleeps by itself.
+    fn pause(&mut self) {
+        sleep(self.under_way);
+        self.server.pause();
+    }
+
+    fn resume(&mut self) {
+        self.server.resume();
+    }
+
+    fn prepare(&mut self, plan: &Plan) -> io::Result<()> {
+        self.kernel_segments = self.kernel_segments()?;
+        if self.options.client_stack() == ClientStack::Kernel {
+            check_ports(plan)?;
+        }
+        let plan = Plan { server: self.address, sources: self.sources.clone(), tuning: self.tuning, ..plan.clone() };
+        self.client.order(&Order::Prepare(plan.clone()), opening(&plan))
+    }
+
+    fn release(&mut self) -> io::Result<()> {
+        self.client.order(&Order::Release, START)
+    }
+
+    fn run(&mut self, warmup: Duration, measure: Duration, seed: u64) -> io::Result<Sample> {
+        let before = (self.server_used()?, self.client_used()?, self.path_used()?);
+        let outcome = self.client.run(&Order::run(warmup, measure, seed), warmup + measure + PATIENCE)?;
+        let after = (self.server_used()?, self.client_used()?, self.path_used()?);
+        let (path_ns, passage) = (after.2.0.saturating_sub(before.2.0), after.2.1.since(&before.2.1));
+        Ok(Sample { outcome, server: after.0.since(&before.0), client: after.1.since(&before.1), path_ns, passage })
+    }
+
+    fn calibrate(&mut self) -> io::Result<Calibration> {
+        Calibration::of_core(server_core())
+    }
+
+    fn others_ns(&self, sample: &Sample) -> u64 {
+        if self.shares_a_core() { sample.others_on_both_ns() } else { sample.others_ns() }
+    }
+
+    fn counts(&mut self) -> io::Result<Counts> {
+        let mut counts = self.stats.iter().map(Counts::of).fold(Counts::default(), Counts::plus);
+        for side in [Side::Server, Side::Client] {
+            let Some(wire) = &self.wire else { continue };
+            let retransmissions = wire.kernel_counter(side, "Tcp", "RetransSegs")?;
+            counts = counts.plus(Counts { retransmissions, drops: wire.kernel_drops(side)? });
+        }
+        Ok(counts)
+    }
+
+    fn remark(&mut self) -> io::Result<String> {
+        let segments = self.kernel_segments()? - self.kernel_segments;
+        if self.is_ringways_alone() && segments > 0 {
+            return Ok(format!("the kernel's TCP received {segments} segments: not all was Ringway's"));
+        }
+        let shares_a_core = self.shares_a_core() && self.options.workers() > 1;
+        Ok(if shares_a_core { "the client shares a core with a worker".into() } else { String::new() })
+    }
+}
+
+/// Time limit for opening the connections of a plan.
+pub(crate) fn opening(plan: &Plan) -> Duration {
+    START + CONNECT * plan.connections
+}
+
+/// A client on the kernel's stack has ports for so many connections to one server.
+///
+/// # Errors
+/// The plan has more.
+pub(crate) fn check_ports(plan: &Plan) -> io::Result<()> {
+    if plan.connections > KERNEL_CONNECTIONS_MAX {
+        let text = format!("a client on the kernel's stack has ports for {KERNEL_CONNECTIONS_MAX} connections");
+        return Err(io::Error::other(text));
+    }
+    Ok(())
 }
 
 /// Creates the wire, and starts the process in the middle of a path.
@@ -379,117 +458,6 @@ pub(crate) fn steer(wire: &Wire, steering: Steering) -> io::Result<()> {
     Ok(())
 }
 
-/// Placement of the roles: namespaces, cores, addresses.
-struct Layout<'a> {
-    kind: WireKind,
-    wire: Option<&'a Wire>,
-    target: Target,
-    client: ClientStack,
-    connections: u32,
-    work_us: u64,
-    tuning: Tuning,
-    workers: usize,
-}
-
-impl Layout<'_> {
-    /// Address of host number `host` on this wire.
-    fn address(&self, host: u8) -> String {
-        let server = self.wire.map_or(MEMORY_SERVER.to_string(), |wire| wire.address(Side::Server));
-        let network = server.rsplit_once('.').expect("an IPv4 address has dots").0;
-        // The TAP needs another network than the veth pair, which also exists.
-        let network = if self.kind == WireKind::Tap { network.replacen("10.77.", "10.78.", 1) } else { network.to_string() };
-        format!("{network}.{host}")
-    }
-
-    /// The address on which the server listens.
-    fn served(&self) -> SocketAddr {
-        let host = if self.kind == WireKind::Veth && self.target == Target::Embedded { 3 } else { 1 };
-        SocketAddr::new(self.address(host).parse().expect("the wire's own addresses"), PORT)
-    }
-
-    /// A role's command line, bound to a core, in its namespace.
-    fn role(&self, side: Side, cores: &[usize], before: &[&str]) -> io::Result<Command> {
-        let ringway = std::env::current_exe()?;
-        let mut command = match self.wire {
-            Some(wire) => wire.command(side, "taskset"),
-            None => Command::new("taskset"),
-        };
-        command.args(["-c", &list(cores)]);
-        if !before.is_empty() {
-            command.arg(&ringway).args(before);
-        }
-        command.arg(&ringway).args(["bench", "role"]);
-        Ok(command)
-    }
-
-    fn server_command(&self, stats: &Path) -> io::Result<Command> {
-        let has_service = matches!(self.target, Target::Preload | Target::PreloadBulk | Target::Service);
-        let before: &[&str] = if has_service { &["run", "--quiet", "--"] } else { &[] };
-        let cores = server_cores(self.workers);
-        let mut command = self.role(Side::Server, &cores, before)?;
-        // What was measured on this machine before does not decide what is measured now.
-        command.env("RINGWAY_POLICY_BULK", if self.target == Target::PreloadBulk { "kernel" } else { "stack" });
-        command.args(["server", "--listen", &self.served().to_string()]);
-        command.args(self.tuning.arguments());
-        if self.workers > 1 {
-            command.args(["--cores", &list(&cores)]);
-        }
-        if self.work_us > 0 {
-            command.args(["--work-us", &self.work_us.to_string()]);
-        }
-        match self.target {
-            Target::Service => drop(command.args(["--sockets", "channel"])),
-            Target::LinuxSpin => drop(command.arg("--spin")),
-            Target::LinuxUring => drop(command.args(["--sockets", "uring"])),
-            Target::Embedded => self.own_stack(&mut command, self.served().ip().to_string(), stats),
-            _ => {}
-        }
-        Ok(command)
-    }
-
-    fn client_command(&self, stats: &Path) -> io::Result<Command> {
-        let side = if self.kind == WireKind::Tap { Side::Server } else { Side::Client };
-        let mut command = self.role(side, &[CLIENT_CORE], &[])?;
-        command.arg("client");
-        if self.client == ClientStack::Ringway {
-            self.own_stack(&mut command, self.address(FIRST_CLIENT), stats);
-            command.args(["--more-addresses", &self.more_addresses().to_string()]);
-        }
-        Ok(command)
-    }
-
-    /// Number of addresses of a client on Ringway beyond its first one.
-    fn more_addresses(&self) -> u8 {
-        // Bounded by the network's size; connections beyond it fail with a clear error for lack of ports.
-        u8::try_from(self.connections / CONNECTIONS_PER_ADDRESS).unwrap_or(u8::MAX).min(u8::MAX - 1 - FIRST_CLIENT)
-    }
-
-    /// The client's addresses, when it has more than one.
-    fn sources(&self) -> Vec<IpAddr> {
-        if self.client == ClientStack::Kernel || self.more_addresses() == 0 {
-            return Vec::new();
-        }
-        let hosts = FIRST_CLIENT..=FIRST_CLIENT + self.more_addresses();
-        hosts.map(|host| self.address(host).parse().expect("the wire's own addresses")).collect()
-    }
-
-    fn own_stack(&self, command: &mut Command, address: String, stats: &Path) {
-        let connections = (self.connections + self.connections / 8).max(65_536);
-        command.args(["--sockets", "ringway", "--address", &format!("{address}/24")]);
-        command.args(["--connections-max", &connections.to_string()]).arg("--stats").arg(stats);
-        match self.kind {
-            WireKind::Veth => drop(command.args(["--packet", INTERFACE])),
-            WireKind::Tap => drop(command.args(["--tap", "ring0", "--neighbor", &self.address(2)])),
-            WireKind::Memory => {}
-        }
-    }
-}
-
-/// Formats a list of cores for taskset and roles.
-fn list(cores: &[usize]) -> String {
-    cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
-}
-
 /// Path of a new statistics file, unique to this process.
 fn stats_path() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -498,23 +466,23 @@ fn stats_path() -> PathBuf {
 }
 
 /// The statistics of the services in the process tree of `pid`, and their files.
-fn services_of(pid: u32) -> Vec<(PathBuf, StatsReader)> {
+pub(crate) fn services_of(pid: u32) -> Vec<(PathBuf, StatsReader)> {
     let tree = cpu::tree(pid);
+    services(|pid| tree.contains(&pid))
+}
+
+/// The statistics of the services whose process is wanted, and their files.
+pub(crate) fn services(is_wanted: impl Fn(u32) -> bool) -> Vec<(PathBuf, StatsReader)> {
     let files = fs::read_dir(SERVICES).into_iter().flatten().flatten().map(|entry| entry.path());
     let stats = files.filter(|path| path.extension().is_some_and(|ending| ending == "stats"));
     // A file that cannot be opened was just removed, or belongs to another user.
     let open = stats.filter_map(|path| StatsReader::open(&path).ok().map(|stats| (path, stats)));
-    open.filter(|(_, stats)| tree.contains(&stats.pid())).collect()
+    open.filter(|(_, stats)| is_wanted(stats.pid())).collect()
 }
 
 /// The folder of the services' statistics.
 const SERVICES: &str = "/run/ringway";
-/// Host number of the first address of a client on Ringway, and connections per address.
-const FIRST_CLIENT: u8 = 4;
-const CONNECTIONS_PER_ADDRESS: u32 = 25_000;
 /// Slightly fewer than the kernel's ephemeral ports.
-const KERNEL_CONNECTIONS_MAX: u32 = 28_000;
+pub(crate) const KERNEL_CONNECTIONS_MAX: u32 = 28_000;
 /// Time limit for opening one of many connections.
-const CONNECT: Duration = Duration::from_millis(2);
-/// The server's address on the memory wire.
-const MEMORY_SERVER: &str = "10.79.0.1";
+pub(crate) const CONNECT: Duration = Duration::from_millis(2);

@@ -158,10 +158,15 @@ fn measure(scenario: &Scenario, options: &Options) -> ExitCode {
         Ok(targets) => targets,
         Err(text) => return fail(scenario, &text, WRONG),
     };
-    if !rustix::process::geteuid().is_root() {
+    if options.peer.is_none() && !rustix::process::geteuid().is_root() {
         return fail(scenario, "making network interfaces needs root", 1);
     }
     let points = scenario::varied((scenario.points)(options), options);
+    let is_local =
+        matches!(scenario.kind, Kind::Still(_) | Kind::AgainstWrk) || points.iter().any(|point| point.setup.needs_own_wire());
+    if options.peer.is_some() && is_local {
+        return fail(scenario, "it makes its own wire, and cannot use --peer", WRONG);
+    }
     let mut is_first = true;
     let mut give = |row: Row| {
         let heading = if is_first && !options.json { table::heading() } else { String::new() };

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ringway_shm::channel::attach::want_at_kernel;
 
-use crate::bed::{Bed, Setup};
+use crate::bed::{Bed, Ends, Setup};
 use crate::load::latency::Latencies;
 use crate::load::order::{Pace, Plan};
 use crate::measure::machine;

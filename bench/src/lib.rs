@@ -6,12 +6,14 @@
 #![deny(unsafe_code)]
 
 pub mod against_wrk;
+mod agent;
 pub mod all;
 pub mod bed;
 pub mod bulk_link;
 pub mod command;
 mod compare;
 pub mod cycles;
+pub mod distant;
 pub mod figures;
 mod handover;
 pub mod load;

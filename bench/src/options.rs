@@ -1,9 +1,12 @@
 //! Command-line options common to all scenarios.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, FromArgMatches, ValueEnum};
 
+use crate::bed::layout::PORT;
+use crate::distant::Peer;
 use crate::load::tuning::Congestion;
 use crate::path::{self, Loss, Path};
 use crate::scenario::Scenario;
@@ -69,6 +72,13 @@ pub struct Options {
     /// Congestion control of the sockets at both ends
     #[arg(long = "cc", value_enum, value_delimiter = ',', value_name = "NAME,…")]
     pub congestion: Vec<Congestion>,
+    /// Servers stand on the machine where `ringway bench agent` runs: HOST:PORT of one that listens, whose token is in
+    /// RINGWAY_BENCH_TOKEN, or `ssh:HOST`, `ssh:HOST sudo ringway`
+    #[arg(long, value_name = "MACHINE", conflicts_with_all = ["wire", "client", "rtt", "loss", "bandwidth", "queue", "rps"])]
+    pub peer: Option<Peer>,
+    /// Address (with or without a port) of that machine to which the load goes; default: the one through which the agent is reached
+    #[arg(long, value_name = "ADDRESS", requires = "peer", value_parser = address)]
+    pub peer_address: Option<SocketAddr>,
     /// Print one JSON object per row
     #[arg(short, long)]
     pub json: bool,
@@ -92,6 +102,11 @@ impl Options {
     /// The stack of the client.
     pub fn client_stack(&self) -> ClientStack {
         self.client.unwrap_or(self.wire.usual_client())
+    }
+
+    /// The wire's name in rows.
+    pub fn wire_name(&self) -> String {
+        if self.peer.is_some() { NETWORK.into() } else { self.wire.name() }
     }
 
     /// Number of server cores.
@@ -119,7 +134,7 @@ impl Options {
     /// Those of `targets`.
     pub fn targets_of(&self, scenario: &Scenario) -> Result<Vec<Target>, String> {
         let two = [Target::Linux, Target::Embedded];
-        let two_will_do = self.target.is_empty() && scenario.compares_two && self.wire == WireKind::Veth;
+        let two_will_do = self.target.is_empty() && scenario.compares_two && self.wire == WireKind::Veth && self.peer.is_none();
         let target = if two_will_do { two.to_vec() } else { self.target.clone() };
         Options { target, ..self.clone() }.targets()
     }
@@ -132,7 +147,7 @@ impl Options {
         if self.wire != WireKind::Veth && !self.paths().is_empty() {
             return Err("--rtt, --loss, --bandwidth and --queue need the veth wire".into());
         }
-        let possible = self.wire.targets();
+        let possible = if self.peer.is_some() { DISTANT } else { self.wire.targets() };
         let mut wanted = self.target.clone();
         if wanted.is_empty() {
             wanted = possible.iter().copied().filter(|target| target.is_usual()).collect();
@@ -141,7 +156,7 @@ impl Options {
         for target in wanted {
             if !possible.contains(&target) {
                 let names: Vec<String> = possible.iter().map(|target| target.name()).collect();
-                let (target, wire) = (target.name(), self.wire.name());
+                let (target, wire) = (target.name(), self.wire_name());
                 return Err(format!("{target} cannot use the {wire} wire; it carries {}", names.join(", ")));
             }
             if !found.contains(&target) {
@@ -169,6 +184,19 @@ impl Options {
         let matches = command.try_get_matches_from(words).expect("words of our own");
         Options::from_arg_matches(&matches).expect("the same arguments")
     }
+}
+
+/// The wire of rows between two machines.
+pub(crate) const NETWORK: &str = "network";
+
+/// Targets that need no address of their own on another machine's network.
+const DISTANT: &[Target] =
+    &[Target::Linux, Target::LinuxSpin, Target::LinuxUring, Target::Preload, Target::PreloadBulk, Target::Service];
+
+/// Parses an address, or one with a port.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let alone = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT));
+    alone.or_else(|_| text.parse()).map_err(|_| "expected an address, such as 192.0.2.1 or [2001:db8::1]:8080".into())
 }
 
 /// Parses bytes with an optional K, M or G (1024).

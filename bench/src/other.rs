@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::scenario::apps;
-use crate::{all, compare, cycles, handover, pack};
+use crate::{agent, all, compare, cycles, handover, pack};
 
 /// A subcommand with its arguments.
 #[derive(Debug, Subcommand)]
@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Compare(compare::Arguments),
     /// Put rows, their report and what the machine was into one file
     Pack(pack::Arguments),
+    /// Start the servers of measurements whose client is on another machine (`--peer`)
+    Agent(agent::Arguments),
     /// A closed loop in the protocol of a third-party server
     #[command(hide = true)]
     Ask(apps::ask::Arguments),
@@ -37,6 +39,7 @@ impl Command {
             Command::Handover(arguments) => handover::run(arguments),
             Command::Compare(arguments) => compare::run(arguments),
             Command::Pack(arguments) => pack::run(arguments),
+            Command::Agent(arguments) => agent::run(arguments),
             Command::Ask(arguments) => apps::ask::run(arguments),
         }
     }

@@ -12,6 +12,7 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::Args;
 
 use crate::measure::machine;
+use crate::options::NETWORK;
 use crate::report::{self, Form, reading::Rows};
 
 /// Arguments of `ringway bench pack`.
@@ -86,8 +87,10 @@ fn repeat(rows: &Rows) -> String {
     let mut commands: Vec<String> = Vec::new();
     for row in &rows.rows {
         let mut words = format!("ringway bench {}", row.scenario.replacen("host-", "host ", 1));
-        if !["", "veth", "path"].contains(&row.wire.as_str()) {
-            write!(words, " --wire {}", row.wire).expect("a String takes everything");
+        match row.wire.as_str() {
+            "" | "veth" | "path" => {}
+            NETWORK => words.push_str(" --peer MACHINE"),
+            wire => write!(words, " --wire {wire}").expect("a String takes everything"),
         }
         if row.rounds > 1 {
             write!(words, " --rounds {}", row.rounds).expect("a String takes everything");

@@ -7,6 +7,7 @@ use crate::load::exchange::PIECE;
 use crate::load::order::{Outcome, Passage, Plan};
 use crate::load::tuning::Congestion;
 use crate::measure::cpu::Core;
+use crate::measure::machine::Facts;
 use crate::measure::noise::Disturbance;
 use crate::measure::statistics::{median, median_ratio};
 use crate::path::Path;
@@ -65,6 +66,8 @@ pub struct Setting {
     pub commit: String,
     /// Cycles per nanosecond.
     pub frequency_ghz: f64,
+    /// What both machines are, where there are two.
+    pub ends: BTreeMap<String, Facts>,
 }
 
 /// Results of one target at one point.
@@ -172,6 +175,7 @@ impl Point {
             machine: setting.machine.clone(),
             kernel: setting.kernel.clone(),
             commit: setting.commit.clone(),
+            ends: setting.ends.clone(),
             ..Row::default()
         }
     }

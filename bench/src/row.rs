@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::measure::machine::Facts;
+
 /// One point of one scenario on one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -96,6 +98,9 @@ pub struct Row {
     pub kernel: String,
     /// Commit that the binary was built from.
     pub commit: String,
+    /// What the machines `client` and `server` are, where there are two: processor, kernel, interface, settings.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ends: BTreeMap<String, Facts>,
 }
 
 /// A value of a point's parameter.

@@ -1,10 +1,12 @@
 //! Runs the points of a scenario on all targets in turn (A B A B), so that changes of the machine affect all alike.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::time::Duration;
 
-use crate::bed::{Bed, Sample, server_core};
+use crate::bed::{Bed, Ends, Sample, Setup, server_core};
+use crate::distant::{Distant, Machine};
 use crate::load::tuning::Tuning;
 use crate::measure::calibration::Calibration;
 use crate::measure::machine;
@@ -32,6 +34,8 @@ pub struct Runner<'a> {
     /// Fastest run of the calibration loop on the server's core so far, nanoseconds.
     fastest_ns: f64,
     progress: Progress,
+    /// The machine of the servers; `None`: this one.
+    machine: Option<Machine>,
 }
 
 impl<'a> Runner<'a> {
@@ -40,19 +44,32 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// The server's core cannot be used.
     pub fn new(scenario: &str, options: &'a Options, rounds: u32, seconds: f64) -> io::Result<Runner<'a>> {
-        let calibration = Calibration::of_core(server_core())?;
-        let setting = Setting {
+        let progress = Progress::new(scenario, options.quiet, Duration::from_secs_f64(seconds * (1.0 + WARMUP_SHARE)) + OVERHEAD);
+        let machine = options.peer.as_ref().map(|peer| Machine::reach(peer, options.peer_address)).transpose()?;
+        let calibration = machine.as_ref().map_or_else(|| Calibration::of_core(server_core()), Machine::calibrate)?;
+        let mut setting = Setting {
             scenario: scenario.to_string(),
-            wire: options.wire.name(),
+            wire: options.wire_name(),
             client: options.client_stack().name(),
             machine: machine::processor(),
             kernel: machine::kernel(),
             commit: machine::commit().to_string(),
             frequency_ghz: calibration.frequency_ghz(),
+            ends: BTreeMap::new(),
         };
-        let round = Duration::from_secs_f64(seconds * (1.0 + WARMUP_SHARE)) + OVERHEAD;
-        let progress = Progress::new(scenario, options.quiet, round);
-        Ok(Runner { options, setting, rounds, seconds, fastest_ns: calibration.fastest_ns, progress })
+        if let Some(machine) = &machine {
+            machine.describe(&mut setting);
+            progress.say(&machine.introduction());
+        }
+        Ok(Runner { options, setting, rounds, seconds, fastest_ns: calibration.fastest_ns, progress, machine })
+    }
+
+    /// Starts the ends of a target.
+    fn start(&self, target: Target, setup: &Setup, connections: u32) -> io::Result<Box<dyn Ends>> {
+        Ok(match &self.machine {
+            Some(machine) => Box::new(Distant::start(target, self.options, setup, machine)?),
+            None => Box::new(Bed::start(target, self.options, setup, connections)?),
+        })
     }
 
     /// Fields common to all rows.
@@ -80,12 +97,12 @@ impl<'a> Runner<'a> {
         let most = points.iter().map(|point| point.plan.connections).max().unwrap_or(1);
         let setup = points[0].setup;
         for target in targets {
-            if let Some(why) = unavailable(*target, &setup.tuning) {
+            if let Some(why) = unavailable(*target, &setup.tuning, self.machine.as_ref()) {
                 refused.push((target.name(), why));
                 continue;
             }
-            match Bed::start(*target, self.options, &setup, most) {
-                Ok(bed) => {
+            match self.start(*target, &setup, most) {
+                Ok(mut bed) => {
                     bed.pause();
                     beds.push(bed);
                 }
@@ -100,10 +117,10 @@ impl<'a> Runner<'a> {
             let series = self.measure(&mut beds, point)?;
             let linux = beds.iter().position(|bed| bed.target() == Target::Linux).map(|index| &series[index]);
             for (bed, series) in beds.iter().zip(&series) {
-                give(point.row(&self.setting, &bed.target().name(), series, linux))?;
+                self.progress.aside(|| give(point.row(&self.setting, &bed.target().name(), series, linux)))?;
             }
             for (target, why) in &refused {
-                give(point.absent(&self.setting, target, why))?;
+                self.progress.aside(|| give(point.absent(&self.setting, target, why)))?;
             }
         }
         Ok(())
@@ -115,21 +132,21 @@ impl<'a> Runner<'a> {
     /// Those of `run`.
     pub fn peak_of_kernel(&mut self, point: &Point) -> io::Result<f64> {
         self.progress.say("measuring the kernel's peak");
-        let mut bed = Bed::start(Target::Linux, self.options, &point.setup, point.plan.connections)?;
+        let mut bed = self.start(Target::Linux, &point.setup, point.plan.connections)?;
         bed.prepare(&point.plan)?;
         let mut series = Series::default();
         for run in 0..PEAK_RUNS {
-            series.samples.push(self.sample(&mut bed, run)?.0);
+            series.samples.push(self.sample(&mut *bed, run)?.0);
         }
         let value = point.row(&self.setting, "", &series, None).value;
         self.progress.say(&format!("the kernel's peak is {value} {}", point.unit()));
         Ok(value)
     }
 
-    fn measure(&mut self, beds: &mut [Bed], point: &Point) -> io::Result<Vec<Series>> {
+    fn measure(&mut self, beds: &mut [Box<dyn Ends>], point: &Point) -> io::Result<Vec<Series>> {
         let mut before = Vec::new();
         for bed in beds.iter_mut() {
-            before.push((bed.retransmissions()?, bed.kernel_segments()?, bed.drops()?));
+            before.push(bed.counts()?);
             bed.resume();
             bed.prepare(&point.plan)?;
             bed.pause();
@@ -144,7 +161,7 @@ impl<'a> Runner<'a> {
                     repetition => format!("repetition {repetition} of disturbed rounds"),
                 };
                 self.progress.say_step(&format!("{}: {}, {which}", point.label, bed.target().name()));
-                round.push(self.sample(bed, u64::from(number))?);
+                round.push(self.sample(&mut **bed, u64::from(number))?);
                 self.progress.step();
             }
             rounds.add(round);
@@ -162,41 +179,35 @@ impl<'a> Runner<'a> {
             bed.resume();
             bed.release()?;
             bed.pause();
-            series.retransmissions = Some(bed.retransmissions()?.saturating_sub(before.0));
-            series.drops = Some(bed.drops()?.saturating_sub(before.2));
-            if bed.shares_a_core() && self.options.workers() > 1 {
-                series.note = "the client shares a core with a worker".into();
-            }
-            let segments = bed.kernel_segments()? - before.1;
-            if bed.is_ringways_alone() && segments > 0 {
-                series.note = format!("the kernel's TCP received {segments} segments: not all was Ringway's");
-            }
+            let counts = bed.counts()?.since(before);
+            (series.retransmissions, series.drops) = (Some(counts.retransmissions), Some(counts.drops));
+            series.note = bed.remark()?;
         }
         Ok(series)
     }
 
-    fn sample(&mut self, bed: &mut Bed, seed: u64) -> io::Result<(Sample, Disturbance)> {
-        let before = Calibration::of_core(server_core())?;
+    fn sample(&mut self, bed: &mut dyn Ends, seed: u64) -> io::Result<(Sample, Disturbance)> {
+        let before = bed.calibrate()?;
         let warmup = Duration::from_secs_f64(self.seconds * WARMUP_SHARE);
         let measure = Duration::from_secs_f64(self.seconds);
         bed.resume();
         let sample = bed.run(warmup, measure, seed)?;
         bed.pause();
-        let after = Calibration::of_core(server_core())?;
+        let after = bed.calibrate()?;
         self.fastest_ns = self.fastest_ns.min(before.fastest_ns).min(after.fastest_ns);
         let whole_ns = (warmup + measure).as_nanos() as f64;
         let share = |ns: u64| ns as f64 / whole_ns;
         let disturbance = Disturbance {
             calibration: before.median_ns.max(after.median_ns) / self.fastest_ns - 1.0,
             steal: share(sample.server.core.steal_ns.max(sample.client.core.steal_ns)),
-            others: share(sample.others_ns(bed.shares_a_core())),
+            others: share(bed.others_ns(&sample)),
         };
         Ok((sample, disturbance))
     }
 }
 
 /// Returns why a target cannot apply these socket options; `None` when it can.
-fn unavailable(target: Target, tuning: &Tuning) -> Option<String> {
+fn unavailable(target: Target, tuning: &Tuning, machine: Option<&Machine>) -> Option<String> {
     if target == Target::Service && *tuning != Tuning::default() {
         return Some("the server through a channel has no socket options".into());
     }
@@ -204,6 +215,9 @@ fn unavailable(target: Target, tuning: &Tuning) -> Option<String> {
     let wanted = tuning.congestion?.name();
     let text = fs::read_to_string(AVAILABLE).unwrap_or_default();
     let has_it = text.split_whitespace().any(|name| name == wanted);
+    if has_it && machine.is_some_and(|machine| !machine.has_congestion_control(wanted)) {
+        return Some(format!("the server's kernel has no congestion control {wanted}"));
+    }
     (!has_it).then(|| format!("this kernel has no congestion control {wanted}"))
 }
 

@@ -9,7 +9,7 @@ use std::io;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::bed::Bed;
+use crate::bed::{Bed, Ends};
 use crate::load::order::Plan;
 use crate::measure::rest::Rest;
 use crate::options::Options;

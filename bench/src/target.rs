@@ -1,9 +1,10 @@
 //! The targets of a measurement, and the wires.
 
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
 /// A server and its stack. The program, the requests and the replies are the same for all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Target {
     /// The kernel's stack, edge-triggered epoll; the reference of ratios
     Linux,

@@ -45,7 +45,7 @@ pub(crate) enum Command {
     /// Check a capture file against the rules of TCP, IP and UDP
     CheckTrace(crate::check_trace::Arguments),
     /// Benchmark Ringway against the kernel
-    Bench(crate::bench::Arguments),
+    Bench(Box<crate::bench::Arguments>),
     /// Write rows of measurements as one page with figures
     Report(ringway_bench::report::Arguments),
     /// Have a unit of systemd run on Ringway

@@ -1,6 +1,7 @@
 //! Orders to roles and their answers: lines of JSON between `ringway bench` and its roles.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,13 @@ pub enum Order {
     Release,
     /// Report packet counts, for a wire; answered by `Counted`.
     Count,
+}
+
+impl Order {
+    /// The order of a run.
+    pub fn run(warmup: Duration, measure: Duration, seed: u64) -> Order {
+        Order::Run { warmup_us: warmup.as_micros() as u64, measure_us: measure.as_micros() as u64, seed }
+    }
 }
 
 /// A line from a role.

@@ -5,6 +5,7 @@ use std::io;
 use std::time::Instant;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
 
 /// Steps of the loop; about a tenth of a millisecond.
 const STEPS: u64 = 48_000;
@@ -15,7 +16,7 @@ const CYCLES_PER_STEP: f64 = 5.0;
 const TIMES: usize = 9;
 
 /// Result of the loop on one core.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// The fastest run, nanoseconds.
     pub fastest_ns: f64,

@@ -7,8 +7,10 @@
 use std::fs;
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 /// Times of one core since the start of the machine, nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Core {
     /// Busy time, without stolen time.
     pub busy_ns: u64,
@@ -21,7 +23,7 @@ pub struct Core {
 }
 
 /// CPU time of one side and its core so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Used {
     /// CPU time of its processes and the core's ksoftirqd.
     pub processes_ns: u64,

@@ -202,7 +202,7 @@ impl Wire {
 }
 
 /// The dropped packets of all interfaces in the text of a `/proc/net/dev`, in both directions.
-fn drops_in(text: &str) -> u64 {
+pub(crate) fn drops_in(text: &str) -> u64 {
     let interfaces = text.lines().filter_map(|line| line.split_once(':'));
     let drops = interfaces.map(|(_, counters)| {
         let counters: Vec<u64> = counters.split_whitespace().filter_map(|word| word.parse().ok()).collect();

@@ -29,6 +29,7 @@ mod kill;
 mod kills;
 mod link;
 mod log;
+mod machines;
 mod memcached;
 mod metrics;
 mod numbers;

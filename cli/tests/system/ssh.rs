@@ -31,7 +31,7 @@ pub(crate) fn sshd(net: &Net) -> Vec<String> {
 }
 
 /// Options that make ssh and scp use only the test's keys.
-fn options(net: &Net) -> Vec<String> {
+pub(crate) fn options(net: &Net) -> Vec<String> {
     let key = text(&net.path("user"));
     let words = [
         "-F",

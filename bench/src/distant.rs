@@ -1,0 +1,403 @@
+//! Measurements between two machines: the client here, the server where `ringway bench agent` runs.
+//!
+//! Promises: a server runs only while it is measured, so that what another target has at the interface costs it nothing; each wait has a
+//! limit; what both machines are is in every row. Does not do: use the clocks of two machines for one figure; all times are the client's.
+
+use std::cell::RefCell;
+use std::io::{self, BufReader, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+use std::str::FromStr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::agent::TOKEN;
+use crate::agent::call::{Call, PROTOCOL, Reply, put, take};
+use crate::bed::layout::{PORT, ServerPlan, role_on};
+use crate::bed::{CLIENT_CORE, Counts, Ends, PATIENCE, START, Sample, Setup, check_ports, opening};
+use crate::load::order::{Order, Passage, Plan};
+use crate::measure::calibration::Calibration;
+use crate::measure::cpu::Used;
+use crate::measure::machine::{self, Facts};
+use crate::options::Options;
+use crate::peer;
+use crate::point::Setting;
+use crate::target::Target;
+use crate::wire::veth::{counter_in, drops_in};
+
+/// Time limit for reaching the agent, and for each short answer.
+const SHORT: Duration = Duration::from_secs(10);
+/// Time limit for logging in by ssh, which may ask for a password.
+const LOGIN: Duration = Duration::from_secs(60);
+/// Questions for the time; the fastest answer counts.
+const CLOCK_TURNS: usize = 8;
+/// Clocks that differ by more are told of.
+const CLOCKS_APART: f64 = 1.0;
+
+/// Where the agent is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// It listens at HOST:PORT.
+    Tcp(String),
+    /// ssh starts it: the host, and the command that stands for `ringway` there.
+    Ssh(String, Vec<String>),
+}
+
+impl FromStr for Peer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Peer, String> {
+        if let Some(words) = text.strip_prefix("ssh:") {
+            let mut words = words.split_whitespace().map(str::to_string);
+            let host = words.next().filter(|host| !host.starts_with('-')).ok_or("expected ssh:HOST")?;
+            let command: Vec<String> = words.collect();
+            return Ok(Peer::Ssh(host, if command.is_empty() { vec!["ringway".into()] } else { command }));
+        }
+        match text.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(Peer::Tcp(text.into())),
+            _ => Err("expected HOST:PORT or ssh:HOST".into()),
+        }
+    }
+}
+
+/// A machine where an agent runs.
+#[derive(Clone)]
+pub(crate) struct Machine {
+    line: Rc<RefCell<Line>>,
+    /// Where servers are to listen.
+    address: SocketAddr,
+    commit: String,
+    cores: usize,
+    server: Facts,
+    client: Facts,
+    /// Seconds by which its clock is ahead.
+    ahead: f64,
+}
+
+impl Machine {
+    /// Reaches the agent. `address`: where its servers listen; `None`: where the agent itself is reached.
+    ///
+    /// # Errors
+    /// It is not there, of another version, or refuses.
+    pub(crate) fn reach(peer: &Peer, address: Option<SocketAddr>) -> io::Result<Machine> {
+        let (mut line, reached) = match peer {
+            Peer::Tcp(at) => Line::connect(at)?,
+            Peer::Ssh(host, command) => Line::log_in(host, command)?,
+        };
+        let address = address.or(reached.map(|ip| SocketAddr::new(ip, PORT)));
+        let address = address.ok_or_else(|| line.error("its address is not known: say --peer-address"))?;
+        let token = if line.needs_token { token()? } else { String::new() };
+        let limit = if line.needs_token { SHORT } else { LOGIN };
+        let Reply::Welcome { commit, cores } = line.ask(&Call::Hello { protocol: PROTOCOL, token }, limit)? else {
+            return Err(line.error("did not say Welcome"));
+        };
+        let ahead = line.clock()?;
+        let Reply::Facts(server) = line.ask(&Call::Facts(address.ip()), SHORT)? else {
+            return Err(line.error("did not say what it is"));
+        };
+        let client = local_address(address).map(machine::facts)?;
+        Ok(Machine { line: Rc::new(RefCell::new(line)), address, commit, cores, server, client, ahead })
+    }
+
+    fn ask(&self, call: &Call, limit: Duration) -> io::Result<Reply> {
+        self.line.borrow_mut().ask(call, limit)
+    }
+
+    fn error(&self, words: &str) -> io::Error {
+        self.line.borrow().error(words)
+    }
+
+    /// Runs the calibration loop on the servers' core.
+    ///
+    /// # Errors
+    /// The agent is gone.
+    pub(crate) fn calibrate(&self) -> io::Result<Calibration> {
+        match self.ask(&Call::Calibrate, SHORT)? {
+            Reply::Calibrated(calibration) => Ok(calibration),
+            _ => Err(self.error("did not calibrate")),
+        }
+    }
+
+    fn start(&self, server: &ServerPlan) -> io::Result<()> {
+        // The agent has a limit of its own, and says what kept the server from starting.
+        match self.ask(&Call::Start(server.clone(), self.address), START + SHORT)? {
+            Reply::Started => Ok(()),
+            _ => Err(self.error("did not start the server")),
+        }
+    }
+
+    /// Ends the server; returns how many of `connections` Ringway has accepted.
+    fn stop(&self, connections: u64) -> io::Result<Option<u64>> {
+        match self.ask(&Call::Stop { connections }, START)? {
+            Reply::Stopped { accepted } => Ok(accepted),
+            _ => Err(self.error("did not end the server")),
+        }
+    }
+
+    fn used(&self) -> io::Result<Used> {
+        match self.ask(&Call::Used, SHORT)? {
+            Reply::Used(used) => Ok(used),
+            _ => Err(self.error("did not say what was used")),
+        }
+    }
+
+    /// Returns true if its kernel has this congestion control.
+    pub(crate) fn has_congestion_control(&self, wanted: &str) -> bool {
+        let available = self.server.get(machine::CONGESTION_CONTROLS).map_or("", String::as_str);
+        available.split_whitespace().any(|name| name == wanted)
+    }
+
+    /// Says in the fields that all rows have what both machines are.
+    pub(crate) fn describe(&self, setting: &mut Setting) {
+        let both = |server: &str, client: &str| match server == client {
+            true => server.to_string(),
+            false => format!("{server}; client: {client}"),
+        };
+        let fact = |name: &str| self.server.get(name).map_or("", String::as_str);
+        setting.machine = both(fact(machine::PROCESSOR), &setting.machine);
+        setting.kernel = both(fact(machine::KERNEL), &setting.kernel);
+        setting.commit = both(&self.commit, &setting.commit);
+        let mut server = self.server.clone();
+        server.insert("clock is ahead by, s".into(), format!("{:.6}", self.ahead));
+        setting.ends = [("server".to_string(), server), ("client".to_string(), self.client.clone())].into();
+    }
+
+    /// What a user should know before the first figure.
+    pub(crate) fn introduction(&self) -> String {
+        let mut words = format!(
+            "servers on {}: {}, Linux {}",
+            self.address.ip(),
+            self.server.get(machine::PROCESSOR).map_or("", String::as_str),
+            self.server.get(machine::KERNEL).map_or("", String::as_str)
+        );
+        if self.commit != machine::commit() {
+            words.push_str(&format!("; its ringway is of commit {}, this one of {}", self.commit, machine::commit()));
+        }
+        if self.ahead.abs() > CLOCKS_APART {
+            words.push_str(&format!("; its clock is {:.1} s ahead of this one", self.ahead));
+        }
+        words
+    }
+}
+
+fn token() -> io::Result<String> {
+    std::env::var(TOKEN).map_err(|_| io::Error::other(format!("{TOKEN} is not set; it has the token that the agent has printed")))
+}
+
+/// The address from which this machine sends to another one.
+fn local_address(to: SocketAddr) -> io::Result<IpAddr> {
+    let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
+    // Nothing is sent.
+    socket.connect(to)?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// The connection to an agent.
+struct Line {
+    name: String,
+    needs_token: bool,
+    out: Option<Box<dyn Write>>,
+    replies: Receiver<io::Result<Reply>>,
+    /// The ssh program.
+    login: Option<Child>,
+}
+
+impl Line {
+    fn connect(at: &str) -> io::Result<(Line, Option<IpAddr>)> {
+        let name = |error: io::Error| io::Error::new(error.kind(), format!("the agent at {at}: {error}"));
+        let mut failure = io::Error::other("the name has no address");
+        for address in at.to_socket_addrs().map_err(name)? {
+            match TcpStream::connect_timeout(&address, SHORT) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    let replies = listen(stream.try_clone()?);
+                    let line = Line { name: at.into(), needs_token: true, out: Some(Box::new(stream)), replies, login: None };
+                    return Ok((line, Some(address.ip())));
+                }
+                Err(error) => failure = error,
+            }
+        }
+        Err(name(failure))
+    }
+
+    /// What ssh itself says goes to standard error, where it may ask for a password too.
+    fn log_in(host: &str, command: &[String]) -> io::Result<(Line, Option<IpAddr>)> {
+        let mut ssh = Command::new("ssh");
+        ssh.args(["-T", host]).args(command).args(["bench", "agent"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut login = ssh.spawn().map_err(|error| io::Error::new(error.kind(), format!("ssh: {error}")))?;
+        let out = login.stdin.take().expect("it was asked to be piped");
+        let replies = listen(login.stdout.take().expect("it was asked to be piped"));
+        let name = host.rsplit('@').next().unwrap_or(host);
+        let address = (name, PORT).to_socket_addrs().ok().and_then(|mut all| all.next()).map(|address| address.ip());
+        let line = Line { name: host.into(), needs_token: false, out: Some(Box::new(out)), replies, login: Some(login) };
+        Ok((line, address))
+    }
+
+    fn error(&self, words: &str) -> io::Error {
+        io::Error::other(format!("the agent at {}: {words}", self.name))
+    }
+
+    fn ask(&mut self, call: &Call, limit: Duration) -> io::Result<Reply> {
+        let out = self.out.as_mut().expect("it is taken only by drop");
+        // Where it is gone, what it has said last says why.
+        let told = put(out, call);
+        match self.replies.recv_timeout(if told.is_ok() { limit } else { Duration::ZERO }) {
+            Ok(Ok(Reply::Failed(why))) => Err(self.error(&why)),
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(error)) => Err(self.error(&error.to_string())),
+            Err(RecvTimeoutError::Timeout) if told.is_ok() => Err(self.error(&format!("has not answered within {limit:?}"))),
+            Err(_) => Err(self.error("has ended")),
+        }
+    }
+
+    /// Seconds by which the other clock is ahead, to half the time of the fastest answer.
+    fn clock(&mut self) -> io::Result<f64> {
+        let mut best = (Duration::MAX, 0.0);
+        for _ in 0..CLOCK_TURNS {
+            let (asked, began) = (SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(), Instant::now());
+            let Reply::Clock(theirs_ns) = self.ask(&Call::Clock, SHORT)? else {
+                return Err(self.error("did not say the time"));
+            };
+            let took = began.elapsed();
+            if took < best.0 {
+                best = (took, theirs_ns as f64 / 1e9 - (asked + took / 2).as_secs_f64());
+            }
+        }
+        Ok(best.1)
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // The agent ends its server when it sees the end.
+        self.out = None;
+        if let Some(login) = &mut self.login
+            && let Err(error) = login.wait()
+        {
+            eprintln!("ringway bench: ssh: {error}");
+        }
+    }
+}
+
+/// Reads replies in a thread that ends with them.
+fn listen(from: impl io::Read + Send + 'static) -> Receiver<io::Result<Reply>> {
+    let (sender, replies) = channel();
+    std::thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        while let Some(reply) = take(&mut from).transpose() {
+            let is_last = reply.is_err();
+            if sender.send(reply).is_err() || is_last {
+                return;
+            }
+        }
+    });
+    replies
+}
+
+/// A target whose server is on another machine.
+pub(crate) struct Distant {
+    machine: Machine,
+    server: ServerPlan,
+    client: peer::Peer,
+    load: Option<Plan>,
+    /// Connections of the client since `prepare`, and of these those that Ringway has accepted.
+    connections: u64,
+    accepted: Option<u64>,
+}
+
+impl Distant {
+    /// Starts the client's end, and the server for a moment: what keeps it from serving is known before the first round.
+    ///
+    /// # Errors
+    /// The setup needs a wire of its own, there are too few cores, or client or server cannot be started.
+    pub(crate) fn start(target: Target, options: &Options, setup: &Setup, machine: &Machine) -> io::Result<Distant> {
+        let server = ServerPlan::new(target, options, setup.tuning);
+        if setup.needs_own_wire() {
+            return Err(io::Error::other("this point needs a wire of its own: measure it without --peer"));
+        }
+        if server.workers > 1 && !target.has_workers() {
+            return Err(io::Error::other(format!("{} has one worker here", target.name())));
+        }
+        if server.workers > machine.cores {
+            return Err(io::Error::other(format!("{} workers on {} cores", server.workers, machine.cores)));
+        }
+        machine.start(&server)?;
+        machine.stop(0)?;
+        let mut command = role_on(Command::new("taskset"), &[CLIENT_CORE], &[])?;
+        command.arg("client");
+        let mut client = peer::Peer::start(&format!("client of {}", target.name()), command)?;
+        client.wait_ready(START)?;
+        Ok(Distant { machine: machine.clone(), server, client, load: None, connections: 0, accepted: None })
+    }
+
+    fn client_used(&self) -> io::Result<Used> {
+        Used::by(self.client.pid(), CLIENT_CORE)
+    }
+}
+
+impl Ends for Distant {
+    fn target(&self) -> Target {
+        self.server.target
+    }
+
+    /// It runs only in `run`.
+    fn pause(&mut self) {}
+
+    fn resume(&mut self) {}
+
+    /// Connections are opened in `run`, when there is a server.
+    fn prepare(&mut self, plan: &Plan) -> io::Result<()> {
+        check_ports(plan)?;
+        self.load = Some(Plan { server: self.machine.address, sources: Vec::new(), tuning: self.server.tuning, ..plan.clone() });
+        (self.connections, self.accepted) = (0, None);
+        Ok(())
+    }
+
+    fn release(&mut self) -> io::Result<()> {
+        self.load = None;
+        Ok(())
+    }
+
+    fn run(&mut self, warmup: Duration, measure: Duration, seed: u64) -> io::Result<Sample> {
+        let plan = self.load.clone().ok_or_else(|| io::Error::other("a run without a plan"))?;
+        self.machine.start(&self.server)?;
+        self.client.order(&Order::Prepare(plan.clone()), opening(&plan))?;
+        let before = (self.machine.used()?, self.client_used()?);
+        let outcome = self.client.run(&Order::run(warmup, measure, seed), warmup + measure + PATIENCE)?;
+        let after = (self.machine.used()?, self.client_used()?);
+        self.client.order(&Order::Release, START)?;
+        let connections = u64::from(plan.connections).max(outcome.opened);
+        let accepted = self.machine.stop(connections)?;
+        self.connections += connections;
+        self.accepted = accepted.map(|accepted| self.accepted.unwrap_or(0) + accepted);
+        let (server, client) = (after.0.since(&before.0), after.1.since(&before.1));
+        Ok(Sample { outcome, server, client, path_ns: 0, passage: Passage::default() })
+    }
+
+    fn calibrate(&mut self) -> io::Result<Calibration> {
+        self.machine.calibrate()
+    }
+
+    fn counts(&mut self) -> io::Result<Counts> {
+        let Reply::Counted(server) = self.machine.ask(&Call::Counts, SHORT)? else {
+            return Err(self.machine.error("did not say what was counted"));
+        };
+        let text = std::fs::read_to_string("/proc/net/snmp")?;
+        let drops = drops_in(&std::fs::read_to_string("/proc/net/dev")?);
+        Ok(server.plus(Counts { retransmissions: counter_in(&text, "Tcp", "RetransSegs")?, drops }))
+    }
+
+    fn remark(&mut self) -> io::Result<String> {
+        let accepted = self.accepted.unwrap_or(0);
+        let is_ringways = !self.server.launcher().is_empty();
+        Ok(match is_ringways && accepted < self.connections {
+            true => format!("{accepted} of {} connections were Ringway's", self.connections),
+            false => String::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
