@@ -11,7 +11,7 @@
 pub(crate) mod call;
 mod session;
 
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader, IsTerminal, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -55,6 +55,12 @@ const KEEPALIVE: TcpKeepalive =
 /// Serves callers; from standard input until it ends, from a port until a signal.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let served = match arguments.listen {
+        None if io::stdin().is_terminal() => {
+            eprintln!(
+                "ringway bench agent: --peer ssh:HOST starts it by itself; for --peer ADDRESS:PORT say --listen ADDRESS:PORT"
+            );
+            return ExitCode::from(2);
+        }
         None => hear(&mut io::stdin().lock(), &mut io::stdout().lock(), None),
         Some(address) => remove_on_signal().and_then(|()| listen(address)),
     };
@@ -78,8 +84,11 @@ struct Port {
 fn listen(address: SocketAddr) -> io::Result<()> {
     let listener = TcpListener::bind(address).map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
     let (token, origin) = token()?;
-    let address = listener.local_addr()?;
-    writeln!(io::stdout(), "listening on {address}; {TOKEN}={}", if origin == Origin::Made { &token } else { "(as here)" })?;
+    let shown = match origin {
+        Origin::Made => format!("{TOKEN}={token}"),
+        Origin::Environment => format!("the token is that of {TOKEN} here"),
+    };
+    writeln!(io::stdout(), "listening on {}; {shown}", listener.local_addr()?)?;
     let port = Arc::new(Port { token, measures: Mutex::new(()), callers: AtomicUsize::new(0) });
     loop {
         let stream = match listener.accept() {
@@ -106,7 +115,6 @@ fn listen(address: SocketAddr) -> io::Result<()> {
 }
 
 /// Where a token comes from.
-#[derive(PartialEq, Eq)]
 enum Origin {
     Environment,
     Made,
