@@ -46,6 +46,8 @@ const TOKEN_BYTES: usize = 16;
 const CALLERS_MAX: usize = 8;
 /// A caller says its token within this time.
 const HELLO: Duration = Duration::from_secs(10);
+/// No connection is accepted for so long when that has failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A wrong token is answered after this time.
 const WRONG_TOKEN: Duration = Duration::from_secs(1);
 /// A caller whose machine is gone is noticed after about half a minute.
@@ -95,7 +97,7 @@ fn listen(address: SocketAddr) -> io::Result<()> {
             Ok((stream, _)) => stream,
             // The caller is gone again, or descriptors are scarce for a while.
             Err(_) => {
-                sleep(WRONG_TOKEN);
+                sleep(ACCEPT_PAUSE);
                 continue;
             }
         };
@@ -146,20 +148,19 @@ fn serve(stream: &TcpStream, port: &Port) -> io::Result<()> {
 /// Hears a caller until it is gone. `port`: it must show the token, and wait for its turn.
 fn hear(from: &mut dyn io::BufRead, out: &mut dyn Write, port: Option<(&Port, &TcpStream)>) -> io::Result<()> {
     let Some(call) = take(from)? else { return Ok(()) };
-    let refusal = |text: String| Reply::Failed(text);
     let Call::Hello { protocol, token } = call else {
-        return put(out, &refusal("the first call is Hello".into()));
+        return put(out, &Reply::Failed("the first call is Hello".into()));
     };
     if port.is_some_and(|(port, _)| !is_same(token.as_bytes(), port.token.as_bytes())) {
         sleep(WRONG_TOKEN);
-        return put(out, &refusal(format!("this is not the agent's token ({TOKEN})")));
+        return put(out, &Reply::Failed(format!("this is not the agent's token ({TOKEN})")));
     }
     if protocol != PROTOCOL {
         let text = format!("the agent speaks form {PROTOCOL} and not {protocol}: use the same ringway on both machines");
-        return put(out, &refusal(text));
+        return put(out, &Reply::Failed(text));
     }
     let _turn = match port.map(|(port, _)| port.measures.try_lock()) {
-        Some(Err(TryLockError::WouldBlock)) => return put(out, &refusal("another measurement runs here".into())),
+        Some(Err(TryLockError::WouldBlock)) => return put(out, &Reply::Failed("another measurement runs here".into())),
         Some(Ok(turn)) => Some(turn),
         Some(Err(TryLockError::Poisoned(turn))) => Some(turn.into_inner()),
         None => None,

@@ -31,7 +31,7 @@ use crate::options::{Options, Steering};
 use crate::path::Path as WirePath;
 use crate::peer::Peer;
 use crate::target::{ClientStack, Target, WireKind};
-use crate::wire::veth::{INTERFACE, Side, Wire, counter_in};
+use crate::wire::veth::{INTERFACE, Side, Wire, counter_in, drops_in};
 use crate::wire::{memory, path};
 use crate::wrk::{self, SocketErrors};
 use layout::{Layout, ServerPlan};
@@ -321,6 +321,12 @@ impl Counts {
         Counts { retransmissions: sum(&["TcpRetransSegs"]), drops }
     }
 
+    /// What the kernel of this namespace has counted.
+    pub(crate) fn of_kernel() -> io::Result<Counts> {
+        let retransmissions = counter_in(&fs::read_to_string("/proc/net/snmp")?, "Tcp", "RetransSegs")?;
+        Ok(Counts { retransmissions, drops: drops_in(&fs::read_to_string("/proc/net/dev")?) })
+    }
+
     /// The sum of both.
     pub(crate) fn plus(self, other: Counts) -> Counts {
         Counts { retransmissions: self.retransmissions + other.retransmissions, drops: self.drops + other.drops }
@@ -357,7 +363,8 @@ impl Ends for Bed {
             check_ports(plan)?;
         }
         let plan = Plan { server: self.address, sources: self.sources.clone(), tuning: self.tuning, ..plan.clone() };
-        self.client.order(&Order::Prepare(plan.clone()), opening(&plan))
+        let limit = opening(&plan);
+        self.client.order(&Order::Prepare(plan), limit)
     }
 
     fn release(&mut self) -> io::Result<()> {

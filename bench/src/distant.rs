@@ -24,7 +24,6 @@ use crate::options::Options;
 use crate::peer;
 use crate::point::Setting;
 use crate::target::Target;
-use crate::wire::veth::{counter_in, drops_in};
 
 /// Time limit for reaching the agent, and for each short answer.
 const SHORT: Duration = Duration::from_secs(10);
@@ -62,9 +61,8 @@ impl FromStr for Peer {
 }
 
 /// A machine where an agent runs.
-#[derive(Clone)]
 pub(crate) struct Machine {
-    line: Rc<RefCell<Line>>,
+    line: RefCell<Line>,
     /// Where servers are to listen.
     address: SocketAddr,
     commit: String,
@@ -97,7 +95,7 @@ impl Machine {
             return Err(line.error("did not say what it is"));
         };
         let client = local_address(address).map(machine::facts)?;
-        Ok(Machine { line: Rc::new(RefCell::new(line)), address, commit, cores, server, client, ahead })
+        Ok(Machine { line: RefCell::new(line), address, commit, cores, server, client, ahead })
     }
 
     fn ask(&self, call: &Call, limit: Duration) -> io::Result<Reply> {
@@ -298,7 +296,7 @@ fn listen(from: impl io::Read + Send + 'static) -> Receiver<io::Result<Reply>> {
 
 /// A target whose server is on another machine.
 pub(crate) struct Distant {
-    machine: Machine,
+    machine: Rc<Machine>,
     server: ServerPlan,
     client: peer::Peer,
     load: Option<Plan>,
@@ -312,7 +310,7 @@ impl Distant {
     ///
     /// # Errors
     /// The setup needs a wire of its own, there are too few cores, or client or server cannot be started.
-    pub(crate) fn start(target: Target, options: &Options, setup: &Setup, machine: &Machine) -> io::Result<Distant> {
+    pub(crate) fn start(target: Target, options: &Options, setup: &Setup, machine: &Rc<Machine>) -> io::Result<Distant> {
         let server = ServerPlan::new(target, options, setup.tuning);
         if setup.needs_own_wire() {
             return Err(io::Error::other("this point needs a wire of its own: measure it without --peer"));
@@ -329,7 +327,7 @@ impl Distant {
         command.arg("client");
         let mut client = peer::Peer::start(&format!("client of {}", target.name()), command)?;
         client.wait_ready(START)?;
-        Ok(Distant { machine: machine.clone(), server, client, load: None, connections: 0, accepted: None })
+        Ok(Distant { machine: Rc::clone(machine), server, client, load: None, connections: 0, accepted: None })
     }
 
     fn client_used(&self) -> io::Result<Used> {
@@ -362,13 +360,14 @@ impl Ends for Distant {
 
     fn run(&mut self, warmup: Duration, measure: Duration, seed: u64) -> io::Result<Sample> {
         let plan = self.load.clone().ok_or_else(|| io::Error::other("a run without a plan"))?;
+        let (limit, opened_first) = (opening(&plan), u64::from(plan.connections));
         self.machine.start(&self.server)?;
-        self.client.order(&Order::Prepare(plan.clone()), opening(&plan))?;
+        self.client.order(&Order::Prepare(plan), limit)?;
         let before = (self.machine.used()?, self.client_used()?);
         let outcome = self.client.run(&Order::run(warmup, measure, seed), warmup + measure + PATIENCE)?;
         let after = (self.machine.used()?, self.client_used()?);
         self.client.order(&Order::Release, START)?;
-        let connections = u64::from(plan.connections).max(outcome.opened);
+        let connections = opened_first.max(outcome.opened);
         let accepted = self.machine.stop(connections)?;
         self.connections += connections;
         self.accepted = accepted.map(|accepted| self.accepted.unwrap_or(0) + accepted);
@@ -384,9 +383,7 @@ impl Ends for Distant {
         let Reply::Counted(server) = self.machine.ask(&Call::Counts, SHORT)? else {
             return Err(self.machine.error("did not say what was counted"));
         };
-        let text = std::fs::read_to_string("/proc/net/snmp")?;
-        let drops = drops_in(&std::fs::read_to_string("/proc/net/dev")?);
-        Ok(server.plus(Counts { retransmissions: counter_in(&text, "Tcp", "RetransSegs")?, drops }))
+        Ok(server.plus(Counts::of_kernel()?))
     }
 
     fn remark(&mut self) -> io::Result<String> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::rc::Rc;
 use std::time::Duration;
 
 use crate::bed::{Bed, Ends, Sample, Setup, server_core};
@@ -35,7 +36,7 @@ pub struct Runner<'a> {
     fastest_ns: f64,
     progress: Progress,
     /// The machine of the servers; `None`: this one.
-    machine: Option<Machine>,
+    machine: Option<Rc<Machine>>,
 }
 
 impl<'a> Runner<'a> {
@@ -45,8 +46,8 @@ impl<'a> Runner<'a> {
     /// The server's core cannot be used.
     pub fn new(scenario: &str, options: &'a Options, rounds: u32, seconds: f64) -> io::Result<Runner<'a>> {
         let progress = Progress::new(scenario, options.quiet, Duration::from_secs_f64(seconds * (1.0 + WARMUP_SHARE)) + OVERHEAD);
-        let machine = options.peer.as_ref().map(|peer| Machine::reach(peer, options.peer_address)).transpose()?;
-        let calibration = machine.as_ref().map_or_else(|| Calibration::of_core(server_core()), Machine::calibrate)?;
+        let machine = options.peer.as_ref().map(|peer| Machine::reach(peer, options.peer_address).map(Rc::new)).transpose()?;
+        let calibration = machine.as_ref().map_or_else(|| Calibration::of_core(server_core()), |machine| machine.calibrate())?;
         let mut setting = Setting {
             scenario: scenario.to_string(),
             wire: options.wire_name(),
@@ -97,7 +98,7 @@ impl<'a> Runner<'a> {
         let most = points.iter().map(|point| point.plan.connections).max().unwrap_or(1);
         let setup = points[0].setup;
         for target in targets {
-            if let Some(why) = unavailable(*target, &setup.tuning, self.machine.as_ref()) {
+            if let Some(why) = unavailable(*target, &setup.tuning, self.machine.as_deref()) {
                 refused.push((target.name(), why));
                 continue;
             }

@@ -14,7 +14,6 @@ use crate::measure::calibration::Calibration;
 use crate::measure::cpu::{self, Used};
 use crate::measure::machine;
 use crate::peer::Peer;
-use crate::wire::veth::{counter_in, drops_in};
 
 /// Services write their counters so often at least.
 const COUNTERS: Duration = Duration::from_millis(1500);
@@ -56,8 +55,9 @@ impl Session {
                 if plan.workers == 0 || plan.workers > machine::cores() {
                     return Err(io::Error::other(format!("{} workers on {} cores", plan.workers, machine::cores())));
                 }
-                let taskset = role_on(Command::new("taskset"), &server_cores(plan.workers), plan.launcher())?;
-                self.server = Some(Server::start(&plan, taskset, |command| plan.finish(command, address))?);
+                let mut command = role_on(Command::new("taskset"), &server_cores(plan.workers), plan.launcher())?;
+                plan.finish(&mut command, address);
+                self.server = Some(Server::start(&plan, command)?);
                 Reply::Started
             }
             Call::Used => Reply::Used(self.server()?.used()?),
@@ -76,11 +76,8 @@ impl Session {
     }
 
     fn counts(&self) -> io::Result<Counts> {
-        let text = std::fs::read_to_string("/proc/net/snmp")?;
-        let drops = drops_in(&std::fs::read_to_string("/proc/net/dev")?);
-        let kernel = Counts { retransmissions: counter_in(&text, "Tcp", "RetransSegs")?, drops };
         let running = self.server.as_ref().map(Server::counts).unwrap_or_default();
-        Ok(kernel.plus(self.ended).plus(running))
+        Ok(Counts::of_kernel()?.plus(self.ended).plus(running))
     }
 }
 
@@ -89,8 +86,7 @@ fn none() -> io::Error {
 }
 
 impl Server {
-    fn start(plan: &ServerPlan, mut command: Command, finish: impl FnOnce(&mut Command)) -> io::Result<Server> {
-        finish(&mut command);
+    fn start(plan: &ServerPlan, command: Command) -> io::Result<Server> {
         let mut role = Peer::start(&format!("{} server", plan.target.name()), command)?;
         role.wait_ready(START)?;
         let has_service = !plan.launcher().is_empty();

@@ -64,7 +64,13 @@ fn the_machine_is_described_without_its_secrets() {
 #[test]
 fn a_bundle_says_how_to_repeat_it() {
     let row = |scenario: &str, wire: &str| Row { scenario: scenario.into(), wire: wire.into(), rounds: 5, ..Row::default() };
-    let rows = vec![row("conns", "veth"), row("conns", "veth"), row("host-single", "veth"), row("conns", "memory")];
+    let rows = vec![
+        row("conns", "veth"),
+        row("conns", "veth"),
+        row("host-single", "veth"),
+        row("conns", "memory"),
+        row("bulk", "network"),
+    ];
     let mut read = Rows::default();
     read.rows = rows;
     let text = repeat(&read);
@@ -74,7 +80,8 @@ fn a_bundle_says_how_to_repeat_it() {
         [
             "  ringway bench conns --rounds 5 --json >> rows.jsonl",
             "  ringway bench host single --rounds 5 --json >> rows.jsonl",
-            "  ringway bench conns --wire memory --rounds 5 --json >> rows.jsonl"
+            "  ringway bench conns --wire memory --rounds 5 --json >> rows.jsonl",
+            "  ringway bench bulk --peer MACHINE --rounds 5 --json >> rows.jsonl"
         ]
     );
 }

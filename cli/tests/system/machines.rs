@@ -57,6 +57,22 @@ fn a_client_measures_servers_of_another_machine() {
     assert_eq!(measured[0]["ratio"].as_f64(), Some(1.0));
 }
 
+/// The service that is there is used; the load goes to another address than the calls.
+#[test]
+fn servers_use_the_service_of_their_machine_and_the_address_that_is_named() {
+    let net = Net::new();
+    let mut service = net.spawn(Server, &[RINGWAY, "serve"]);
+    service.wait_for_error_line("ready: TCP on");
+    let (_agent, at) = agent(&net);
+    let other = net.address6(Server);
+    let load = format!("[{other}]:8099");
+    let words = ["conns", "--peer", &at, "--peer-address", &load, "--target", "preload", "-q", "--json"];
+    let measured = rows(bench(&net, TOKEN, &[&words[..], &SHORT].concat()).finish(2 * DEADLINE));
+    assert_eq!((measured.len(), &measured[0]["note"], &measured[0]["ends"]["server"]["address"]), (1, &"".into(), &other.into()));
+    let counted = net.output(Server, &[RINGWAY, "nstat", "-asz", "--name", "default", "TcpPassiveOpens"]);
+    assert!(counted.split_whitespace().any(|word| word == "4"), "{counted}");
+}
+
 /// The agent needs no port and no token there.
 #[test]
 fn ssh_starts_the_agent() {
