@@ -6,10 +6,11 @@ use std::ops::Range;
 
 use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES, SMALL_HEADROOM};
 use ringway_shm::{Arena, Class, Duration, Instant};
-use ringway_stack::{Backlog, FrameUse, Protocol, SocketId, Stack, State, TcpConfig, TcpOptions};
+use ringway_stack::{AcceptError, Backlog, FrameUse, Protocol, SocketId, Stack, State, TcpConfig, TcpOptions};
 
 use crate::attach::BulkPolicy;
 use crate::command::RegionId;
+use crate::known_sources::KnownSources;
 use crate::metrics::{Metrics, Work};
 use crate::port_table::PortTable;
 use crate::quota::Quota;
@@ -67,6 +68,8 @@ pub struct Core {
     pub arena: Arena,
     pub(crate) ports: PortTable,
     pub(crate) metrics: Metrics,
+    /// Sources of accepted connections.
+    pub(crate) known_sources: KnownSources,
     /// TCP's settings.
     pub(crate) tcp: TcpConfig,
     /// Time that a closed connection may hold its port.
@@ -101,6 +104,7 @@ impl Core {
             stack,
             ports,
             metrics,
+            known_sources: KnownSources::new(),
             tcp: TcpConfig::default(),
             time_wait: Duration::ZERO,
             buffer_bytes: 0,
@@ -129,6 +133,19 @@ impl Core {
     pub(crate) fn set_tcp_config(&mut self, tcp: TcpConfig) {
         self.follow_config(&tcp);
         self.stack.set_tcp_config(tcp);
+    }
+
+    /// Accepts a listener's oldest waiting connection; see [`Stack::accept`].
+    ///
+    /// # Errors
+    /// The stack's.
+    #[inline]
+    pub fn accept(&mut self, listener: SocketId, user_token: u64) -> Result<SocketId, AcceptError> {
+        let accepted = self.stack.accept(listener, user_token)?;
+        if let Some((_, remote)) = self.stack.addresses(accepted) {
+            self.known_sources.add(remote.ip);
+        }
+        Ok(accepted)
     }
 
     /// The kernel's number of an interface of the stack; 0: unknown.

@@ -17,10 +17,13 @@ use rustix::net::{AddressFamily, SocketType};
 use crate::attach::{Attachments, MESSAGE};
 use crate::command::InterfaceInfo;
 use crate::core::Core;
+use crate::metrics::Work;
 
 mod capture;
+mod flood;
 
 use capture::Capture;
+use flood::{Flood, Kind};
 
 /// Frames that a burst holds without growing.
 const BURST_FRAMES: usize = 1024;
@@ -42,6 +45,9 @@ pub(crate) struct WorkerInterface {
     left: usize,
     /// The operator has been told of a problem around the device.
     advised: bool,
+    /// Packets of a burst behind which others wait.
+    full_burst: usize,
+    flood: Flood,
     /// The interface is gone; its number may be reused.
     pub(crate) removed: bool,
 }
@@ -112,8 +118,18 @@ impl Interfaces {
         self.ports.get(number as usize).is_some_and(|port| !port.removed)
     }
 
-    /// Tells the operator, once per device, why packets are lost around it.
+    /// Tells the operator why packets are lost around a device, once, and of each flood.
     pub(crate) fn advise(&mut self) {
+        for port in &mut self.ports {
+            if let Some(kind) = port.flood.take_untold() {
+                let name = &port.name;
+                let (what, counter) = match kind {
+                    Kind::Syn => ("SYNs", "RingwaySynsDropped"),
+                    Kind::Datagram => ("datagrams", "RingwayDatagramsDropped"),
+                };
+                tracing::warn!(target: "ringway::interface", "{name}: more {what} arrive than can be handled, and some are dropped ({counter})");
+            }
+        }
         for port in self.ports.iter_mut().filter(|port| !port.advised) {
             if let Some(advice) = port.device.advice() {
                 port.advised = true;
@@ -134,7 +150,7 @@ impl Interfaces {
         attachments: &mut Attachments,
         capture: Option<&mut CaptureWriter>,
     ) -> usize {
-        let Core { now, stack, arena, .. } = core;
+        let Core { now, stack, arena, metrics, known_sources, .. } = core;
         let now = *now;
         let mut capture = capture.filter(|capture| capture.is_wanted());
         let mut packets = 0;
@@ -143,7 +159,15 @@ impl Interfaces {
             if port.device.receive_to(now, &mut self.received, &mut rooms).is_err() {
                 port.errors += 1;
             }
-            packets += self.received.packets();
+            let count = self.received.packets();
+            packets += count;
+            if port.flood.is_suspected(now, count >= port.full_burst) {
+                match port.flood.shed(now, port.described.medium, &mut self.received, known_sources) {
+                    Some((Kind::Syn, dropped)) => metrics.add(Work::SynsDropped, dropped as u64),
+                    Some((Kind::Datagram, dropped)) => metrics.add(Work::DatagramsDropped, dropped as u64),
+                    None => {}
+                }
+            }
             if self.received.is_empty() {
                 continue;
             }
@@ -255,8 +279,21 @@ fn describe(new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena) -> (Wor
         vlan: new.vlan,
     };
     let (name, mac) = (new.name.clone(), new.mac.0);
-    let port = described.clone();
-    (WorkerInterface { name, mac, described: port, device, errors: 0, left: 0, advised: false, removed: false }, described)
+    // Some packets of a burst may be none of the stack's.
+    let full_burst = (capabilities.burst - capabilities.burst / 4).max(1);
+    let port = WorkerInterface {
+        name,
+        mac,
+        described: described.clone(),
+        device,
+        errors: 0,
+        left: 0,
+        advised: false,
+        full_burst,
+        flood: Flood::default(),
+        removed: false,
+    };
+    (port, described)
 }
 
 /// The kernel's number of an interface: the caller's, or (for one that the device has just made) the one that the

@@ -17,6 +17,7 @@ mod handover;
 mod idle;
 mod info_record;
 mod interface;
+mod known_sources;
 mod metrics;
 pub mod native;
 mod port_table;

@@ -74,9 +74,11 @@ pub(crate) enum Work {
     SocketsHandedOver,
     HandoversUndone,
     BulkHandedOver,
+    SynsDropped,
+    DatagramsDropped,
 }
 
-const WORKS: usize = Work::BulkHandedOver as usize + 1;
+const WORKS: usize = Work::DatagramsDropped as usize + 1;
 
 /// Names and meanings.
 const TABLE: [(&str, &str); WORKS] = [
@@ -119,6 +121,8 @@ const TABLE: [(&str, &str); WORKS] = [
     ("RingwaySocketsHandedOver", "Sockets that went to the kernel."),
     ("RingwayHandoversUndone", "Sockets that came back because the kernel could not take them."),
     ("RingwayBulkHandedOver", "Connections that went to the kernel because they carry bulk data (policy.bulk)."),
+    ("RingwaySynsDropped", "SYNs of a flood that were dropped because more came than the worker can answer."),
+    ("RingwayDatagramsDropped", "Datagrams of a flood that were dropped because more came than the worker can deliver."),
 ];
 
 /// Those that rise and fall.

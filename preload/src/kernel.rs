@@ -7,6 +7,7 @@ use ringway_posix::fallback::{Fd, Identity, Kernel, OnExec, RawAddress, SignalMa
 use ringway_posix::{Answer, Errno};
 use ringway_shm::{Duration, Instant, PayloadMut};
 use std::io::{IoSlice, IoSliceMut};
+use std::ptr::{null, null_mut};
 
 /// The real thing.
 pub(crate) struct LibcKernel;
@@ -120,6 +121,9 @@ impl Kernel for LibcKernel {
     }
 
     fn open_descriptors(&self) -> Answer<Vec<Fd>> {
+        if let Some(few) = few_descriptors() {
+            return Ok(few);
+        }
         // Every program that starts does this: opendir(3) would take 32 KiB of its heap.
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
         // SAFETY: a C string.
@@ -323,6 +327,31 @@ fn set_of(mask: SignalMask) -> sigset_t {
 pub(crate) unsafe fn mask_of(set: *const sigset_t) -> Option<SignalMask> {
     // SAFETY: not null, and at least eight bytes.
     (!set.is_null()).then(|| SignalMask(unsafe { set.cast::<u64>().read_unaligned() }))
+}
+
+/// Size of a process's first table of descriptors: as many as a word has bits.
+const FIRST_TABLE: usize = libc::c_ulong::BITS as usize;
+
+/// The open descriptors of a process that has its first table still, in two system calls and without a file of proc(5), which most
+/// programs have when they start; `None`: it has a larger one, or the kernel does not say.
+///
+/// select(2) takes no notice of a number beyond the table (its man page, BUGS), and says EBADF of one in the table that is not open.
+fn few_descriptors() -> Option<Vec<Fd>> {
+    let mut set: [libc::pollfd; FIRST_TABLE + 1] = std::array::from_fn(|fd| libc::pollfd { fd: fd as Fd, events: 0, revents: 0 });
+    // The kernel writes what is left of it.
+    let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `set` has so many entries.
+    let polled = unsafe { libc::syscall(libc::SYS_ppoll, set.as_mut_ptr(), set.len(), &raw mut now, null::<c_void>(), 0) };
+    let is_open = |entry: &libc::pollfd| entry.revents & libc::POLLNVAL == 0;
+    if polled < 0 || is_open(&set[FIRST_TABLE]) {
+        return None;
+    }
+    let mut beyond: [libc::c_ulong; 2] = [0, 1];
+    let (wanted, none) = (beyond.as_mut_ptr(), null_mut::<libc::c_ulong>());
+    // SAFETY: the set has room for so many numbers.
+    let selected =
+        unsafe { libc::syscall(libc::SYS_pselect6, FIRST_TABLE + 1, wanted, none, none, &raw mut now, null::<c_void>()) };
+    (selected == 0).then(|| set.iter().filter(|entry| is_open(entry)).map(|entry| entry.fd).collect())
 }
 
 /// The names of directory entries that are numbers (getdents64(2), struct linux_dirent64).

@@ -73,7 +73,7 @@ impl TcpListenerId {
         let (sockets, core) = net.parts();
         let listener = sockets.socket(self.0, Kind::Listener).ok_or(AcceptError::NotOpen)?;
         let (index, name) = sockets.vacancy();
-        match core.stack.accept(listener, name) {
+        match core.accept(listener, name) {
             Ok(socket) => {
                 let id = TcpStreamId(sockets.open(index, socket, Kind::Stream));
                 Ok(TcpStream::own(id, sockets.returns.clone()))

@@ -108,6 +108,17 @@ impl Burst {
         self.packets += core::mem::take(&mut other.packets);
     }
 
+    /// Moves the first packet of `other` to the end of this burst.
+    pub fn append_packet(&mut self, other: &mut Burst) {
+        while let Some(frame) = other.pop() {
+            let continues = frame.continues();
+            self.push(frame);
+            if !continues {
+                break;
+            }
+        }
+    }
+
     /// Drops everything.
     #[inline]
     pub fn clear(&mut self) {

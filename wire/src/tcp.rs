@@ -14,6 +14,8 @@ pub const HEADER_BYTES: usize = 20;
 pub const HEADER_BYTES_MAX: usize = 60;
 /// Where the checksum field is.
 pub const CHECKSUM_OFFSET: usize = 16;
+/// Where the flags stand in the header.
+pub const FLAGS_OFFSET: usize = 13;
 /// Bytes of the timestamps option with its padding.
 pub const TIMESTAMPS_BYTES: usize = 12;
 /// Blocks that one SACK option can hold.
@@ -403,7 +405,7 @@ impl Header {
             destination_port: read_u16(fixed, 2),
             sequence: SeqNum(read_u32(fixed, 4)),
             acknowledgment: SeqNum(read_u32(fixed, 8)),
-            flags: fixed[13],
+            flags: fixed[FLAGS_OFFSET],
             ae: fixed[12] & 1 != 0,
             window: read_u16(fixed, 14),
             urgent: read_u16(fixed, 18),
@@ -436,7 +438,7 @@ impl Header {
         bytes[4..8].copy_from_slice(&self.sequence.0.to_be_bytes());
         bytes[8..12].copy_from_slice(&self.acknowledgment.0.to_be_bytes());
         bytes[12] = ((len as u8 / 4) << 4) | self.ae as u8;
-        bytes[13] = self.flags;
+        bytes[FLAGS_OFFSET] = self.flags;
         bytes[14..16].copy_from_slice(&self.window.to_be_bytes());
         bytes[16..18].copy_from_slice(&[0, 0]);
         bytes[18..20].copy_from_slice(&self.urgent.to_be_bytes());

@@ -110,7 +110,7 @@ const DROPS: &[Column] =
     &[column("COUNTER", "counter"), column("/s", "per_s"), column("TOTAL", "total"), column("MEANING", "meaning")];
 
 /// Parts of the names of counters that tell of something lost, refused or done again.
-const TROUBLE: [&str; 19] = [
+const TROUBLE: [&str; 20] = [
     "Abort",
     "Blackhole",
     "Challenge",
@@ -128,6 +128,7 @@ const TROUBLE: [&str; 19] = [
     "Reset",
     "Retrans",
     "Skipped",
+    "sDropped",
     "Timeout",
     "Violation",
 ];

@@ -13,9 +13,10 @@ const LEGIT: &str = include_str!("attacks/legit.py");
 const ATTACK: &str = include_str!("attacks/attack.py");
 const PROCESSES: &str = include_str!("attacks/processes.py");
 /// From the wire.
-const REMOTE: [&str; 10] = [
+const REMOTE: [&str; 11] = [
     "none",
     "syn flood",
+    "forged syn flood",
     "connection flood",
     "slow readers",
     "slow requests",
@@ -51,6 +52,8 @@ impl Scene {
         let client_mac = mac(&net, Client);
         let ghost = format!("{}{GHOST_HOST}", net.address(Client).rsplit_once('.').expect("four numbers").0);
         net.output(Server, &["ip", "neigh", "add", &ghost, "lladdr", &client_mac, "dev", INTERFACE]);
+        // Answers to forged sources leave too.
+        net.output(Server, &["ip", "route", "add", "default", "via", &ghost]);
         let service = (stack == Stack::Ringway).then(|| net.serve(Server, &[]));
         let (script, address) = (net.file("server.py", SERVER), net.address(Server));
         let program = ["python3", &script, &address];

@@ -36,7 +36,7 @@ impl Region {
                 }
                 break;
             };
-            let Ok(accepted) = core.stack.accept(id, self.user_token(child.index)) else {
+            let Ok(accepted) = core.accept(id, self.user_token(child.index)) else {
                 self.channel.free_slot(child.index);
                 break;
             };

@@ -136,6 +136,8 @@ def udp():
 ATTACKS = {
     "none": lambda: rest() or "",
     "syn flood": lambda: flood(lambda: tcp(GHOST, port(), 7080, word(), 0, 2)),
+    "forged syn flood": lambda: flood(lambda: tcp(socket.inet_ntoa(struct.pack("!I", 0x0B000000 + random.randrange(2**24))), port(), 7080,
+                                                  word(), 0, 2)),
     "connection flood": lambda: hold(3000),
     "slow readers": lambda: hold(500, b"GET /large HTTP/1.0\r\n\r\n", 2048),
     "slow requests": slow_requests,
