@@ -329,28 +329,29 @@ pub(crate) unsafe fn mask_of(set: *const sigset_t) -> Option<SignalMask> {
     (!set.is_null()).then(|| SignalMask(unsafe { set.cast::<u64>().read_unaligned() }))
 }
 
-/// Size of a process's first table of descriptors: as many as a word has bits.
-const FIRST_TABLE: usize = libc::c_ulong::BITS as usize;
+/// Descriptors below this number are few: it is the largest table that most processes ever have.
+const FEW: usize = 256;
 
-/// The open descriptors of a process that has its first table still, in two system calls and without a file of proc(5), which most
-/// programs have when they start; `None`: it has a larger one, or the kernel does not say.
+/// The open descriptors of a process whose table has no more than [`FEW`], in two system calls and without a file of proc(5); `None`:
+/// it has a larger one, or the kernel does not say.
 ///
 /// select(2) takes no notice of a number beyond the table (its man page, BUGS), and says EBADF of one in the table that is not open.
 fn few_descriptors() -> Option<Vec<Fd>> {
-    let mut set: [libc::pollfd; FIRST_TABLE + 1] = std::array::from_fn(|fd| libc::pollfd { fd: fd as Fd, events: 0, revents: 0 });
+    const WORD_BITS: usize = libc::c_ulong::BITS as usize;
+    let mut set: [libc::pollfd; FEW + 1] = std::array::from_fn(|fd| libc::pollfd { fd: fd as Fd, events: 0, revents: 0 });
     // The kernel writes what is left of it.
     let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `set` has so many entries.
     let polled = unsafe { libc::syscall(libc::SYS_ppoll, set.as_mut_ptr(), set.len(), &raw mut now, null::<c_void>(), 0) };
     let is_open = |entry: &libc::pollfd| entry.revents & libc::POLLNVAL == 0;
-    if polled < 0 || is_open(&set[FIRST_TABLE]) {
+    if polled < 0 || is_open(&set[FEW]) {
         return None;
     }
-    let mut beyond: [libc::c_ulong; 2] = [0, 1];
+    let mut beyond: [libc::c_ulong; FEW / WORD_BITS + 1] = [0; FEW / WORD_BITS + 1];
+    beyond[FEW / WORD_BITS] = 1;
     let (wanted, none) = (beyond.as_mut_ptr(), null_mut::<libc::c_ulong>());
     // SAFETY: the set has room for so many numbers.
-    let selected =
-        unsafe { libc::syscall(libc::SYS_pselect6, FIRST_TABLE + 1, wanted, none, none, &raw mut now, null::<c_void>()) };
+    let selected = unsafe { libc::syscall(libc::SYS_pselect6, FEW + 1, wanted, none, none, &raw mut now, null::<c_void>()) };
     (selected == 0).then(|| set.iter().filter(|entry| is_open(entry)).map(|entry| entry.fd).collect())
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use super::attach::{ClientMessage, ControlListener, WakeFdKind, make_wake_fd};
+use super::layout::{LARGE_CHUNK, SMALL_CHUNK};
 use super::*;
 use crate::{Duration, Instant, sys};
 
@@ -189,7 +190,7 @@ fn chunks_that_go_in_batches_are_all_there_in_the_end() {
         assert_eq!((halves[0] + halves[1], &copied), (bytes.len(), &bytes), "round {round}");
         bench.worker.release_tx(slot.index, bytes.len() as u32);
     }
-    assert_eq!(bench.send(slot, &vec![1; 100_000]), Ok(16 * 2048 + 16 * 256));
+    assert_eq!(bench.send(slot, &vec![1; 100_000]), Ok(16 * LARGE_CHUNK));
     assert_eq!(bench.worker.violations(), 0);
 }
 
@@ -197,8 +198,9 @@ fn chunks_that_go_in_batches_are_all_there_in_the_end() {
 fn a_send_without_chunks_waits_and_is_signalled_when_some_come_back() {
     let mut bench = Bench::new(SHAPE);
     let (hog, other) = (bench.connected(1 << 20), bench.connected(1 << 20));
-    let all = 16 * 2048 + 16 * 256;
-    assert_eq!(bench.send(hog, &vec![1; 100_000]), Ok(all));
+    let all = 16 * LARGE_CHUNK + 16;
+    assert_eq!(bench.send(hog, &vec![1; 100_000]), Ok(16 * LARGE_CHUNK));
+    (0..16).for_each(|_| assert_eq!(bench.send(hog, b"1"), Ok(1)));
     assert_eq!(bench.send(other, b"x"), Err(SendError::WouldBlock));
     let (context, _wake_fd) = bench.context();
     bench.client.watch(other, context);
@@ -210,6 +212,37 @@ fn a_send_without_chunks_waits_and_is_signalled_when_some_come_back() {
     assert_ne!(bench.client.slot(other.index).releases(), before, "an edge although nothing of its own was released");
     assert!(bench.client.readiness(other).writable);
     assert_eq!(bench.send(other, b"x"), Ok(1));
+}
+
+/// A server that has written all it may to clients that do not read can answer others.
+#[test]
+fn long_writes_leave_small_chunks_to_short_ones() {
+    let mut bench = Bench::new(SHAPE);
+    let slow: Vec<SlotRef> = (0..4).map(|_| bench.connected(1 << 30)).collect();
+    let long = pattern(3, (SHAPE.tx_large as usize + SHAPE.tx_small as usize) * LARGE_CHUNK);
+    bench.send(slow[0], &long).expect("there are large chunks");
+    for &slot in &slow[1..] {
+        assert_eq!(bench.send(slot, &long), Ok(SMALL_CHUNK), "a connection of which nothing waits comes on");
+        assert_eq!(bench.send(slot, &long), Err(SendError::WouldBlock));
+        assert!(!bench.client.readiness(slot).writable);
+    }
+    for _ in slow.len()..SHAPE.tx_small as usize {
+        let slot = bench.connected(1 << 16);
+        assert!(bench.client.readiness(slot).writable);
+        assert_eq!(bench.send(slot, b"answer"), Ok(6));
+    }
+    let (context, _wake_fd) = bench.context();
+    bench.client.watch(slow[1], context);
+    assert_eq!(bench.copy_tx(slow[1]), long[..SMALL_CHUNK]);
+    bench.worker.flush_wakes();
+    assert_eq!(bench.client.next_event(context), Some(slow[1].index));
+    assert!(!bench.client.readiness(slow[1]).writable, "its peer has yet to acknowledge");
+    bench.worker.release_tx(slow[1].index, SMALL_CHUNK as u32);
+    assert_eq!(bench.client.next_event(context), Some(slow[1].index));
+    assert!(bench.client.readiness(slow[1]).writable, "nothing of it waits, and a small chunk is free");
+    assert_eq!(bench.copy_tx(slow[0]).len() % LARGE_CHUNK, 0);
+    bench.worker.flush_wakes();
+    assert!(bench.client.readiness(slow[2]).writable);
 }
 
 #[test]

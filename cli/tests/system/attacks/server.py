@@ -28,7 +28,7 @@ def serve(connection):
                 return end(connection)
             if not state.endswith(b"\r\n\r\n"):
                 return
-            state = memoryview(LARGE if state.startswith(b"GET /large") else SMALL)
+            waiting[connection] = state = memoryview(LARGE if state.startswith(b"GET /large") else SMALL)
             poll.modify(connection, selectors.EVENT_WRITE)
         waiting[connection] = state[connection.send(state):]
         if not waiting[connection]:

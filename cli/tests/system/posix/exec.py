@@ -41,7 +41,7 @@ def server():
         done = subprocess.run([sys.executable, "-c", child, str(c.fileno())], close_fds=False, capture_output=True, text=True)
         say("inherited" if inheritable else "not inherited", done.stdout.strip())
     c.set_inheritable(False)
-    for number in (63, 64, 65, 200):  # around the end of a process's first table of descriptors, and far behind it
+    for number in (63, 64, 255, 256, 900):  # around the sizes of a process's table of descriptors
         os.dup2(c.fileno(), number)
         done = subprocess.run([sys.executable, "-c", child, str(number)], close_fds=False, capture_output=True, text=True)
         say("inherited as", number, done.stdout.strip())

@@ -216,9 +216,11 @@ impl Client {
                 return false;
             }
         }
-        if !self.has_tx_chunk() {
+        if !self.has_tx_chunk(shared) {
+            // When nothing of the slot waits any more, a small chunk may do.
+            shared.tx_waiting.store(1, Ordering::SeqCst);
             self.note_starved(index);
-            return self.has_tx_chunk();
+            return self.has_tx_chunk(shared);
         }
         true
     }

@@ -13,8 +13,8 @@ use super::super::request::Operation;
 use super::super::slot::{SlotRef, SlotShared};
 use super::Client;
 use super::receive::ReceiveError;
-use super::send::Lack;
 use super::send::SendError;
+use super::send::{Lack, Smaller};
 use crate::list;
 use crate::payload::PayloadMut;
 use crate::sync::Ordering;
@@ -136,7 +136,7 @@ impl Client {
         let most = if shared.send_limit() < BULK_LIMIT { LARGE_CHUNK } else { BULK_CHUNK };
         let wanted = len.clamp(1, most);
         loop {
-            if let Some(chunk) = self.take_tx(wanted) {
+            if let Some(chunk) = self.take_tx(wanted, Smaller::of_stream(shared)) {
                 let len = wanted.min(self.map.tx_capacity(chunk)) as u32;
                 let reservation = Reservation { region: self.region_number(), slot, chunk, len };
                 return Ok(Reserved { client: self, reservation: Some(reservation) });

@@ -59,6 +59,25 @@ struct Hand {
 /// Writes up to so many bytes to a chunk from its start on, and says how many.
 pub(super) type Fill<'a> = &'a mut dyn FnMut(&Map, u32, usize) -> usize;
 
+/// Whether bytes that are too many for a small chunk may take one when no large one is free. Small ones are kept for short messages:
+/// a few long writes would use up all of them, and no answer would find one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Smaller {
+    /// As many as there are.
+    All,
+    /// The first chunk of the message.
+    First,
+    /// None.
+    None,
+}
+
+impl Smaller {
+    /// A stream of which nothing waits comes on by one; another has something under way.
+    pub(super) fn of_stream(shared: &SlotShared) -> Smaller {
+        if shared.unsent() == 0 { Smaller::First } else { Smaller::None }
+    }
+}
+
 /// What a send waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lack {
@@ -142,7 +161,7 @@ impl Client {
         fence(Ordering::SeqCst);
         if lack == Lack::Chunks {
             self.note_starved(index);
-            return self.has_tx_chunk();
+            return self.has_tx_chunk(shared);
         }
         shared.send_space() > 0
     }
@@ -176,7 +195,7 @@ impl Client {
         let (mut sent, mut announce) = (0, false);
         while sent < wanted {
             let batch = (wanted - sent).min(BATCH_BYTES);
-            let chain = self.fill_chain(batch, shared.send_limit(), fill);
+            let chain = self.fill_chain(batch, (shared.send_limit(), Smaller::of_stream(shared)), fill);
             if chain.bytes == 0 {
                 break;
             }
@@ -198,11 +217,12 @@ impl Client {
     }
 
     /// Fills chunks for a slot with `limit` bytes that may wait.
-    pub(super) fn fill_chain(&self, bytes: usize, limit: u32, fill: Fill<'_>) -> Chain {
+    pub(super) fn fill_chain(&self, bytes: usize, (limit, smaller): (u32, Smaller), fill: Fill<'_>) -> Chain {
         let (mut chain, mut hand) = (Chain::default(), Hand::default());
         while (chain.bytes as usize) < bytes {
             let rest = bytes - chain.bytes as usize;
-            let Some(chunk) = self.next_tx(&mut hand, rest, limit) else { break };
+            let smaller = if smaller == Smaller::First && chain.bytes > 0 { Smaller::None } else { smaller };
+            let Some(chunk) = self.next_tx(&mut hand, rest, (limit, smaller)) else { break };
             let part = rest.min(self.map.tx_capacity(chunk));
             let filled = fill(&self.map, chunk, part).min(part);
             if filled == 0 {
@@ -227,7 +247,7 @@ impl Client {
     }
 
     /// A bulk chunk, or the next one of the hand; for more than a chunk's bytes the hand is filled first.
-    fn next_tx(&self, hand: &mut Hand, bytes: usize, limit: u32) -> Option<u32> {
+    fn next_tx(&self, hand: &mut Hand, bytes: usize, (limit, smaller): (u32, Smaller)) -> Option<u32> {
         if bytes >= BULK_MIN
             && limit >= BULK_LIMIT
             && let Some(chunk) = self.take_tx_of(TxClass::Bulk)
@@ -242,7 +262,7 @@ impl Client {
                 hand.count = last;
                 Some(hand.chunks[last])
             }
-            None => self.take_tx(bytes.min(LARGE_CHUNK)),
+            None => self.take_tx(bytes.min(LARGE_CHUNK), smaller),
         }
     }
 
@@ -263,14 +283,15 @@ impl Client {
         }
     }
 
-    /// A chunk for `bytes` bytes: the class that fits, else a smaller one, else a larger one. Bulk chunks are for bulk alone.
-    pub(super) fn take_tx(&self, bytes: usize) -> Option<u32> {
+    /// A chunk for `bytes` bytes: the class that fits, else a smaller one if it may be, else a larger one. Bulk chunks are for bulk alone.
+    pub(super) fn take_tx(&self, bytes: usize, smaller: Smaller) -> Option<u32> {
         let classes = match bytes {
-            BULK_MIN.. => [TxClass::Bulk, TxClass::Large, TxClass::Small],
-            0..=SMALL_CHUNK => [TxClass::Small, TxClass::Large, TxClass::Large],
-            _ => [TxClass::Large, TxClass::Small, TxClass::Small],
+            BULK_MIN.. => &[TxClass::Bulk, TxClass::Large, TxClass::Small][..],
+            0..=SMALL_CHUNK => &[TxClass::Small, TxClass::Large],
+            _ => &[TxClass::Large, TxClass::Small],
         };
-        classes.into_iter().find_map(|class| self.take_tx_of(class)).map(|chunk| self.own_tx(chunk))
+        let may_be = |class: &&TxClass| **class != TxClass::Small || bytes <= SMALL_CHUNK || smaller != Smaller::None;
+        classes.iter().filter(may_be).find_map(|class| self.take_tx_of(*class)).map(|chunk| self.own_tx(chunk))
     }
 
     fn take_tx_of(&self, class: TxClass) -> Option<u32> {
@@ -292,12 +313,13 @@ impl Client {
         list.give(chunk - first, &record.next);
     }
 
-    /// Whether a send chunk for any message could be taken now.
-    pub(super) fn has_tx_chunk(&self) -> bool {
-        [TxClass::Large, TxClass::Small].into_iter().any(|class| {
+    /// Whether a send chunk for any message of the slot could be taken now.
+    pub(super) fn has_tx_chunk(&self, shared: &SlotShared) -> bool {
+        let has = |class| {
             let (list, limit, _) = self.map.tx_free(class);
             list.has_any(limit)
-        })
+        };
+        has(TxClass::Large) || Smaller::of_stream(shared) != Smaller::None && has(TxClass::Small)
     }
 
     /// Puts the slot on the list of those that wait for send chunks. Look for chunks again after it.
