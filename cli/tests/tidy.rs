@@ -499,6 +499,26 @@ fn paths_named_in_the_documents_exist() {
     report(findings);
 }
 
+/// `path.rs` (`name`): the file has the name.
+#[test]
+fn names_beside_a_file_in_the_documents_are_in_it() {
+    let mut findings = Vec::new();
+    for path in files(".md").iter().filter(|path| !relative(path).starts_with("docs/lab/")) {
+        let text = read(path);
+        for (at, _) in text.match_indices(".rs` (`") {
+            let file = &text[text[..at].rfind('`').map_or(0, |quote| quote + 1)..at + 3];
+            let name = text[at + 7..].split('`').next().expect("what is in front of the quote").rsplit("::").next();
+            let name = name.expect("a last part");
+            let is_name = !name.is_empty() && name.bytes().all(is_word);
+            let source = top().join(file);
+            if is_name && source.is_file() && words(&read(&source), name).next().is_none() {
+                findings.push(format!("{}: {file} has no `{name}`", relative(path)));
+            }
+        }
+    }
+    report(findings);
+}
+
 #[test]
 fn comments_and_literals_are_blanked() {
     let code = blank("a /* { /* } */ */ b \"{\\\"\" c '{' d r#\"{\"#; // }\n&'a str b'\\'' 'é' x");

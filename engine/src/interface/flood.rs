@@ -5,8 +5,9 @@
 //! has no room, and loses segments of open connections as well. So the worker drops before the stack sees them, and as many as it
 //! must to keep up:
 //! ```text
-//! full bursts one after the other, mostly SYNs -> a flood: in every full burst the SYNs of sources that send many are dropped
-//! still one after the other (many sources)     -> all SYNs of full bursts, but those of known sources
+//! full bursts one after the other, mostly SYNs -> a flood: of a full burst most SYNs of sources that send many are dropped
+//! still one after the other                    -> all SYNs of sources that send many
+//! still (no source sends many)                 -> all SYNs, but those of known sources
 //! a burst that is not full                     -> all are answered
 //! ```
 //! The same with datagrams. A source is known once a connection from there was accepted ([`KnownSources`]).
@@ -25,8 +26,10 @@ use crate::known_sources::KnownSources;
 
 /// So many full bursts in a row begin a flood: half of a packet ring of the default size.
 const FULL_BURSTS: u32 = 64;
-/// So many full bursts in a row with more than half of their packets left, and all of the flood's kind are dropped.
+/// After so many full bursts in a row more is dropped of each.
 const VAIN_BURSTS: u32 = 4;
+/// So many packets of sources that send many are left of a full burst at first: a worker that is given few at a time handles fewer.
+const SPARED: usize = 16;
 /// A flood is over when for so long nothing was dropped.
 const CALM: Duration = Duration::from_secs(1);
 
@@ -42,9 +45,9 @@ pub(super) enum Kind {
 /// The floods of one interface.
 #[derive(Default)]
 pub(super) struct Flood {
-    /// Full bursts in a row.
+    /// Full bursts in a row; in a flood, those since it began.
     full: u32,
-    /// Those of them that were nearly as full after the drops.
+    /// Those of them of which more than half was left although nothing was spared.
     in_vain: u32,
     /// There is a flood until then, if nothing more is dropped.
     until: Instant,
@@ -80,11 +83,17 @@ impl Flood {
         let before = received.packets();
         let kind = most_of(medium, received)?;
         let begins = now >= self.until;
-        let every = self.in_vain >= VAIN_BURSTS;
+        self.full = if begins { 0 } else { self.full };
+        let mut spared = if self.full <= VAIN_BURSTS { SPARED } else { 0 };
+        let (spares, every) = (spared > 0, self.in_vain >= VAIN_BURSTS);
         let sources = self.sources.get_or_insert_default();
         while let Some(head) = received.front() {
-            let drops = source_of(kind, medium, head)
-                .is_some_and(|source| sources.sends_many(known.hash(source)) || every && !known.contains(source));
+            let drops = source_of(kind, medium, head).is_some_and(|source| {
+                let many = sources.sends_many(known.hash(source));
+                let spare = many && spared > 0;
+                spared -= usize::from(spare);
+                many && !spare || every && !known.contains(source)
+            });
             if drops {
                 received.drop_packet();
             } else {
@@ -93,7 +102,7 @@ impl Flood {
         }
         std::mem::swap(received, &mut self.kept);
         let dropped = before - received.packets();
-        if !every && dropped * 2 < before {
+        if !spares && !every && dropped * 2 < before {
             self.in_vain += 1;
         }
         self.untold = if begins { Some(kind) } else { self.untold };
