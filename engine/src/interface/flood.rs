@@ -5,9 +5,8 @@
 //! has no room, and loses segments of open connections as well. So the worker drops before the stack sees them, and as many as it
 //! must to keep up:
 //! ```text
-//! full bursts one after the other, mostly SYNs -> a flood: of a full burst most SYNs of sources that send many are dropped
-//! still one after the other                    -> all SYNs of sources that send many
-//! still (no source sends many)                 -> all SYNs, but those of known sources
+//! full bursts one after the other, mostly SYNs -> a flood: in every full burst the SYNs of sources that send many are dropped
+//! still one after the other (many sources)     -> all SYNs of full bursts, but those of known sources
 //! a burst that is not full                     -> all are answered
 //! ```
 //! The same with datagrams. A source is known once a connection from there was accepted ([`KnownSources`]).
@@ -26,10 +25,8 @@ use crate::known_sources::KnownSources;
 
 /// So many full bursts in a row begin a flood: half of a packet ring of the default size.
 const FULL_BURSTS: u32 = 64;
-/// After so many full bursts in a row more is dropped of each.
+/// So many full bursts in a row with more than half of their packets left, and all of the flood's kind are dropped.
 const VAIN_BURSTS: u32 = 4;
-/// So many packets of sources that send many are left of a full burst at first: a worker that is given few at a time handles fewer.
-const SPARED: usize = 16;
 /// A flood is over when for so long nothing was dropped.
 const CALM: Duration = Duration::from_secs(1);
 
@@ -45,9 +42,9 @@ pub(super) enum Kind {
 /// The floods of one interface.
 #[derive(Default)]
 pub(super) struct Flood {
-    /// Full bursts in a row; in a flood, those since it began.
+    /// Full bursts in a row.
     full: u32,
-    /// Those of them of which more than half was left although nothing was spared.
+    /// Those of them that were nearly as full after the drops.
     in_vain: u32,
     /// There is a flood until then, if nothing more is dropped.
     until: Instant,
@@ -83,17 +80,11 @@ impl Flood {
         let before = received.packets();
         let kind = most_of(medium, received)?;
         let begins = now >= self.until;
-        self.full = if begins { 0 } else { self.full };
-        let mut spared = if self.full <= VAIN_BURSTS { SPARED } else { 0 };
-        let (spares, every) = (spared > 0, self.in_vain >= VAIN_BURSTS);
+        let every = self.in_vain >= VAIN_BURSTS;
         let sources = self.sources.get_or_insert_default();
         while let Some(head) = received.front() {
-            let drops = source_of(kind, medium, head).is_some_and(|source| {
-                let many = sources.sends_many(known.hash(source));
-                let spare = many && spared > 0;
-                spared -= usize::from(spare);
-                many && !spare || every && !known.contains(source)
-            });
+            let drops = source_of(kind, medium, head)
+                .is_some_and(|source| sources.sends_many(known.hash(source)) || every && !known.contains(source));
             if drops {
                 received.drop_packet();
             } else {
@@ -102,7 +93,7 @@ impl Flood {
         }
         std::mem::swap(received, &mut self.kept);
         let dropped = before - received.packets();
-        if !spares && !every && dropped * 2 < before {
+        if !every && dropped * 2 < before {
             self.in_vain += 1;
         }
         self.untold = if begins { Some(kind) } else { self.untold };
