@@ -1,7 +1,7 @@
 //! Where connections have come from: sources whose handshakes were completed, which no forged SYN can do.
 //!
 //! A Bloom filter of two generations. Promises: a source is known from its first accepted connection on until twice
-//! [`GENERATION`] others have come, or longer. Does not do: forget by time. One in some hundred unknown sources passes for a known one.
+//! [`GENERATION`] others have come, or longer. Does not do: forget by time. Where both generations are full, one unknown source in some forty passes for a known one.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;

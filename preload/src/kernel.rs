@@ -329,7 +329,7 @@ pub(crate) unsafe fn mask_of(set: *const sigset_t) -> Option<SignalMask> {
     (!set.is_null()).then(|| SignalMask(unsafe { set.cast::<u64>().read_unaligned() }))
 }
 
-/// Descriptors below this number are few: it is the largest table that most processes ever have.
+/// Descriptors below this number are few: it costs less to ask for each than to list them.
 const FEW: usize = 256;
 
 /// The open descriptors of a process whose table has no more than [`FEW`], in two system calls and without a file of proc(5); `None`:

@@ -1,7 +1,7 @@
 //! A flood: what is done with more SYNs or datagrams than the worker can handle.
 //!
 //! Read RFC 4987 first. A cookie (`stack/src/tcp/cookie.rs`) makes a SYN cost no memory; it still costs an answer, which takes
-//! some twenty times as long as dropping it. A datagram costs its delivery. Where more come than the worker handles, the device
+//! far longer than dropping it. A datagram costs its delivery. Where more come than the worker handles, the device
 //! has no room, and loses segments of open connections as well. So the worker drops before the stack sees them, and as many as it
 //! must to keep up:
 //! ```text
@@ -83,8 +83,9 @@ impl Flood {
         let every = self.in_vain >= VAIN_BURSTS;
         let sources = self.sources.get_or_insert_default();
         while let Some(head) = received.front() {
-            let drops = source_of(kind, medium, head)
-                .is_some_and(|source| sources.sends_many(known.hash(source)) || every && !known.contains(source));
+            let drops = kind_and_source(medium, head).is_some_and(|(its, source)| {
+                its == kind && (sources.sends_many(known.hash(source)) || every && !known.contains(source))
+            });
             if drops {
                 received.drop_packet();
             } else {
@@ -109,22 +110,31 @@ impl Flood {
 
 /// The kind of at least half of the packets; `None`: there is none.
 fn most_of(medium: Medium, received: &Burst) -> Option<Kind> {
-    let is_most =
-        |kind: &Kind| received.heads().filter(|head| source_of(*kind, medium, head).is_some()).count() * 2 >= received.packets();
-    [Kind::Syn, Kind::Datagram].into_iter().find(is_most)
+    let (mut syns, mut datagrams) = (0, 0);
+    for head in received.heads() {
+        match kind_and_source(medium, head) {
+            Some((Kind::Syn, _)) => syns += 1,
+            Some((Kind::Datagram, _)) => datagrams += 1,
+            None => {}
+        }
+    }
+    let (kind, count) = if syns >= datagrams { (Kind::Syn, syns) } else { (Kind::Datagram, datagrams) };
+    (count * 2 >= received.packets()).then_some(kind)
 }
 
-/// Where a packet of this kind comes from; `None`: it is of another kind.
-fn source_of(kind: Kind, medium: Medium, head: &Frame) -> Option<IpAddr> {
+/// What a packet that may be part of a flood is, and where it comes from; `None`: it is none.
+fn kind_and_source(medium: Medium, head: &Frame) -> Option<(Kind, IpAddr)> {
     let Some(Payload::Ip(packet)) = classify(medium, head.bytes()) else { return None };
-    let is_of_kind = match kind {
-        Kind::Syn => {
+    let kind = match packet.protocol {
+        _ if packet.is_fragment => return None,
+        ipv4::PROTOCOL_TCP => {
             let flags = *packet.payload.get(tcp::FLAGS_OFFSET)?;
-            packet.protocol == ipv4::PROTOCOL_TCP && flags & (tcp::SYN | tcp::ACK | tcp::RST) == tcp::SYN
+            (flags & (tcp::SYN | tcp::ACK | tcp::RST) == tcp::SYN).then_some(Kind::Syn)?
         }
-        Kind::Datagram => packet.protocol == ipv4::PROTOCOL_UDP,
+        ipv4::PROTOCOL_UDP => Kind::Datagram,
+        _ => return None,
     };
-    (is_of_kind && !packet.is_fragment).then_some(packet.source)
+    Some((kind, packet.source))
 }
 
 /// Counters of each row. A flood whose sources are all different leaves less in a counter than [`MANY`].

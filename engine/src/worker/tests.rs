@@ -3,6 +3,7 @@
 mod balance;
 mod bulk;
 mod deaths;
+mod flood;
 mod foreign;
 mod guard;
 mod handover;

@@ -62,7 +62,7 @@ impl Client {
         }
         let mut source = Source { parts, part: 0, offset: 0 };
         let mut first = true;
-        let chain = self.fill_chain(total, (shared.send_limit(), Smaller::All), &mut |map, chunk, room| {
+        let chain = self.fill_chain(total, shared.send_limit(), Smaller::All, &mut |map, chunk, room| {
             let start = if std::mem::take(&mut first) { ENVELOPE } else { 0 };
             map.write_tx(chunk, 0, &header[..start]);
             source.fill_from(map, chunk, start, room);

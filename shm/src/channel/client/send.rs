@@ -195,7 +195,7 @@ impl Client {
         let (mut sent, mut announce) = (0, false);
         while sent < wanted {
             let batch = (wanted - sent).min(BATCH_BYTES);
-            let chain = self.fill_chain(batch, (shared.send_limit(), Smaller::of_stream(shared)), fill);
+            let chain = self.fill_chain(batch, shared.send_limit(), Smaller::of_stream(shared), fill);
             if chain.bytes == 0 {
                 break;
             }
@@ -217,12 +217,12 @@ impl Client {
     }
 
     /// Fills chunks for a slot with `limit` bytes that may wait.
-    pub(super) fn fill_chain(&self, bytes: usize, (limit, smaller): (u32, Smaller), fill: Fill<'_>) -> Chain {
+    pub(super) fn fill_chain(&self, bytes: usize, limit: u32, smaller: Smaller, fill: Fill<'_>) -> Chain {
         let (mut chain, mut hand) = (Chain::default(), Hand::default());
         while (chain.bytes as usize) < bytes {
             let rest = bytes - chain.bytes as usize;
             let smaller = if smaller == Smaller::First && chain.bytes > 0 { Smaller::None } else { smaller };
-            let Some(chunk) = self.next_tx(&mut hand, rest, (limit, smaller)) else { break };
+            let Some(chunk) = self.next_tx(&mut hand, rest, limit, smaller) else { break };
             let part = rest.min(self.map.tx_capacity(chunk));
             let filled = fill(&self.map, chunk, part).min(part);
             if filled == 0 {
@@ -247,7 +247,7 @@ impl Client {
     }
 
     /// A bulk chunk, or the next one of the hand; for more than a chunk's bytes the hand is filled first.
-    fn next_tx(&self, hand: &mut Hand, bytes: usize, (limit, smaller): (u32, Smaller)) -> Option<u32> {
+    fn next_tx(&self, hand: &mut Hand, bytes: usize, limit: u32, smaller: Smaller) -> Option<u32> {
         if bytes >= BULK_MIN
             && limit >= BULK_LIMIT
             && let Some(chunk) = self.take_tx_of(TxClass::Bulk)
