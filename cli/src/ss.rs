@@ -17,16 +17,19 @@ use ringway_shm::stats::{Endpoint, SocketRecord};
 use serde_json::json;
 
 use crate::services::{self, Service};
+use holders::Holder;
 
 mod detail;
 mod expression;
 mod filter;
+mod holders;
 mod kill;
 mod quota;
 mod table;
 
-pub(crate) use detail::{holders, info_words, is_connection, milliseconds, time_left, timer_name};
+pub(crate) use detail::{counts, info_words, is_connection, milliseconds, time_left, timer_name};
 pub(crate) use filter::Filter;
+pub(crate) use holders::processes;
 
 /// Arguments of `ringway ss`.
 #[derive(Args, Debug)]
@@ -46,7 +49,7 @@ pub(crate) struct Arguments {
     /// Show listening and connected sockets
     #[arg(short, long)]
     all: bool,
-    /// Show the program that owns the socket
+    /// Show the processes that have the socket, and their descriptors
     #[arg(short, long)]
     processes: bool,
     /// Show timers
@@ -117,6 +120,9 @@ fn show(arguments: &Arguments) -> io::Result<()> {
         false => sockets.into_iter().filter(|shown| filter.wants(&shown.socket)).collect(),
     };
     sockets.sort_by_key(|shown| (shown.socket.state != LISTEN, shown.socket.local.port, shown.socket.remote.port));
+    if arguments.processes || arguments.json {
+        holders::find(&mut sockets);
+    }
     if arguments.json {
         let all: Vec<_> = sockets.iter().map(|shown| detail::json(shown)).collect();
         let unlisted = json!({ "timewait": unlisted.time_wait, "others": unlisted.others });
@@ -162,6 +168,8 @@ pub(crate) const LISTEN: u8 = 10;
 #[derive(Debug)]
 struct Shown<'a> {
     socket: SocketRecord,
+    /// The processes that have it, once they are looked for.
+    holders: Vec<Holder>,
     service: &'a str,
     interface: String,
     /// The time of this listing.
@@ -176,7 +184,7 @@ fn sockets(service: &Service) -> impl Iterator<Item = Shown<'_>> {
     let partner = |socket: &SocketRecord| service.worker > 0 && socket.state == LISTEN;
     service.sockets().into_iter().filter(move |socket| !partner(socket)).map(move |socket| {
         let interface = interfaces.get(&socket.interface).cloned().unwrap_or_else(|| "-".to_string());
-        Shown { socket, service: &service.name, interface, now }
+        Shown { socket, holders: Vec::new(), service: &service.name, interface, now }
     })
 }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::output;
 use crate::services::{self, Service};
-use crate::ss::{describe, holders, state_name};
+use crate::ss::{self, describe, state_name};
 use process::{Found, Process};
 
 /// Arguments of `ringway why`.
@@ -96,7 +96,7 @@ fn answers(target: &Target, services: &[Service]) -> Vec<Answer> {
         Target::Process(pid) => Process::read(*pid).into_iter().collect(),
         Target::Program(name) => Process::all().into_iter().filter(|process| process.is_called(name)).collect(),
         Target::Port(_, port) => {
-            let holders = sockets.iter().filter(|socket| target.is_end_of(socket)).flat_map(holders);
+            let holders = sockets.iter().filter(|socket| target.is_end_of(socket)).flat_map(ss::processes);
             let pids: std::collections::BTreeSet<u32> = holders.chain(process::listening_at(*port)).collect();
             // A service keeps what programs have shown.
             let is_service = |pid: &u32| services.iter().any(|service| service.stats.pid() == *pid);

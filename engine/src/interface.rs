@@ -17,7 +17,6 @@ use rustix::net::{AddressFamily, SocketType};
 use crate::attach::{Attachments, MESSAGE};
 use crate::command::InterfaceInfo;
 use crate::core::Core;
-use crate::metrics::Work;
 
 mod capture;
 mod flood;
@@ -162,10 +161,13 @@ impl Interfaces {
             let count = self.received.packets();
             packets += count;
             if port.flood.is_suspected(now, count >= port.full_burst) {
-                match port.flood.shed(now, port.described.medium, &mut self.received, known_sources) {
-                    Some((Kind::Syn, dropped)) => metrics.add(Work::SynsDropped, dropped as u64),
-                    Some((Kind::Datagram, dropped)) => metrics.add(Work::DatagramsDropped, dropped as u64),
-                    None => {}
+                let medium = port.described.medium;
+                if let Some((kind, dropped)) = port.flood.shed(now, medium, &mut self.received, known_sources) {
+                    metrics.add(kind.counter(), dropped.packets() as u64);
+                    if let Some(writer) = capture.as_deref_mut() {
+                        Capture::new(writer, now, number as u32, medium).write_dropped(kind.counter(), dropped);
+                    }
+                    dropped.clear();
                 }
             }
             if self.received.is_empty() {

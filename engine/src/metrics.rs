@@ -78,6 +78,13 @@ pub(crate) enum Work {
     DatagramsDropped,
 }
 
+impl Work {
+    /// Its place among the counters of the statistics file.
+    pub(crate) fn index_in_statistics(self) -> usize {
+        COUNTERS + self as usize
+    }
+}
+
 const WORKS: usize = Work::DatagramsDropped as usize + 1;
 
 /// Names and meanings.

@@ -345,6 +345,10 @@ pub trait Channel: Send + Sync {
     fn held(&self) -> Vec<SocketRef>;
     /// Records the inode of the socket's descriptor, by which processes that inherit the descriptor find the socket.
     fn set_inode(&self, socket: SocketRef, inode: u64);
+    /// Notes the number by which this process knows the socket from now on, for `ringway ss -p`.
+    fn note_descriptor(&self, socket: SocketRef, fd: Fd);
+    /// Notes that the number is closed.
+    fn forget_descriptor(&self, socket: SocketRef, fd: Fd);
     /// The held socket with this inode.
     fn find_inode(&self, inode: u64) -> Option<SocketRef>;
 

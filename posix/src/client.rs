@@ -468,16 +468,22 @@ impl Channel for Attached {
 
     fn held(&self) -> Vec<SocketRef> {
         let held = |(worker, client): (usize, &shm::Client)| {
-            let own = client.held_slots().filter(|slot| reuseport::first_of(client.slot(slot.index)).is_none());
+            let own = client.held_slots().filter(|slot| client.slot(slot.index).first().is_none());
             own.map(|slot| self.socket(worker, slot)).collect::<Vec<SocketRef>>()
         };
         self.clients.iter().enumerate().flat_map(held).collect()
     }
 
     fn set_inode(&self, socket: SocketRef, inode: u64) {
-        if let Some(slot) = self.current(socket) {
-            slot.set_inode(inode);
-        }
+        self.current(socket).inspect(|slot| slot.set_inode(inode));
+    }
+
+    fn note_descriptor(&self, socket: SocketRef, fd: Fd) {
+        self.current(socket).inspect(|slot| slot.set_descriptor(fd as u32));
+    }
+
+    fn forget_descriptor(&self, socket: SocketRef, fd: Fd) {
+        self.current(socket).inspect(|slot| slot.forget_descriptor(fd as u32));
     }
 
     fn find_inode(&self, inode: u64) -> Option<SocketRef> {

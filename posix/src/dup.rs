@@ -75,7 +75,14 @@ impl Posix {
         };
         let answer = self.kernel.duplicate_to(old, new, on_exec);
         let left = match answer {
-            Ok(_) => self.drop_entry(self.table.set(new, from)),
+            Ok(_) => {
+                let before = self.table.set(new, from);
+                self.forget_number(new, before);
+                if let (Entry::Socket(socket), Some(channel)) = (from, self.attached()) {
+                    channel.note_descriptor(socket, new);
+                }
+                self.drop_entry(before)
+            }
             Err(_) => self.drop_entry(from),
         };
         drop(inside);
@@ -99,6 +106,7 @@ impl Posix {
         // Remove it from the table before the kernel can reuse the number.
         let entry = self.table.take(fd);
         self.unfollow(fd, entry);
+        self.forget_number(fd, entry);
         let left = self.drop_entry(entry);
         let answer = self.kernel.close(fd);
         if let Some(Left { socket, last: true }) = left {
@@ -116,7 +124,9 @@ impl Posix {
             return;
         }
         let inside = self.fork_gate.enter();
-        let left = self.drop_entry(self.table.take(fd));
+        let entry = self.table.take(fd);
+        self.forget_number(fd, entry);
+        let left = self.drop_entry(entry);
         drop(inside);
         self.end_socket(left);
     }
@@ -182,6 +192,13 @@ impl Posix {
     }
 
     /// Inside the gate: counts one descriptor less. Returns the socket if this process has none of it any more.
+    /// Inside the gate, while the socket is held: `fd` is its number no more.
+    fn forget_number(&self, fd: Fd, entry: Entry) {
+        if let (Entry::Socket(socket), Some(channel)) = (entry, self.attached()) {
+            channel.forget_descriptor(socket, fd);
+        }
+    }
+
     fn drop_entry(&self, entry: Entry) -> Option<Left> {
         match entry {
             Entry::Socket(socket) if self.descriptions.of(socket).unrefer() => {

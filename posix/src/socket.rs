@@ -149,6 +149,9 @@ impl Posix {
     pub(crate) fn set_socket(&self, fd: Fd, socket: SocketRef) {
         self.descriptions.of(socket).number.store(fd, Ordering::Relaxed);
         self.table.set(fd, Entry::Socket(socket));
+        if let Some(channel) = self.attached() {
+            channel.note_descriptor(socket, fd);
+        }
     }
 
     /// Closes a socket that never got a descriptor.

@@ -23,7 +23,7 @@ pub use holder::{Holder, HolderRecord, QuotaRecord};
 pub use record::{HOLDERS_NAMED, InfoRecord, InterfaceRecord, SocketRecord, TimerRecord};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"RWSTATS\0");
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 /// Words of a counter's name.
 const NAME_WORDS: usize = 6;
 /// Words of a record with its sequence word.

@@ -5,13 +5,14 @@ use ringway_shm::stats::{InfoRecord, SocketRecord, TimerRecord};
 use ringway_shm::{Duration, Instant};
 use serde_json::{Value, json};
 
+use super::holders::{Holder, processes};
 use super::{Arguments, LISTEN, Shown, local_address, peer_address, state_name};
 
 /// Formats the part of a socket's line after the addresses; `-m` and `-i` take a second line unless `-O` is given.
 pub(super) fn text(arguments: &Arguments, shown: &Shown<'_>) -> String {
     let mut line = String::new();
     if arguments.processes {
-        line.push_str(&users(&shown.socket));
+        line.push_str(&users(&shown.holders));
     }
     if arguments.options
         && let Some(timer) = shown.socket.timer
@@ -40,16 +41,13 @@ pub(super) fn text(arguments: &Arguments, shown: &Shown<'_>) -> String {
 }
 
 /// Formats the processes that have the socket, as ss does.
-fn users(socket: &SocketRecord) -> String {
-    let user = |pid: &u32| format!("(\"{}\",pid={pid})", socket.program);
-    let users: Vec<String> = holders(socket).iter().map(user).collect();
+fn users(holders: &[Holder]) -> String {
+    let user = |Holder { name, pid, descriptor }: &Holder| match descriptor {
+        Some(descriptor) => format!("(\"{name}\",pid={pid},fd={descriptor})"),
+        None => format!("(\"{name}\",pid={pid})"),
+    };
+    let users: Vec<String> = holders.iter().map(user).collect();
     if users.is_empty() { String::new() } else { format!("users:({})", users.join(",")) }
-}
-
-/// The processes that have a socket, or the first of its group.
-pub(crate) fn holders(socket: &SocketRecord) -> Vec<u32> {
-    let named: Vec<u32> = socket.holders.iter().copied().filter(|pid| *pid != 0).collect();
-    if named.is_empty() && socket.pid != 0 { vec![socket.pid] } else { named }
 }
 
 /// Formats `timer:(name,time left,retries)`, as ss does.
@@ -84,7 +82,7 @@ fn memory(socket: &SocketRecord) -> String {
 fn info(shown: &Shown<'_>) -> String {
     let socket = &shown.socket;
     let mut tokens = Vec::new();
-    if is_connection(socket) {
+    if counts(socket) {
         tokens = info_words(socket);
     }
     tokens.push(format!("stack:{}", if socket.kernel.is_some() { "kernel" } else { "ringway" }));
@@ -94,8 +92,11 @@ fn info(shown: &Shown<'_>) -> String {
     tokens.join(" ")
 }
 
-/// ss's words for a connection's values of TCP.
+/// ss's words for a connection's values of TCP, and for what a datagram socket has carried.
 pub(crate) fn info_words(socket: &SocketRecord) -> Vec<String> {
+    if socket.datagrams {
+        return carried(&socket.info);
+    }
     let mut tokens = tcp_tokens(&socket.info, &socket.congestion_control);
     tokens.extend(tcp_counts(&socket.info));
     tokens
@@ -105,6 +106,11 @@ pub(crate) fn info_words(socket: &SocketRecord) -> Vec<String> {
 pub(crate) fn is_connection(socket: &SocketRecord) -> bool {
     // TIME-WAIT, and what waits for the end of its handshake, are small records without such values.
     socket.state != LISTEN && !socket.datagrams && socket.kernel.is_none() && socket.info != InfoRecord::default()
+}
+
+/// Returns true if what it receives and sends is counted.
+pub(crate) fn counts(socket: &SocketRecord) -> bool {
+    is_connection(socket) || socket.datagrams && socket.kernel.is_none()
 }
 
 fn tcp_tokens(info: &InfoRecord, congestion_control: &str) -> Vec<String> {
@@ -139,8 +145,13 @@ fn tcp_tokens(info: &InfoRecord, congestion_control: &str) -> Vec<String> {
 }
 
 /// Counters without those that are zero, as ss prints them.
-fn tcp_counts(info: &InfoRecord) -> Vec<String> {
-    let counts = [
+fn present(counts: &[(&str, u64)]) -> Vec<String> {
+    counts.iter().filter(|(_, value)| *value != 0).map(|(name, value)| format!("{name}:{value}")).collect()
+}
+
+/// What a socket has sent and received.
+fn carried(info: &InfoRecord) -> Vec<String> {
+    present(&[
         ("bytes_sent", info.sent_bytes),
         ("bytes_retrans", info.retransmitted_bytes),
         ("bytes_acked", info.acked_bytes),
@@ -149,11 +160,11 @@ fn tcp_counts(info: &InfoRecord) -> Vec<String> {
         ("segs_in", info.received_segments),
         ("data_segs_out", info.sent_data_segments),
         ("data_segs_in", info.received_data_segments),
-    ];
-    let present = |counts: &[(&str, u64)]| -> Vec<String> {
-        counts.iter().filter(|(_, value)| *value != 0).map(|(name, value)| format!("{name}:{value}")).collect()
-    };
-    let mut tokens = present(&counts);
+    ])
+}
+
+fn tcp_counts(info: &InfoRecord) -> Vec<String> {
+    let mut tokens = carried(info);
     if let Some(rate) = (info.mss * info.cwnd_segments * 8 * 1_000_000).checked_div(info.rtt_us) {
         tokens.push(format!("send {rate}bps"));
     }
@@ -218,6 +229,8 @@ pub(crate) fn milliseconds(us: u64) -> String {
 pub(super) fn json(shown: &Shown<'_>) -> Value {
     let socket = &shown.socket;
     let peer_port = if socket.remote.port == 0 { "*".to_string() } else { socket.remote.port.to_string() };
+    let user = |Holder { name, pid, descriptor }: &Holder| json!({ "name": name, "pid": pid, "fd": descriptor });
+    let users: Vec<Value> = shown.holders.iter().map(user).collect();
     let mut value = json!({
         "netid": if socket.datagrams { "udp" } else { "tcp" },
         "state": state_name(socket.state),
@@ -225,7 +238,8 @@ pub(super) fn json(shown: &Shown<'_>) -> Value {
         "send_q": socket.send_queue,
         "local": format!("{}:{}", local_address(socket), socket.local.port),
         "peer": format!("{}:{peer_port}", peer_address(socket)),
-        "process": { "name": socket.program, "pid": socket.pid, "uid": socket.uid, "holders": holders(socket) },
+        "process": { "name": socket.program, "pid": socket.pid, "uid": socket.uid, "holders": processes(socket) },
+        "users": users,
         "service": shown.service,
         "interface": shown.interface,
         "skmem": { "r": socket.memory[0], "rb": socket.memory[1], "t": socket.memory[2], "tb": socket.memory[3] },
@@ -236,6 +250,12 @@ pub(super) fn json(shown: &Shown<'_>) -> Value {
     if is_connection(socket) {
         value["tcp"] = tcp_json(&socket.info, &socket.congestion_control);
         value["counters"] = counters_json(&socket.info);
+    } else if counts(socket) {
+        let info = &socket.info;
+        value["counters"] = json!({
+            "bytes_sent": info.sent_bytes, "bytes_received": info.received_bytes,
+            "segs_out": info.sent_segments, "segs_in": info.received_segments,
+        });
     }
     if let Some(timer) = socket.timer {
         let left_ms = timer.due.since(shown.now).as_millis();

@@ -49,17 +49,22 @@ pub(crate) fn socket(state: u8, local: &str, remote: &str) -> SocketRecord {
         memory: [1, 2, 3, 4],
         kernel: None,
         holders: [0; 8],
+        descriptor: None,
     }
 }
 
 const NOW: Instant = Instant::from_millis(1_000_000);
 
+pub(super) fn shown_of(socket: SocketRecord) -> Shown<'static> {
+    Shown { socket, holders: Vec::new(), service: "default", interface: "eth0".to_string(), now: NOW }
+}
+
 fn printed(line: &str, sockets: Vec<SocketRecord>) -> String {
     let arguments = arguments(line);
     let filter = Filter::new(&arguments).expect("a filter of the test");
     let shown = sockets.into_iter().filter(|socket| filter.wants(socket));
-    let shown: Vec<Shown<'_>> =
-        shown.map(|socket| Shown { socket, service: "default", interface: "eth0".to_string(), now: NOW }).collect();
+    let mut shown: Vec<Shown<'_>> = shown.map(shown_of).collect();
+    holders::find_in(&mut shown, |_| None);
     let mut out = Vec::new();
     table::print(&mut out, &arguments, &shown, &Names::new(true)).expect("a vector takes all");
     String::from_utf8(out).expect("text")
@@ -76,8 +81,7 @@ fn sockets_without_values_of_tcp_show_none() {
         let text = printed("-tainO state all", vec![small.clone()]);
         let rest = text.lines().nth(1).and_then(|line| line.split(":40000").nth(1)).expect("a line");
         assert_eq!(rest.trim(), "stack:ringway if:eth0");
-        let shown = Shown { socket: small, service: "default", interface: "eth0".to_string(), now: NOW };
-        assert!(detail::json(&shown).get("tcp").is_none());
+        assert!(detail::json(&shown_of(small)).get("tcp").is_none());
     }
 }
 
@@ -198,8 +202,7 @@ fn totals_count_what_is_not_listed() {
     let mut waiting = socket(6, "10.0.0.1:80", "10.0.0.2:6");
     waiting.pid = 0;
     let all = both().into_iter().chain([orphan, waiting]);
-    let shown: Vec<Shown<'_>> =
-        all.map(|socket| Shown { socket, service: "default", interface: "-".to_string(), now: NOW }).collect();
+    let shown: Vec<Shown<'_>> = all.map(|socket| Shown { interface: "-".to_string(), ..shown_of(socket) }).collect();
     let mut out = Vec::new();
     Totals::of(&shown, &Unlisted { time_wait: 2_000, others: 30 }).print(&mut out).expect("a vector takes all");
     let text = String::from_utf8(out).expect("text");
@@ -241,7 +244,7 @@ fn timers_are_those_of_ss() {
 fn json_has_the_timer() {
     let json_of = |timer| {
         let socket = SocketRecord { timer, ..socket(1, "10.0.0.1:80", "10.0.0.2:40000") };
-        detail::json(&Shown { socket, service: "default", interface: "eth0".to_string(), now: NOW })
+        detail::json(&shown_of(socket))
     };
     let due = Instant::from_millis(NOW.as_millis() + 204);
     let timer = &json_of(Some(TimerRecord { kind: TimerRecord::RETRANSMIT, retries: 2, due }))["timer"];
@@ -264,7 +267,7 @@ fn a_socket_of_the_kernels_names_the_reason() {
     assert!(lines[2].ends_with("path:kernel reason:cgroup-bpf count:4294967295"), "{text}");
     assert_eq!(lines[3].trim(), "stack:kernel if:eth0", "no values of TCP");
     let shown: Vec<Shown<'_>> =
-        rows().into_iter().map(|socket| Shown { socket, service: "default", interface: "-".to_string(), now: NOW }).collect();
+        rows().into_iter().map(|socket| Shown { interface: "-".to_string(), ..shown_of(socket) }).collect();
     let totals = Totals::of(&shown, &Unlisted::default());
     assert_eq!((totals.tcp, totals.listening, totals.udp), (0, 0, 0));
     assert_eq!(detail::json(&shown[0])["kernel"], json!({ "reason": "firewall", "count": 2 }));

@@ -96,6 +96,28 @@ fn connections_stand_by_what_they_send_and_long_addresses_are_cut() {
     assert!(narrow.lines().nth(4).expect("a row").starts_with("redis   10.0.0.1:6379"), "{narrow}");
 }
 
+/// A datagram socket has rates, and no values of TCP.
+#[test]
+fn datagram_sockets_have_rates() {
+    let resolver = |received: u64| {
+        let mut socket = SocketRecord { datagrams: true, program: "named".to_owned(), ..socket(7, "10.0.0.1:53", "0.0.0.0:0") };
+        (socket.info.received_bytes, socket.info.received_segments) = (received, received / 500);
+        socket
+    };
+    let mut model = Model::new(&[], Duration::from_secs(2)).expect("no words are a filter");
+    for (mut sample, received) in two().into_iter().zip([1_000, 251_000]) {
+        sample.sockets.clear();
+        sample.add("main", 0, resolver(received));
+        model.add(sample);
+    }
+    press(&mut model, "3");
+    let wide = drawn(&model, 200, 24);
+    let row: Vec<&str> = wide.lines().nth(4).expect("a row").split_whitespace().collect();
+    assert_eq!(row[..6], ["named", "10.0.0.1:53", "0.0.0.0:*", "UNCONN", "1M", "0"], "{wide}");
+    let programs = model.rates().expect("two samples").programs;
+    assert!(programs.json().to_string().contains("1000000"), "{}", programs.json());
+}
+
 #[test]
 fn a_table_shows_as_many_columns_as_fit_and_any_size_is_drawn() {
     let mut model = model();

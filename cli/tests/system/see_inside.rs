@@ -198,7 +198,7 @@ fn the_processes_of_a_daemon_are_named() {
     let mut last = String::new();
     let named = |last: &mut String| {
         *last = net.output(Server, &[RINGWAY, "ss", "-Htlnp", "--name", &name]);
-        let pids = last.split("pid=").skip(1).map(|rest| rest.split(')').next().unwrap_or_default().to_owned());
+        let pids = last.split("pid=").skip(1).map(|rest| rest.split([',', ')']).next().unwrap_or_default().to_owned());
         let mut pids: Vec<String> = pids.collect();
         pids.sort();
         pids
@@ -210,6 +210,73 @@ fn the_processes_of_a_daemon_are_named() {
     let master = master().and_then(|pid| rustix::process::Pid::from_raw(pid as i32)).expect("it runs");
     rustix::process::kill_process(master, rustix::process::Signal::QUIT).expect("it is ours");
     wait_until("the end of nginx", DEADLINE, || !net.path("nginx.pid").exists());
+}
+
+/// `ss -p`, as ss(8) has it: each process that has a socket, with every number by which it has it, whatever was duplicated, closed
+/// and inherited before.
+#[test]
+fn each_descriptor_of_a_socket_is_shown() {
+    const SERVER: &str = "import os, signal, socket, sys
+s = socket.create_server(('', 4000))
+c, _ = s.accept(); c.send(b'x')
+moved = os.dup(c.fileno()); os.close(c.detach())
+twice = os.dup2(moved, 50)
+reused = os.dup(s.fileno())
+if os.fork() == 0:
+    s.close(); os.close(moved)
+    print('child', os.getpid(), flush=True)
+    signal.pause()
+print('numbers', os.getpid(), s.fileno(), reused, moved, twice, flush=True)
+signal.pause()";
+    let net = Net::new();
+    let mut server = net.spawn_ringway(Server, &["python3", "-c", SERVER]);
+    net.wait_served(Server, 4000, &mut server);
+    let mut client = net.spawn(Client, &["python3", "-c", CLIENT, &net.address(Server)]);
+    net.wait_printed(&mut client, "connected");
+    net.wait_printed(&mut server, "numbers");
+    net.wait_printed(&mut server, "child");
+    let printed = server.stdout();
+    let words = |name: &str| {
+        let line = printed.lines().find(|line| line.starts_with(name)).expect("it is printed");
+        line.split_whitespace().skip(1).map(|word| word.parse().expect("a number")).collect::<Vec<u32>>()
+    };
+    let (child, numbers) = (words("child")[0], words("numbers"));
+    let user = |pid: u32, fd: u32| format!("(\"python3\",pid={pid},fd={fd})");
+    let [parent, listener, reused, moved, twice] = numbers[..] else { panic!("{printed}") };
+    let listening = [user(parent, listener), user(parent, reused), user(child, reused)];
+    let connected = [user(parent, moved), user(parent, twice), user(child, twice)];
+    // The library may keep a duplicate of its own, which is shown as well.
+    let closed = [user(child, listener), user(child, moved)];
+    let shows = |arguments: &str, users: &[String]| {
+        let line = net.output(Server, &[RINGWAY, "ss", arguments]);
+        let has = |user: &String| line.contains(user);
+        line.lines().count() == 1 && users.iter().all(has) && !closed.iter().any(has)
+    };
+    wait_until(&format!("{listening:?}"), DEADLINE, || shows("-Hltnp", &listening));
+    wait_until(&format!("{connected:?}"), DEADLINE, || shows("-Htnp", &connected));
+}
+
+/// What a datagram socket has carried is counted, as on the wire.
+#[test]
+fn datagrams_of_a_socket_are_counted() {
+    const SERVER: &str = "import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('', 4000))
+while True:
+    data, peer = s.recvfrom(2000)
+    s.sendto(data * 2, peer)";
+    const ASK: &str = "import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(5)
+for _ in range(3):
+    s.sendto(b'x' * 500, (sys.argv[1], 4000))
+    assert len(s.recv(2000)) == 1000";
+    let net = Net::new();
+    let _server = net.spawn_ringway(Server, &["python3", "-c", SERVER]);
+    wait_until("the socket", DEADLINE, || !net.run(Server, &[RINGWAY, "ss", "-Huan"]).stdout.is_empty());
+    net.output(Client, &["python3", "-c", ASK, &net.address(Server)]);
+    let expected = "bytes_sent:3000 bytes_received:1500 segs_out:3 segs_in:3 stack:ringway";
+    wait_until(expected, DEADLINE, || net.output(Server, &[RINGWAY, "ss", "-Huani"]).contains(expected));
 }
 
 /// `ss -K`, as ss(8) has it: the named connection ends at both ends, the others go on.

@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use ringway_shm::Burst;
 use ringway_shm::channel::datagram::{ENVELOPE, PAYLOAD_MAX};
 use ringway_shm::channel::{ControlAnswer, Envelope, Failure, SlotIndex, SocketOption, State};
+use ringway_shm::stats::InfoRecord;
 use ringway_stack::{
     BindError, PathMtuDiscovery, SocketAddress, SocketId, UdpError, UdpMessage, UdpOptions, UdpSend, UdpSendError,
 };
@@ -32,6 +33,39 @@ pub(super) struct Datagrams {
     pub(super) options: UdpOptions,
     /// Envelope of a message with payload that waits for space in the stack.
     waiting: Option<Envelope>,
+    received: Counted,
+    sent: Counted,
+}
+
+impl Datagrams {
+    /// What statistics tell of the socket.
+    pub(super) fn info(&self) -> InfoRecord {
+        InfoRecord {
+            received_segments: self.received.datagrams,
+            received_bytes: self.received.bytes,
+            sent_segments: self.sent.datagrams,
+            sent_bytes: self.sent.bytes,
+            ..InfoRecord::default()
+        }
+    }
+}
+
+/// Datagrams, and bytes of their payload.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    datagrams: u64,
+    bytes: u64,
+}
+
+impl Counted {
+    /// One message: datagrams of `segment_size` (0: only one).
+    fn add(&mut self, len: usize, segment_size: u16) {
+        self.datagrams += match segment_size {
+            0 => 1,
+            size => len.div_ceil(size.into()).max(1) as u64,
+        };
+        self.bytes += len as u64;
+    }
 }
 
 impl Region {
@@ -147,7 +181,11 @@ impl Region {
                 piece[copied..].fill(0);
             });
             match sent {
-                Ok(_) => {}
+                Ok(_) => {
+                    let socket = self.sockets.get(slot).expect("it has a message");
+                    let size = envelope.segment_size.unwrap_or(socket.datagrams.options.segment_size);
+                    socket.datagrams.sent.add(envelope.len, size);
+                }
                 Err(UdpSendError::WouldBlock) => {
                     self.wait_with(slot, envelope);
                     blocked = true;
@@ -267,6 +305,8 @@ impl Region {
                 self.channel.push_rx(slot, frame.payload());
             }
             frames.clear();
+            let socket = self.sockets.get(slot).expect("the caller has looked");
+            socket.datagrams.received.add(message.len as usize, message.segment_size);
         }
         true
     }
@@ -364,3 +404,6 @@ fn failure_of_send(error: UdpSendError) -> Failure {
         UdpSendError::WouldBlock | UdpSendError::Invalid | UdpSendError::Closed | UdpSendError::NotOpen => Failure::Invalid,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -44,11 +44,15 @@ impl Region {
         let waiting = self.channel.tx_available(slot) as u32;
         let shared = self.channel.slot(slot);
         let (local, remote, unaccepted) = (shared.local(), shared.remote(), shared.unaccepted());
+        let descriptor = shared.descriptor();
         let guard = self.guard;
         let socket = self.sockets.get(slot).expect("the caller has looked");
         let datagrams = socket.kind == Kind::Datagram;
         let tcp_id = socket.id.filter(|_| !datagrams);
-        let info = tcp_id.and_then(|id| info_record(id, core)).unwrap_or_default();
+        let info = match datagrams {
+            true => socket.datagrams.info(),
+            false => tcp_id.and_then(|id| info_record(id, core)).unwrap_or_default(),
+        };
         let timer = tcp_id.and_then(|id| core.stack.summary(id)).and_then(|summary| timer_record(&summary, core.now));
         let held = tcp_id.map_or(0, |id| core.stack.unread(id)) as u32;
         let options = socket.options;
@@ -86,6 +90,7 @@ impl Region {
             memory: [receive_queue, limit(options.receive_buffer_bytes), send_queue, limit(options.send_buffer_bytes)],
             kernel: listening.filter(|_| !datagrams).and_then(|listening| listening.kernel_path(guard, core)),
             holders,
+            descriptor,
         }
     }
 }
@@ -112,6 +117,7 @@ pub(super) fn orphan(summary: &SocketSummary, now: Instant) -> SocketRecord {
         memory: [summary.receive_queue, 0, summary.send_queue, 0],
         kernel: None,
         holders: [0; HOLDERS_NAMED],
+        descriptor: None,
     }
 }
 

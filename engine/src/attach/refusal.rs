@@ -113,6 +113,7 @@ impl Region {
             memory: [0; 4],
             kernel: Some(path),
             holders: [0; HOLDERS_NAMED],
+            descriptor: None,
         }
     }
 }

@@ -12,6 +12,7 @@ use ringway_stack::wire::{ethernet, ipv4};
 use ringway_stack::{Counter, Medium, Observation, Stack};
 
 use crate::info_record::{record_of, timer_record};
+use crate::metrics::Work;
 
 /// Counters of received packets that were dropped; of two that one packet moves, the more precise one is first.
 const DROP_REASONS: [Counter; 22] = [
@@ -80,6 +81,18 @@ impl<'a> Capture<'a> {
         let moved = DROP_REASONS.iter().zip(before).find(|(reason, before)| stack.counters().get(**reason) != *before);
         let observed = flow.and_then(|flow| self.observe(stack, &flow));
         self.writer.publish(moved.map(|(reason, _)| *reason as u16), observed.as_ref());
+    }
+
+    /// Writes received packets that the stack does not get, and drops them.
+    pub(super) fn write_dropped(&mut self, reason: Work, burst: &mut Burst) {
+        while let Some(head) = burst.front() {
+            let flow = self.flow_of(head, Direction::Received);
+            if self.wishes.include(flow.as_ref()) {
+                self.writer.begin(self.now, self.interface, Direction::Received, burst.front_packet());
+                self.writer.publish(Some(reason.index_in_statistics() as u16), None);
+            }
+            burst.drop_packet();
+        }
     }
 
     /// Writes the packets of a burst after the first `skip`, which were written before. Their connections are as they are

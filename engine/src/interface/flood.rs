@@ -22,6 +22,7 @@ use ringway_stack::wire::classify::{Payload, classify};
 use ringway_stack::wire::{ipv4, tcp};
 
 use crate::known_sources::KnownSources;
+use crate::metrics::Work;
 
 /// So many full bursts in a row begin a flood: half of a packet ring of the default size.
 const FULL_BURSTS: u32 = 64;
@@ -39,6 +40,16 @@ pub(super) enum Kind {
     Datagram,
 }
 
+impl Kind {
+    /// What counts those that are dropped.
+    pub(super) fn counter(self) -> Work {
+        match self {
+            Kind::Syn => Work::SynsDropped,
+            Kind::Datagram => Work::DatagramsDropped,
+        }
+    }
+}
+
 /// The floods of one interface.
 #[derive(Default)]
 pub(super) struct Flood {
@@ -54,6 +65,8 @@ pub(super) struct Flood {
     untold: Option<Kind>,
     /// Empty: room for what is left of a burst.
     kept: Burst,
+    /// Empty between bursts: room for what is dropped.
+    dropped: Burst,
 }
 
 impl Flood {
@@ -68,7 +81,7 @@ impl Flood {
         self.full >= FULL_BURSTS || now < self.until
     }
 
-    /// Drops what a flood has too much in `received`, a full burst. Returns how many packets of which kind those were.
+    /// Takes what a flood has too much out of `received`, a full burst. Returns those packets and their kind; the caller drops them.
     #[cold]
     pub(super) fn shed(
         &mut self,
@@ -76,7 +89,7 @@ impl Flood {
         medium: Medium,
         received: &mut Burst,
         known: &KnownSources,
-    ) -> Option<(Kind, usize)> {
+    ) -> Option<(Kind, &mut Burst)> {
         let before = received.packets();
         let kind = most_of(medium, received)?;
         let begins = now >= self.until;
@@ -87,19 +100,19 @@ impl Flood {
                 its == kind && (sources.sends_many(known.hash(source)) || every && !known.contains(source))
             });
             if drops {
-                received.drop_packet();
+                self.dropped.append_packet(received);
             } else {
                 self.kept.append_packet(received);
             }
         }
         std::mem::swap(received, &mut self.kept);
-        let dropped = before - received.packets();
+        let dropped = self.dropped.packets();
         if !every && dropped * 2 < before {
             self.in_vain += 1;
         }
         self.untold = if begins { Some(kind) } else { self.untold };
         self.until = if begins || dropped > 0 { now + CALM } else { self.until };
-        Some((kind, dropped))
+        Some((kind, &mut self.dropped))
     }
 
     /// The flood that has begun, once for each.

@@ -14,18 +14,9 @@ use super::convert::answer_of;
 use crate::channel::{ControlAnswer, MEMBERS_MAX, Ticket};
 use crate::fd_table::SocketRef;
 use ringway_shm::channel as shm;
-use ringway_shm::channel::slot::SlotShared;
 
 /// The slot is the first of a listener that has members.
 const REUSEPORT_GROUP: u32 = 1 << 7;
-/// Set in place of an inode, beside the first slot's number; no inode has it.
-const PARTNER: u64 = 1 << 63;
-
-/// The first slot of the listener to which this member belongs.
-pub(super) fn first_of(slot: &SlotShared) -> Option<u32> {
-    let inode = slot.inode();
-    (inode & PARTNER != 0).then_some(inode as u32)
-}
 
 impl Attached {
     /// Opens a slot at each worker, for a listener.
@@ -44,7 +35,7 @@ impl Attached {
         for (client, slot) in self.clients[1..].iter().zip(others) {
             before.set_partner(slot.index);
             before = client.slot(slot.index);
-            before.set_inode(PARTNER | u64::from(first.index));
+            before.set_first(first.index);
         }
         if self.clients.len() > 1 {
             self.clients[0].slot(first.index).change_app_flags(REUSEPORT_GROUP, 0);
@@ -83,7 +74,7 @@ impl Attached {
     /// The socket of an event about slot `index` of a worker.
     pub(super) fn named(&self, worker: usize, index: u32) -> SocketRef {
         let client = &self.clients[worker];
-        let first = if worker == 0 { None } else { first_of(client.slot(index)) };
+        let first = if worker == 0 { None } else { client.slot(index).first() };
         let (worker, client, index) = match first.filter(|&first| first < self.clients[0].slots()) {
             Some(first) => (0, &self.clients[0], first),
             None => (worker, client, index),

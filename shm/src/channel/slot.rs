@@ -169,6 +169,9 @@ pub struct Readiness {
     pub peer_closed: bool,
 }
 
+/// In place of a descriptor's number: the slot is a member of a listener, and has none.
+const MEMBER: u32 = u32::MAX;
+
 /// The shared words of a slot.
 #[repr(C, align(64))]
 pub struct SlotShared {
@@ -205,7 +208,10 @@ pub struct SlotShared {
     pub(crate) taken: AtomicU32,
     pub(crate) app_flags: AtomicU32,
     pub(crate) app_closed: AtomicU32,
-    pub(crate) inode: AtomicU64,
+    /// Inode of the kernel's socket under it; of a member of a listener: the first slot.
+    pub(crate) inode: AtomicU32,
+    /// One more than the number of a descriptor; 0: not known; [`MEMBER`].
+    pub(crate) descriptor: AtomicU32,
     // Line 2: waiting contexts, and the holders.
     /// Near contexts that watch.
     pub(crate) interest: [AtomicU64; NEAR_WORDS],
@@ -336,14 +342,42 @@ impl SlotShared {
         self.app_flags.fetch_or(set, Ordering::AcqRel);
     }
 
-    /// Inode of the kernel descriptor that backs the socket, for finding it again after exec.
+    /// Inode of the kernel descriptor that backs the socket, for finding it again after exec; 0: not noted.
     pub fn inode(&self) -> u64 {
-        self.inode.load(Ordering::Acquire)
+        if self.first().is_some() { 0 } else { self.inode.load(Ordering::Acquire).into() }
     }
 
-    /// Notes the inode.
+    /// Notes the inode. Those of sockets have 32 bits (get_next_ino() in Linux's fs/inode.c); any other is not found again.
     pub fn set_inode(&self, inode: u64) {
-        self.inode.store(inode, Ordering::Release);
+        self.inode.store(u32::try_from(inode).unwrap_or(0), Ordering::Release);
+    }
+
+    /// A descriptor number by which a process that holds the socket knows it, as programs say it: for the eye, in `ss -p`.
+    pub fn descriptor(&self) -> Option<u32> {
+        let word = self.descriptor.load(Ordering::Relaxed);
+        if word == MEMBER { None } else { word.checked_sub(1) }
+    }
+
+    /// Notes the number that a process gave the socket last.
+    pub fn set_descriptor(&self, number: u32) {
+        self.descriptor.store(number.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// The number is closed: it is noted no more. A number that was noted meanwhile stays.
+    pub fn forget_descriptor(&self, number: u32) {
+        // Either way it is not `number` afterwards.
+        self.descriptor.compare_exchange(number.wrapping_add(1), 0, Ordering::Relaxed, Ordering::Relaxed).ok();
+    }
+
+    /// Of a member of a listener that every worker has: the listener's slot in the first worker's region.
+    pub fn first(&self) -> Option<SlotIndex> {
+        (self.descriptor.load(Ordering::Acquire) == MEMBER).then(|| self.inode.load(Ordering::Relaxed))
+    }
+
+    /// Makes the slot a member; see [`first`](Self::first).
+    pub fn set_first(&self, first: SlotIndex) {
+        self.inode.store(first, Ordering::Relaxed);
+        self.descriptor.store(MEMBER, Ordering::Release);
     }
 
     /// Of a listener that every worker has: its slot in the next worker's region; of the last one, nothing. Whether a slot
@@ -387,7 +421,6 @@ impl SlotShared {
     /// pending bits (which match entries in event rings) as in a fresh region.
     pub(crate) fn reset(&self) {
         self.completion.store(0, Ordering::Relaxed);
-        self.inode.store(0, Ordering::Relaxed);
         self.mark.store(0, Ordering::Relaxed);
         let words = [
             &self.state,
@@ -413,6 +446,8 @@ impl SlotShared {
             &self.taken,
             &self.app_flags,
             &self.app_closed,
+            &self.inode,
+            &self.descriptor,
             &self.tx_stack,
             &self.rx_stack,
             &self.accept_stack,

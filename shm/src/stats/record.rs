@@ -52,6 +52,8 @@ pub struct SocketRecord {
     pub kernel: Option<KernelPath>,
     /// The processes that have it, as the group says: to be believed like a program's own words; 0: none.
     pub holders: [u32; HOLDERS_NAMED],
+    /// A number by which one of them knows it, as it says.
+    pub descriptor: Option<u32>,
 }
 
 /// The timer of a socket.
@@ -362,6 +364,7 @@ impl SocketRecord {
         let (reason, count) = self.kernel.map_or((0, 0), |path| (path.reason as u32, path.count));
         writer.put_pair(reason, count);
         self.holders.chunks_exact(2).for_each(|pair| writer.put_pair(pair[0], pair[1]));
+        writer.put_pair(self.descriptor.is_some().into(), self.descriptor.unwrap_or(0));
         self.info.encode(&mut writer);
         words
     }
@@ -388,6 +391,7 @@ impl SocketRecord {
         let (reason, count) = reader.take_pair();
         let mut holders = [0; HOLDERS_NAMED];
         holders.chunks_exact_mut(2).for_each(|pair| (pair[0], pair[1]) = reader.take_pair());
+        let (has_descriptor, descriptor) = reader.take_pair();
         Some(SocketRecord {
             state: state as u8,
             datagrams: datagrams != 0,
@@ -407,6 +411,7 @@ impl SocketRecord {
             memory: [read_memory, read_limit, write_memory, write_limit],
             kernel: KernelReason::of(reason).map(|reason| KernelPath { reason, count }),
             holders,
+            descriptor: (has_descriptor != 0).then_some(descriptor),
         })
     }
 }

@@ -39,6 +39,7 @@ fn socket(port: u16) -> SocketRecord {
         memory: [1, 2, 3, 4],
         kernel: Some(KernelPath { reason: KernelReason::CgroupProgram, count: u32::MAX }),
         holders: [77, 1, u32::MAX, 0, 0, 0, 0, 8],
+        descriptor: Some(u32::MAX),
     }
 }
 

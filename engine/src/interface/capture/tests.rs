@@ -75,6 +75,32 @@ fn packets_have_the_reasons_for_which_they_were_dropped() {
     std::fs::remove_file(&file).expect("the test made it");
 }
 
+/// What the worker drops before the stack sees it has the reason too.
+#[test]
+fn packets_of_a_flood_are_written() {
+    let arena = Arena::new(ArenaConfig { large: 16, small: 16 });
+    let file = std::env::temp_dir().join(format!("ringway-flood-capture-{}", std::process::id()));
+    let mut capture = CaptureWriter::create(&file, 0, 100).expect("a temporary file");
+    let mut reader = CaptureReader::open(&file, None).expect("it was just made");
+    let mut burst = Burst::default();
+    for bytes in [packet(6, b"one"), packet(6, b"two")] {
+        burst.push(arena.alloc_from(&bytes).expect("a frame"));
+    }
+    Capture::new(&mut capture, Instant::ZERO, 0, Medium::Ip).write_dropped(Work::SynsDropped, &mut burst);
+    assert!(burst.is_empty());
+    let statistics = std::env::temp_dir().join(format!("ringway-flood-statistics-{}", std::process::id()));
+    let _metrics = crate::metrics::Metrics::new(Some(&statistics)).expect("a temporary file");
+    let counters = ringway_shm::stats::StatsReader::open(&statistics).expect("it was just made").counters();
+    for body in [b"one", b"two"] {
+        let written = reader.next_packet().expect("one for each");
+        assert_eq!(written.bytes, packet(6, body));
+        let reason = written.drop_reason.expect("it was dropped");
+        assert_eq!(counters[usize::from(reason)].0, "RingwaySynsDropped");
+    }
+    std::fs::remove_file(&file).expect("the test made it");
+    std::fs::remove_file(&statistics).expect("the test made it");
+}
+
 /// A reader of connections gets their packets and no others, each with what the connection was like after it.
 #[test]
 fn a_connection_is_written_with_what_it_was_like() {

@@ -59,7 +59,8 @@ impl Wire {
         if self.flood.is_suspected(self.now, received.packets() >= FULL) {
             let before = received.packets();
             let dropped = self.flood.shed(self.now, Medium::Ip, &mut received, &self.known);
-            assert_eq!(received.packets() + dropped.map_or(0, |(_, count)| count), before);
+            let dropped = dropped.map_or(0, |(_, dropped)| std::mem::take(dropped).packets());
+            assert_eq!(received.packets() + dropped, before);
         }
         let left = received.heads().map(|head| match classify(Medium::Ip, head.bytes()) {
             Some(Payload::Ip(packet)) => (packet.source, packet.payload[tcp::FLAGS_OFFSET]),
