@@ -347,8 +347,8 @@ pub trait Channel: Send + Sync {
     fn set_inode(&self, socket: SocketRef, inode: u64);
     /// Notes the number by which this process knows the socket from now on, for `ringway ss -p`.
     fn note_descriptor(&self, socket: SocketRef, fd: Fd);
-    /// Notes that the number is closed.
-    fn forget_descriptor(&self, socket: SocketRef, fd: Fd);
+    /// Notes that the number is closed. Returns true if it was the one noted: no number is now.
+    fn forget_descriptor(&self, socket: SocketRef, fd: Fd) -> bool;
     /// The held socket with this inode.
     fn find_inode(&self, inode: u64) -> Option<SocketRef>;
 

@@ -482,8 +482,8 @@ impl Channel for Attached {
         self.current(socket).inspect(|slot| slot.set_descriptor(fd as u32));
     }
 
-    fn forget_descriptor(&self, socket: SocketRef, fd: Fd) {
-        self.current(socket).inspect(|slot| slot.forget_descriptor(fd as u32));
+    fn forget_descriptor(&self, socket: SocketRef, fd: Fd) -> bool {
+        self.current(socket).is_some_and(|slot| slot.forget_descriptor(fd as u32))
     }
 
     fn find_inode(&self, inode: u64) -> Option<SocketRef> {

@@ -192,10 +192,16 @@ impl Posix {
     }
 
     /// Inside the gate: counts one descriptor less. Returns the socket if this process has none of it any more.
-    /// Inside the gate, while the socket is held: `fd` is its number no more.
+    /// Inside the gate: `fd` is out of the table, and its reference is still counted. Another number is noted if this
+    /// process has one.
     fn forget_number(&self, fd: Fd, entry: Entry) {
-        if let (Entry::Socket(socket), Some(channel)) = (entry, self.attached()) {
-            channel.forget_descriptor(socket, fd);
+        let (Entry::Socket(socket), Some(channel)) = (entry, self.attached()) else { return };
+        let has_others = || self.descriptions.of(socket).references() > 1;
+        if channel.forget_descriptor(socket, fd)
+            && has_others()
+            && let Some(&other) = self.numbers_of(socket).first()
+        {
+            channel.note_descriptor(socket, other);
         }
     }
 

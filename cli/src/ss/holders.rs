@@ -4,8 +4,8 @@
 //! stands in /proc/PID/fd (proc_pid_fd(5)), and every other number of the same kernel socket is found there too, as
 //! ss(8) finds them. Promises: a number is shown only where the process has that kernel socket open now. Where /proc
 //! does not tell (another user's process, another PID namespace), the process is shown without it. Duplicates that the
-//! library keeps for itself are shown as well: the process has them. Does not do: to choose
-//! where two sockets claim one kernel socket; both are shown without numbers.
+//! library keeps for itself are shown as well: the process has them. Does not do: choose between two sockets that claim
+//! one kernel socket; both are shown without numbers.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,21 +24,22 @@ pub(super) struct Holder {
 }
 
 /// What /proc tells of a process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Process {
     name: String,
-    /// Its sockets: number of the descriptor and inode, in the order of the numbers.
-    sockets: Vec<(u32, u64)>,
+    /// The kernel socket of each descriptor that is one, by its inode.
+    inodes: HashMap<u32, u64>,
+    /// The other way round: the numbers in order.
+    numbers: HashMap<u64, Vec<u32>>,
 }
 
 impl Process {
-    fn inode(&self, descriptor: u32) -> Option<u64> {
-        let place = self.sockets.binary_search_by_key(&descriptor, |(number, _)| *number).ok()?;
-        Some(self.sockets[place].1)
-    }
-
-    fn has(&self, inode: u64) -> bool {
-        self.sockets.iter().any(|(_, of)| *of == inode)
+    /// With these sockets: number of the descriptor and inode.
+    fn new(name: String, mut sockets: Vec<(u32, u64)>) -> Process {
+        sockets.sort_unstable();
+        let mut numbers: HashMap<u64, Vec<u32>> = HashMap::new();
+        sockets.iter().for_each(|(number, inode)| numbers.entry(*inode).or_default().push(*number));
+        Process { name, inodes: sockets.into_iter().collect(), numbers }
     }
 }
 
@@ -74,18 +75,18 @@ pub(crate) fn processes(socket: &SocketRecord) -> Vec<u32> {
 fn inode(socket: &SocketRecord, known: &HashMap<u32, Option<Process>>) -> Option<u64> {
     let descriptor = socket.descriptor?;
     let processes: Vec<&Process> = processes(socket).iter().filter_map(|pid| known[pid].as_ref()).collect();
-    let candidates = processes.iter().filter_map(|process| process.inode(descriptor));
-    candidates.max_by_key(|inode| processes.iter().filter(|process| process.has(*inode)).count())
+    let candidates = processes.iter().filter_map(|process| process.inodes.get(&descriptor).copied());
+    candidates.max_by_key(|inode| processes.iter().filter(|process| process.numbers.contains_key(inode)).count())
 }
 
 /// One process, once for each of its descriptors.
 fn holders_of(pid: u32, socket: &SocketRecord, process: Option<&Process>, inode: Option<u64>) -> Vec<Holder> {
     let holder = |name: &str, descriptor| Holder { name: name.to_owned(), pid, descriptor };
-    let numbers = process.zip(inode).map(|(process, inode)| {
-        let own = process.sockets.iter().filter(move |(_, of)| *of == inode);
-        own.map(|(number, _)| holder(&process.name, Some(*number))).collect::<Vec<Holder>>()
-    });
-    numbers.filter(|numbers| !numbers.is_empty()).unwrap_or_else(|| vec![holder(&socket.program, None)])
+    let numbers = process.zip(inode).and_then(|(process, inode)| Some((process, process.numbers.get(&inode)?)));
+    match numbers {
+        Some((process, numbers)) => numbers.iter().map(|number| holder(&process.name, Some(*number))).collect(),
+        None => vec![holder(&socket.program, None)],
+    }
 }
 
 /// Reads /proc. `None`: there is no such process, or it is not shown to this user.
@@ -97,9 +98,7 @@ fn read(pid: u32) -> Option<Process> {
         let inode = target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
         Some((entry.file_name().to_str()?.parse().ok()?, inode))
     };
-    let mut sockets: Vec<(u32, u64)> = entries.filter_map(socket).collect();
-    sockets.sort_unstable();
-    Some(Process { name, sockets })
+    Some(Process::new(name, entries.filter_map(socket).collect()))
 }
 
 #[cfg(test)]

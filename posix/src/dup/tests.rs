@@ -23,6 +23,24 @@ fn only_the_last_descriptor_closes_the_socket() {
     assert_eq!(bench.requests(), [Operation::Close { linger_s: None }]);
 }
 
+/// For `ringway ss -p`: a number that is open.
+#[test]
+fn an_open_number_of_a_socket_is_noted() {
+    let bench = Bench::new();
+    let (fd, socket) = bench.socket(State::Connected);
+    let (other, second) = bench.socket(State::Connected);
+    let noted = |socket: SocketRef| bench.turn(|worker| worker.slot(socket.index).descriptor());
+    assert_eq!((noted(socket), noted(second)), (Some(fd as u32), Some(other as u32)));
+    let copy = bench.posix.duplicate(fd, socket, 0, OnExec::Keep).expect("numbers are free");
+    assert_eq!(noted(socket), Some(copy as u32));
+    bench.posix.close(copy);
+    assert_eq!(noted(socket), Some(fd as u32));
+    assert_eq!(bench.posix.duplicate_to(fd, other, OnExec::Keep), Some(Ok(other)));
+    bench.posix.close(fd);
+    assert_eq!(noted(socket), Some(other as u32));
+    assert_ne!(noted(second), Some(other as u32));
+}
+
 #[test]
 fn linger_with_no_time_is_a_reset() {
     let bench = Bench::new();

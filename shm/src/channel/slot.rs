@@ -363,10 +363,9 @@ impl SlotShared {
         self.descriptor.store(number.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// The number is closed: it is noted no more. A number that was noted meanwhile stays.
-    pub fn forget_descriptor(&self, number: u32) {
-        // Either way it is not `number` afterwards.
-        self.descriptor.compare_exchange(number.wrapping_add(1), 0, Ordering::Relaxed, Ordering::Relaxed).ok();
+    /// The number is closed. Returns true if it was the one noted, which it is no more.
+    pub fn forget_descriptor(&self, number: u32) -> bool {
+        self.descriptor.compare_exchange(number.wrapping_add(1), 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Of a member of a listener that every worker has: the listener's slot in the first worker's region.
