@@ -27,7 +27,7 @@ mod kill;
 mod quota;
 mod table;
 
-pub(crate) use detail::{counts, info_words, is_connection, milliseconds, time_left, timer_name};
+pub(crate) use detail::{info_words, is_connection, is_counted, milliseconds, time_left, timer_name};
 pub(crate) use filter::Filter;
 pub(crate) use holders::processes;
 

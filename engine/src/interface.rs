@@ -164,10 +164,12 @@ impl Interfaces {
                 let medium = port.described.medium;
                 if let Some((kind, dropped)) = port.flood.shed(now, medium, &mut self.received, known_sources) {
                     metrics.add(kind.counter(), dropped.packets() as u64);
-                    if let Some(writer) = capture.as_deref_mut() {
-                        Capture::new(writer, now, number as u32, medium).write_dropped(kind.counter(), dropped);
+                    match capture.as_deref_mut() {
+                        Some(writer) => {
+                            Capture::new(writer, now, number as u32, medium).write_dropped(kind.counter(), dropped);
+                        }
+                        None => dropped.clear(),
                     }
-                    dropped.clear();
                 }
             }
             if self.received.is_empty() {

@@ -82,7 +82,7 @@ fn memory(socket: &SocketRecord) -> String {
 fn info(shown: &Shown<'_>) -> String {
     let socket = &shown.socket;
     let mut tokens = Vec::new();
-    if counts(socket) {
+    if is_counted(socket) {
         tokens = info_words(socket);
     }
     tokens.push(format!("stack:{}", if socket.kernel.is_some() { "kernel" } else { "ringway" }));
@@ -109,7 +109,7 @@ pub(crate) fn is_connection(socket: &SocketRecord) -> bool {
 }
 
 /// Returns true if what it receives and sends is counted.
-pub(crate) fn counts(socket: &SocketRecord) -> bool {
+pub(crate) fn is_counted(socket: &SocketRecord) -> bool {
     is_connection(socket) || socket.datagrams && socket.kernel.is_none()
 }
 
@@ -250,7 +250,7 @@ pub(super) fn json(shown: &Shown<'_>) -> Value {
     if is_connection(socket) {
         value["tcp"] = tcp_json(&socket.info, &socket.congestion_control);
         value["counters"] = counters_json(&socket.info);
-    } else if counts(socket) {
+    } else if is_counted(socket) {
         let info = &socket.info;
         value["counters"] = json!({
             "bytes_sent": info.sent_bytes, "bytes_received": info.received_bytes,

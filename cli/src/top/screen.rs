@@ -18,7 +18,7 @@ use super::model::{Action, Model, Overlay, View, table_of};
 use super::sample::{Sample, Socket};
 use super::sheet::Sheet;
 use super::sheets::{Rates, Total};
-use crate::ss::{counts, describe, info_words};
+use crate::ss::{describe, info_words, is_counted};
 
 /// How soon a signal is seen.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -251,6 +251,7 @@ fn connection(frame: &mut Frame<'_>, area: Rect, model: &Model, id: &str) {
         frame.render_widget(Sparkline::default().data(&values), graph);
     }
     frame.render_widget(Clear, words);
-    let told = if counts(record) { info_words(record).join(" ") } else { "The stack has no values of TCP for it.".to_owned() };
+    let told =
+        if is_counted(record) { info_words(record).join(" ") } else { "The stack has no values of TCP for it.".to_owned() };
     frame.render_widget(Paragraph::new(told).wrap(Wrap { trim: true }), words);
 }

@@ -10,7 +10,7 @@ use super::cell::Cell;
 use super::history::Point;
 use super::sample::{Sample, Socket, WorkerSample};
 use super::sheet::{Column, Order, Row, Sheet};
-use crate::ss::{Filter, LISTEN, counts, ends, is_connection, state_name};
+use crate::ss::{Filter, LISTEN, ends, is_connection, is_counted, state_name};
 
 /// What happened between two samples.
 #[derive(Debug)]
@@ -187,7 +187,7 @@ impl Rates {
 /// The latest interval of each connection.
 pub(super) fn points<'a>(before: &Sample, now: &'a Sample) -> HashMap<&'a str, Point> {
     let seconds = now.at.duration_since(before.at).as_secs_f64().max(0.001);
-    let connections = now.sockets.iter().filter(|(_, socket)| counts(&socket.record));
+    let connections = now.sockets.iter().filter(|(_, socket)| is_counted(&socket.record));
     connections
         .map(|(id, socket)| {
             let traffic = Traffic::of(before, (id, socket), seconds);
@@ -325,7 +325,7 @@ impl<'a> Traffic<'a> {
 fn connection_row(traffic: &Traffic<'_>) -> Row {
     let record = &traffic.socket.record;
     let [local, peer] = ends(record);
-    let counted = |cell: Cell| if counts(record) { cell } else { Cell::Nothing };
+    let counted = |cell: Cell| if is_counted(record) { cell } else { Cell::Nothing };
     let of_tcp = |cell: Cell| if is_connection(record) { cell } else { Cell::Nothing };
     let state = match &record.kernel {
         Some(path) => path.reason.word(),
@@ -378,7 +378,7 @@ impl Program {
             self.unread += u64::from(record.receive_queue);
             self.unacknowledged += u64::from(record.send_queue);
         }
-        if counts(record) {
+        if is_counted(record) {
             self.received += traffic.received;
             self.sent += traffic.sent;
         }

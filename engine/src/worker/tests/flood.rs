@@ -4,6 +4,7 @@ use std::io;
 
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_device::{Device, Middleware};
+use ringway_shm::capture::{CaptureReader, CaptureWriter};
 use ringway_shm::{Arena, Burst, Class, Instant};
 
 use super::harness::{Net, pattern};
@@ -58,4 +59,13 @@ fn a_connection_carries_its_bytes_beside_a_flood_which_is_counted() {
     let metrics = &net.workers[0].core.metrics;
     assert!(metrics.value(Work::SynsDropped) > 1_000, "{}", metrics.value(Work::SynsDropped));
     assert_eq!(metrics.value(Work::DatagramsDropped), 0);
+
+    let file = std::env::temp_dir().join(format!("ringway-flood-seen-{}", std::process::id()));
+    net.workers[0].capture = Some(CaptureWriter::create(&file, 0, 100).expect("a temporary file"));
+    let mut reader = CaptureReader::open(&file, None).expect("it was just made");
+    (0..4).for_each(|_| net.step());
+    let reason = Some(Work::SynsDropped.index_in_statistics() as u16);
+    let seen = std::iter::from_fn(|| reader.next_packet()).filter(|packet| packet.drop_reason == reason).count();
+    assert!(seen > 32, "{seen} dropped packets in the capture");
+    std::fs::remove_file(&file).expect("the test made it");
 }
