@@ -270,6 +270,17 @@ impl PortFilter {
         self.flows().leave_port(self.table.as_fd(), (ip, port), stay)
     }
 
+    /// Ends [`leave_port`](PortFilter::leave_port) of a port that is owned: until it is owned again its packets come to nothing, but for those
+    /// of flows that are known to be the kernel's.
+    ///
+    /// # Errors
+    /// The kernel refused, which it does not as long as the table exists.
+    pub fn retake_port(&self, ip: IpAddr, port: u16) -> io::Result<()> {
+        let mut flows = self.flows();
+        flows.forget_port((ip, port))?;
+        sys::update(self.table.as_fd(), &port_key(Protocol::Tcp, ip, port), flows.mark((ip, port)))
+    }
+
     /// Packets of this flow of TCP are the kernel's from now on, although its port is owned: see `kernel_flows`.
     ///
     /// # Errors

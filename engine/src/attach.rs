@@ -43,6 +43,7 @@ use crate::guard::Guard;
 use crate::idle::Idle;
 use crate::metrics::Work;
 use crate::quota::{GroupQuotas, Quota, UsageSource};
+use crate::verdict::Ruling;
 use crate::worker::WorkerConfig;
 use region::Region;
 
@@ -390,6 +391,13 @@ impl Attachments {
         }
     }
 
+    /// Rules of the configuration say this of a group now.
+    pub(crate) fn rule(&mut self, id: RegionId, ruling: Ruling, core: &mut Core) {
+        if let Some(region) = self.region(id.0) {
+            region.obey(ruling, core);
+        }
+    }
+
     /// Asks all applications to ring, and tells them how long they may spin; returns true if one has a request already.
     pub(crate) fn arm(&mut self, spin_limit: Duration) -> bool {
         let mut ready = false;
@@ -509,8 +517,8 @@ impl Attachments {
         core: &mut Core,
     ) -> Option<ringway_shm::channel::KernelPath> {
         let region = self.region(id.0)?;
-        let guard = region.guard;
-        region.sockets.get(slot)?.listening.as_ref()?.kernel_path(guard, core)
+        let (guard, verdict) = (region.guard, region.verdict);
+        region.sockets.get(slot)?.listening.as_ref()?.kernel_path(guard, verdict, core)
     }
 
     /// The latest refusals of a group.

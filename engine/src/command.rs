@@ -21,7 +21,7 @@ use crate::claim::{Claim, Rights};
 use crate::guard::Guard;
 use crate::handover::{Departure, Late, Left, Stays, Wanted};
 use crate::quota::{Quota, UsageSource};
-use crate::verdict::Allowance;
+use crate::verdict::{Allowance, Ruling};
 
 /// The worker has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +118,7 @@ pub(crate) enum Command {
     Revoke(RegionId, SlotRef),
     RulesChanged(Reply<()>),
     Guard(RegionId, Guard, Reply<()>),
+    Rule(RegionId, Ruling, Reply<()>),
     Settle(Reply<()>),
     Handover(HandoverCommand),
     SetTcpConfig(Box<TcpConfig>),
@@ -279,6 +280,19 @@ impl WorkerHandle {
     /// Until the worker obeys.
     pub fn guard(&self, region: RegionId, guard: Guard) -> Result<(), Gone> {
         self.ask(|reply| Command::Guard(region, guard, reply))
+    }
+
+    /// Reports what rules of the configuration say of a group now. Where they leave it to the kernel, its listeners get no new connection, its
+    /// datagram sockets are the kernel's and the holders of its connections are asked for their kernel sockets; what is denied or allowed
+    /// counts for what it opens from now on.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until the worker obeys.
+    pub fn rule(&self, region: RegionId, ruling: Ruling) -> Result<(), Gone> {
+        self.ask(|reply| Command::Rule(region, ruling, reply))
     }
 
     /// Replaces TCP's settings, for connections that are open too.

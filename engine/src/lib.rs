@@ -37,5 +37,5 @@ pub use metrics::{CounterInfo, HistogramInfo, Part, counter_info, histogram_of};
 pub use ports::{Division, Host, PortError, Ports, Transport};
 pub use quota::{GroupQuotas, QUOTAS, Quota, Scope, Usage, UsageSource, UserQuotas};
 pub use spawn::{WorkerThread, spawn};
-pub use verdict::{Allowance, Terms, Verdict};
+pub use verdict::{Allowance, Ruling, Terms, Verdict};
 pub use worker::{Worker, WorkerConfig};

@@ -32,6 +32,8 @@ struct Users {
     served: bool,
     /// The host's packet filters forbid it: packets go to the kernel.
     guarded: bool,
+    /// A rule of the configuration leaves it to the kernel: new connections go there.
+    left: bool,
     /// Claim of the connection that was opened from it last.
     claim: Option<Claim>,
 }
@@ -46,6 +48,7 @@ impl Users {
             queued: false,
             served: false,
             guarded: false,
+            left: false,
             claim: None,
         }
     }
@@ -297,7 +300,7 @@ impl PortTable {
         match self.users.get(&(Transport::Tcp, local.ip(), local.port())) {
             Some(users) if users.guarded => false,
             Some(users) if users.served => true,
-            _ => self.ports.judge_connection(local, peer).serves(),
+            _ => self.ports.passes_connection(local, peer),
         }
     }
 
@@ -314,7 +317,7 @@ impl PortTable {
     /// Gives the packets of a listener's port to the kernel, also while connections, such as those in TIME-WAIT, keep the port.
     pub(crate) fn leave(&mut self, ip: IpAddr, port: u16) {
         if let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port)) {
-            users.served = false;
+            (users.served, users.left) = (false, false);
             if !std::mem::replace(&mut users.guarded, true) {
                 self.ports.disown(Transport::Tcp, ip, port);
             }
@@ -336,21 +339,59 @@ impl PortTable {
         let mut served: Vec<_> = served.map(|(&(_, ip, port), users)| (ip, port, users.guarded, users.shared)).collect();
         served.sort_unstable();
         for (ip, port, was_guarded, shared) in served {
-            let guarded = match (self.ports.judge_port(Transport::Tcp, ip, port).serves(), was_guarded) {
+            let guarded = match (self.ports.passes_port(Transport::Tcp, ip, port), was_guarded) {
                 (false, false) => {
                     self.ports.disown(Transport::Tcp, ip, port);
                     true
                 }
                 (false, true) => true,
                 (true, false) => false,
+                // A rule of the configuration has left it to the kernel meanwhile.
+                (true, true) if !self.ports.judge_port(Transport::Tcp, ip, port).serves() => true,
                 // Refused: it stays the kernel's until the rules change again.
                 (true, true) if shared => self.ports.own_share(Transport::Tcp, ip, port).is_err(),
                 (true, true) => self.ports.own(Transport::Tcp, ip, port).is_err(),
             };
             if let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port)) {
                 users.guarded = guarded;
+                users.left &= !guarded;
             }
         }
+    }
+
+    /// Returns true if new connections of a port go where a rule of the configuration wants: to the kernel, if it `leaves` them.
+    pub(crate) fn follows_rule(&self, (ip, port): (IpAddr, u16), leaves: bool) -> bool {
+        let users = self.users.get(&(Transport::Tcp, ip, port));
+        users.is_none_or(|users| users.guarded || users.left == leaves)
+    }
+
+    /// Leaves new connections of a listener's port to the kernel, or takes them back. Those with the peers in `stay`, which the stack has, go on
+    /// here. Where neither can be, as of a port that several workers have, all stays as it is.
+    pub(crate) fn follow_rule(&mut self, (ip, port): (IpAddr, u16), leaves: bool, stay: &[(IpAddr, u16)]) {
+        let followed = if leaves { self.ports.leave(ip, port, stay) } else { self.ports.take_back(ip, port, stay) };
+        if let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port)).filter(|_| followed) {
+            users.left = leaves;
+        }
+    }
+
+    /// See [`Ports::leaves_any`].
+    pub(crate) fn leaves_any(&self) -> bool {
+        self.ports.leaves_any()
+    }
+
+    /// See [`Ports::passes_port`].
+    pub(crate) fn passes_port(&mut self, transport: Transport, ip: IpAddr, port: u16) -> bool {
+        self.ports.passes_port(transport, ip, port)
+    }
+
+    /// Returns true if a listener has or had the port.
+    pub(crate) fn is_served(&self, ip: IpAddr, port: u16) -> bool {
+        self.users.get(&(Transport::Tcp, ip, port)).is_some_and(|users| users.served)
+    }
+
+    /// Returns true if new connections of a port go to the kernel although it has users here.
+    pub(crate) fn is_kernels(&self, ip: IpAddr, port: u16) -> bool {
+        self.users.get(&(Transport::Tcp, ip, port)).is_some_and(|users| users.guarded || users.left)
     }
 
     /// Returns true if packets of a port go to the kernel although it has users here.

@@ -80,6 +80,28 @@ pub trait Ports: Send {
         Verdict::default()
     }
 
+    /// Returns true if the host's packet filters alone let the stack have the packets of `ip`:`port`: rules of the configuration are for
+    /// what is new, and what is open goes on.
+    fn passes_port(&mut self, transport: Transport, ip: IpAddr, port: u16) -> bool {
+        self.judge_port(transport, ip, port).serves()
+    }
+
+    /// Returns false if no rule of the configuration leaves a port or connection to the kernel.
+    fn leaves_any(&self) -> bool {
+        true
+    }
+
+    /// The same as [`passes_port`](Ports::passes_port), of a TCP connection that this host has opened.
+    fn passes_connection(&mut self, local: SocketAddr, peer: SocketAddr) -> bool {
+        self.judge_connection(local, peer).serves()
+    }
+
+    /// Steers new connections to `ip`:`port` of TCP here again after [`leave`](Ports::leave): all flows but those that the kernel has by
+    /// now. Returns false if that cannot be; then it is left as before, but for the connections with the peers in `stay`.
+    fn take_back(&mut self, _ip: IpAddr, _port: u16, _stay: &[(IpAddr, u16)]) -> bool {
+        false
+    }
+
     /// Returns the number of ports that may be reserved; `None`: as many as there are.
     fn reserved_max(&self) -> Option<u64> {
         None

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::verdict::Allowance;
+
 /// Whose use a quota bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
@@ -172,6 +174,13 @@ pub struct GroupQuotas {
     pub requests_per_second: u32,
     /// Bytes that one socket holds in chunks, in one direction.
     pub chunk_bytes: u32,
+}
+
+impl GroupQuotas {
+    /// These, or what `allowance` leaves of them.
+    pub(crate) fn allowed(self, allowance: Allowance) -> GroupQuotas {
+        GroupQuotas { sockets: self.sockets.min(allowance.sockets), processes: self.processes.min(allowance.processes), ..self }
+    }
 }
 
 impl Default for UserQuotas {

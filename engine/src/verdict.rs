@@ -22,6 +22,16 @@ impl Verdict {
         matches!(self, Verdict::Serve(_))
     }
 
+    /// Returns true if a rule of the configuration leaves it to the kernel.
+    pub(crate) fn leaves(self) -> bool {
+        self == Verdict::Kernel(KernelReason::Rule)
+    }
+
+    /// This verdict, where `group`, that on the whole application, is no other than that it is served.
+    pub(crate) fn within(self, group: Verdict) -> Verdict {
+        if group.serves() { self } else { group }
+    }
+
     /// The terms, or the failure of a request that is not granted.
     pub(crate) fn granted(self) -> Result<Terms, Failure> {
         match self {
@@ -92,6 +102,15 @@ impl Terms {
         }
         options.pacing_rate_max = lower(options.pacing_rate_max, self.rate_max);
     }
+}
+
+/// What rules of the configuration say of an application group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ruling {
+    /// Whether it is served: of what it opens from now on.
+    pub verdict: Verdict,
+    /// What it may have, if it is.
+    pub allowance: Allowance,
 }
 
 /// What rules of the configuration allow an application group.

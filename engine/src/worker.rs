@@ -491,6 +491,10 @@ impl Worker {
                 self.attachments.guard(region, guard, &mut self.core);
                 reply.answer(());
             }
+            Command::Rule(region, ruling, reply) => {
+                self.attachments.rule(region, ruling, &mut self.core);
+                reply.answer(());
+            }
             Command::SetTcpConfig(config) => self.core.set_tcp_config(*config),
             Command::Handover(command) => self.attachments.hand_over(command, &mut self.core),
             Command::QuotaHit(quota, holder) => self.core.metrics.hit(quota, holder),

@@ -19,6 +19,7 @@ mod confine;
 mod desk;
 mod handovers;
 mod members;
+mod rulings;
 mod seals;
 mod wake_fds;
 
@@ -48,8 +49,8 @@ pub(crate) use seals::Seals;
 pub(crate) use wake_fds::{WakeFdLimits, WakeFds};
 
 use crate::cgroups::Cgroups;
-use crate::config::rules::Rules;
 use crate::host::{Fork, Forks};
+use crate::policy::Policy;
 use crate::readiness::Readiness;
 use admission::{Refusal, Standing, obey_rules};
 use confine::Confined;
@@ -68,6 +69,7 @@ const DEAF: Duration = Duration::from_millis(100);
 const LISTENER: u64 = 0;
 const STOP: u64 = 1;
 const FORKS: u64 = 2;
+const RULES: u64 = 3;
 /// A program that shows no socket of the service's network.
 const ELSEWHERE: &str = "your process is in another network namespace";
 
@@ -135,7 +137,7 @@ pub(crate) struct BrokerConfig {
     pub(crate) shape: Shape,
     pub(crate) limits: AttachLimits,
     /// Which processes are the kernel's.
-    pub(crate) rules: Rules,
+    pub(crate) policy: Policy,
     pub(crate) seals: Seals,
     pub(crate) worker: WorkerHandle,
     pub(crate) forks: Forks,
@@ -212,6 +214,7 @@ impl Broker {
         watch(&epoll, listener.as_fd(), LISTENER)?;
         watch(&epoll, config.stop.as_fd(), STOP)?;
         watch(&epoll, config.forks.wait_fd(), FORKS)?;
+        watch(&epoll, config.policy.wake_fd(config.number), RULES)?;
         let members = Members::new(config.worker.clone(), config.shape, config.limits);
         let confined = Confined::new(config.cgroups.clone(), config.worker.clone(), config.number == 0);
         let (connections, watched) = (BTreeMap::new(), BTreeMap::new());
@@ -235,6 +238,7 @@ impl Broker {
                     LISTENER => self.accept()?,
                     STOP => return Ok(()),
                     FORKS => self.take_forks()?,
+                    RULES => self.judge_again(),
                     number if number % 2 == 0 => self.hear(number)?,
                     number => self.reap(number)?,
                 }
@@ -438,7 +442,7 @@ impl Broker {
         }
         self.config.admission.decide(&token, standing, peer, &groups)?;
         self.config.readiness.pass()?;
-        let allowance = obey_rules(&self.config.rules, peer)?;
+        let allowance = obey_rules(&self.config.policy.rules(), peer)?;
         let seen = self.confined.examine(peer.pid);
         let owner = standing.map_or(peer.uid, |standing| standing.owner);
         let (process, group) = self.members.join(token, peer, NewGroup { owner, allowance }, (wanted, name))?;

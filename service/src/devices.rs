@@ -228,6 +228,10 @@ impl ports::Steering for PortFilter {
         PortFilter::leave_port(self, ip, port, stay)
     }
 
+    fn retake_port(&mut self, ip: IpAddr, port: u16) -> io::Result<()> {
+        PortFilter::retake_port(self, ip, port)
+    }
+
     fn leave_connections(&mut self, ip: IpAddr, port: u16, most: usize) -> io::Result<bool> {
         PortFilter::leave_connections(self, ip, port, most)
     }

@@ -189,6 +189,9 @@ impl Follower {
     /// Tells of a thing that is gone before its interface closes, and of a new one after its interface is open.
     fn follow(&self, found: &Differences, woken: Woken) -> Result<(), Gone> {
         let kernel = self.mirror.now();
+        if !found.links.is_empty() {
+            self.interfaces.lock().expect("nobody panics while holding it").follow_addresses(kernel)?;
+        }
         self.served.push(kernel, found, &self.workers)?;
         let opened = {
             let mut interfaces = self.interfaces.lock().expect("nobody panics while holding it");

@@ -10,16 +10,18 @@ use std::io;
 use std::net::IpAddr;
 
 use ringway_device::steering::Attachment;
-use ringway_engine::InterfaceInfo;
+use ringway_engine::{Gone, InterfaceInfo};
 use ringway_stack::MacAddress;
 
 use crate::classifiers::Classifiers;
 use crate::config::Config;
+use crate::config::rules::Rules;
 use crate::devices::{Devices, Opener, Told};
 use crate::firewall::Gate;
 use crate::follow::Served;
 use crate::netlink::Snapshot;
 use crate::plan::{Backend, Machine, Plan, Planned, named_links, plan};
+use crate::policy::Policy;
 use crate::ports::port_registry::WorkerPorts;
 use crate::selftest;
 use crate::supervise::StartError;
@@ -183,6 +185,27 @@ impl Interfaces {
             }
         }
         opened
+    }
+
+    /// Which rules of the configuration are in force.
+    pub(crate) fn policy(&self) -> Policy {
+        self.gate.policy().clone()
+    }
+
+    /// These rules of the configuration are in force from now on.
+    ///
+    /// # Errors
+    /// A worker has stopped.
+    pub(crate) fn set_rules(&self, rules: &Rules) -> Result<(), Gone> {
+        if self.gate.policy().install(rules) { self.workers.rules_changed() } else { Ok(()) }
+    }
+
+    /// Rules of the configuration may name interfaces, whose addresses have changed.
+    ///
+    /// # Errors
+    /// A worker has stopped.
+    pub(crate) fn follow_addresses(&self, kernel: &Snapshot) -> Result<(), Gone> {
+        if self.gate.policy().follow(kernel) { self.workers.rules_changed() } else { Ok(()) }
     }
 
     /// Rules that packets of the stack do not obey, or the links that they name, have changed: ports and connections are judged

@@ -23,6 +23,7 @@ mod lost_offloads;
 pub mod measured;
 pub mod netlink;
 pub mod plan;
+mod policy;
 pub mod ports;
 mod printable;
 mod privileges;

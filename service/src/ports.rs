@@ -60,6 +60,13 @@ pub trait Steering: Send {
     /// There are too many of them, or no kernel shares the interface: nothing has changed.
     fn leave_port(&mut self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> io::Result<()>;
 
+    /// Ends [`leave_port`](Steering::leave_port); its packets come to no stack until `own`, and those of the kernel's known flows to
+    /// the kernel.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn retake_port(&mut self, ip: IpAddr, port: u16) -> io::Result<()>;
+
     /// Packets of all connections of TCP that the kernel has at `ip`:`port` are the kernel's from now on. Returns false where there are
     /// more than `most` or than there is room for; then nothing has changed.
     ///
@@ -107,6 +114,10 @@ impl Steering for NoSteering {
 
     fn leave_port(&mut self, _: IpAddr, _: u16, _: &[(IpAddr, u16)]) -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "no packet of this interface can reach the kernel"))
+    }
+
+    fn retake_port(&mut self, _: IpAddr, _: u16) -> io::Result<()> {
+        Ok(())
     }
 
     fn leave_connections(&mut self, _: IpAddr, _: u16, _: usize) -> io::Result<bool> {
@@ -292,7 +303,7 @@ impl Ports for SharedPorts {
     fn judge_port(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Verdict {
         match &self.gate {
             None => Verdict::default(),
-            Some(gate) if self.is_own(ip) => unknown_to_the_kernel(gate.policy().judge_port(transport, ip, port)),
+            Some(gate) if self.is_own(ip) => unknown_to_the_kernel(gate.policy().rules().judge_port(transport, ip, port)),
             Some(gate) => gate.judge_port(transport, ip, port),
         }
     }
@@ -300,9 +311,27 @@ impl Ports for SharedPorts {
     fn judge_connection(&mut self, local: SocketAddr, peer: SocketAddr) -> Verdict {
         match &self.gate {
             None => Verdict::default(),
-            Some(gate) if self.is_own(local.ip()) => unknown_to_the_kernel(gate.policy().judge_connection(local, peer)),
+            Some(gate) if self.is_own(local.ip()) => unknown_to_the_kernel(gate.policy().rules().judge_connection(local, peer)),
             Some(gate) => gate.judge_connection(local, peer),
         }
+    }
+
+    fn passes_port(&mut self, transport: Transport, ip: IpAddr, port: u16) -> bool {
+        let gate = self.gate.as_ref().filter(|_| !self.is_own(ip));
+        gate.is_none_or(|gate| gate.objection_to_port(transport, ip, port).is_none())
+    }
+
+    fn passes_connection(&mut self, local: SocketAddr, peer: SocketAddr) -> bool {
+        let gate = self.gate.as_ref().filter(|_| !self.is_own(local.ip()));
+        gate.is_none_or(|gate| gate.objection_to_connection(local, peer).is_none())
+    }
+
+    fn leaves_any(&self) -> bool {
+        self.gate.as_ref().is_some_and(|gate| gate.policy().rules().leaves_packets())
+    }
+
+    fn take_back(&mut self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> bool {
+        !self.is_own(ip) && self.registry.take_back(ip, port, stay)
     }
 
     fn reserved_max(&self) -> Option<u64> {

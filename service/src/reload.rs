@@ -6,6 +6,7 @@
 use ringway_engine::Gone;
 use ringway_stack::TcpConfig;
 
+use crate::config::rules::SECTION;
 use crate::config::{Config, ConfigError};
 use crate::workers::Workers;
 
@@ -40,7 +41,7 @@ impl Workers {
 
 /// Returns true when the key `section.key` can change while the service runs.
 pub fn is_live(key: &str) -> bool {
-    matches!(key, "service.drain_s" | "service.handover_s" | "log.filter")
+    matches!(key, "service.drain_s" | "service.handover_s" | "log.filter" | SECTION)
         || (key.starts_with("tcp.") && !TCP_AT_START.contains(&key))
 }
 

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{Builder, JoinHandle};
 
 use ringway_device::probe::packet_works;
@@ -21,8 +21,7 @@ use ringway_shm::Duration;
 use ringway_shm::channel::attach::path_of_worker;
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::process::Pid;
-use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
+use rustix::thread::CapabilitySet;
 
 use crate::broker::{
     self, Account, Admission, AttachLimits, BrokerConfig, BrokerStatus, Desk, HandoverThread, Handovers, KeptLimits, Seals,
@@ -38,6 +37,7 @@ use crate::interfaces::{Interfaces, Serving, guarded};
 use crate::leaving::HandingOver;
 use crate::netlink::Mirror;
 use crate::plan::{Backend, Machine, Plan, Planned, named_links, plan};
+use crate::policy::Policy;
 use crate::ports::SharedPorts;
 use crate::ports::division::Share;
 use crate::ports::port_registry::WorkerPorts;
@@ -154,8 +154,8 @@ impl Service {
         let devices = Devices::new(&plan.served, PORTS_MAX, count, claim.files()).map_err(StartError::Start)?;
         devices.tell_kept(&plan);
         let forks: Vec<Forks> = (0..count).map(|_| Forks::new()).collect::<io::Result<_>>().map_err(StartError::Start)?;
-        let gate =
-            Gate::new(config.policy.firewall, machine.rules.clone(), named_links(&plan)).behind(config.rules(), links.waker());
+        let policy = Policy::new(config.rules(), mirror.now(), count).map_err(StartError::Start)?;
+        let gate = Gate::new(config.policy.firewall, machine.rules.clone(), named_links(&plan)).behind(policy, links.waker());
         let (shared_ports, ports) = shared_ports(config, &plan, &devices, &gate, count).map_err(StartError::Start)?;
         let threads = start_workers(config, &claim, shared_ports, &links, &forks).map_err(StartError::Start)?;
         // A device that programs are told of exactly, or an interface of its own, is there from the start.
@@ -275,7 +275,8 @@ impl Service {
     /// # Errors
     /// A worker has ended.
     pub fn follow_config(&self, config: &Config) -> io::Result<()> {
-        Ok(self.workers.set_tcp_config(&config.stack.tcp)?)
+        self.workers.set_tcp_config(&config.stack.tcp)?;
+        Ok(self.lock_interfaces().set_rules(config.rules())?)
     }
 
     /// Starts to send all sockets of programs home to the kernel, as `[service]` of `config` says; `stop` comes after it.
@@ -294,6 +295,10 @@ impl Service {
         self.end()
     }
 
+    fn lock_interfaces(&self) -> MutexGuard<'_, Interfaces> {
+        self.interfaces.lock().expect("nobody panics while holding it")
+    }
+
     /// `is_now`: else when the first program attaches.
     fn open_devices(&mut self, plan: Plan, is_now: bool) -> Result<(), StartError> {
         for skipped in plan.skipped.iter().filter(|skipped| skipped.was_named || skipped.guard.is_some()) {
@@ -301,7 +306,7 @@ impl Service {
         }
         self.notes.extend(plan.served.iter().flat_map(|planned| planned.warnings.clone()));
         if !is_now {
-            self.interfaces.lock().expect("nobody panics while holding it").sleep(&plan.served).map_err(StartError::Start)?;
+            self.lock_interfaces().sleep(&plan.served).map_err(StartError::Start)?;
             self.served = plan.served;
             return Ok(());
         }
@@ -319,7 +324,7 @@ impl Service {
 
     fn open_device(&mut self, planned: Planned) -> io::Result<Planned> {
         let mac = MacAddress(random_mac(random()?));
-        self.interfaces.lock().expect("nobody panics while holding it").open(planned, mac)
+        self.lock_interfaces().open(planned, mac)
     }
 
     /// A device of its own has fixed routes; for shared ones the kernel's tables are followed.
@@ -345,7 +350,7 @@ impl Service {
         forks: Vec<Forks>,
         (cgroups, handovers): (Cgroups, Handovers),
     ) -> io::Result<()> {
-        let limits = &config.limits;
+        let (limits, policy) = (&config.limits, self.lock_interfaces().policy());
         let wake_fds = WakeFds::new(WakeFdLimits::new(limits.wait_contexts_per_user, limits.wait_contexts));
         let kept = KeptLimits {
             per_user: limits.shown_sockets_per_user,
@@ -373,7 +378,7 @@ impl Service {
                 admission: admission.clone(),
                 shape: config.region,
                 limits: attach,
-                rules: config.rules().clone(),
+                policy: policy.clone(),
                 seals: seals.clone(),
                 worker: worker.clone(),
                 forks,
@@ -557,25 +562,9 @@ fn start_worker(
     };
     let worker = ringway_engine::spawn(worker, Box::new(ports), Box::new(host))?;
     if let Some(core) = config.worker.core {
-        pin(&name, core + number as u32)?;
+        crate::workers::pin(&name, core + number as u32)?;
     }
     Ok(worker)
-}
-
-/// Runs the thread of this name on processor `core` only.
-fn pin(name: &str, core: u32) -> io::Result<()> {
-    let mut processors = CpuSet::new();
-    processors.set(core as usize);
-    for task in std::fs::read_dir("/proc/self/task")? {
-        let task = task?.path();
-        if std::fs::read_to_string(task.join("comm"))?.trim_end() != name {
-            continue;
-        }
-        let thread = task.file_name().and_then(|number| number.to_str()?.parse().ok()).and_then(Pid::from_raw);
-        sched_setaffinity(thread, &processors)
-            .map_err(|error| io::Error::other(format!("the worker cannot run on processor {core} (worker.core): {error}")))?;
-    }
-    Ok(())
 }
 
 /// The network of a device of its own, and everything else behind `gateway`.

@@ -9,6 +9,8 @@ use std::net::IpAddr;
 use ringway_engine::{Gone, InterfaceInfo, OpenDevice, WorkerHandle};
 use ringway_shm::Duration;
 use ringway_stack::{Cidr, MacAddress, Route};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// See the module's text.
 #[derive(Clone)]
@@ -91,4 +93,20 @@ impl Workers {
     fn tell(&self, what: impl Fn(&WorkerHandle) -> Result<(), Gone>) -> Result<(), Gone> {
         self.0.iter().map(what).fold(Ok(()), Result::and)
     }
+}
+
+/// Runs the thread of this name on processor `core` only.
+pub(crate) fn pin(name: &str, core: u32) -> io::Result<()> {
+    let mut processors = CpuSet::new();
+    processors.set(core as usize);
+    for task in std::fs::read_dir("/proc/self/task")? {
+        let task = task?.path();
+        if std::fs::read_to_string(task.join("comm"))?.trim_end() != name {
+            continue;
+        }
+        let thread = task.file_name().and_then(|number| number.to_str()?.parse().ok()).and_then(Pid::from_raw);
+        sched_setaffinity(thread, &processors)
+            .map_err(|error| io::Error::other(format!("the worker cannot run on processor {core} (worker.core): {error}")))?;
+    }
+    Ok(())
 }

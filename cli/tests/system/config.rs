@@ -183,6 +183,64 @@ fn a_rule_leaves_programs_to_the_kernel() {
     assert_eq!(config(&net, &["check", &file]).1, "rule: action = \"kernel\", program = \"sleep\", user = \"root\"\n");
 }
 
+/// A port goes to the kernel and comes back while its program runs; the open connection goes home without a byte lost.
+#[test]
+fn rules_change_while_connections_are_open() {
+    let net = Net::new();
+    let file = net.file("ringway.toml", "");
+    let (mut service, name) = net.serve(Server, &["--config", &file]);
+    let program = net.file(
+        "program.py",
+        "import socket, threading\n\
+         def echo(c):\n  while True:\n    some = c.recv(4096)\n    if not some: return\n    c.sendall(some)\n\
+         s = socket.create_server(('', 8080)); print('listening', flush=True)\n\
+         while True: threading.Thread(target=echo, args=(s.accept()[0],), daemon=True).start()\n",
+    );
+    let mut program = net.spawn(Server, &[RINGWAY, "run", "-q", "--name", &name, "--", "python3", &program]);
+    net.wait_printed(&mut program, "listening");
+    net.wait_served(Server, 8080, &mut program);
+    let ip = net.address(Server);
+    let client = net.file(
+        "client.py",
+        format!(
+            "import signal, socket, sys\nopened = []\n\
+             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n\
+             while True:\n  opened.append(socket.create_connection(('{ip}', 8080), 20))\n\
+             \x20 for c in opened:\n    for i in range(200):\n      data = b'%06d' % i\n      c.sendall(data)\n\
+             \x20     assert c.recv(6, socket.MSG_WAITALL) == data\n\
+             \x20 print('all of', len(opened), flush=True)\n  signal.sigwait([signal.SIGUSR1])\n"
+        ),
+    );
+    let mut client = net.spawn(Client, &["python3", &client]);
+    net.wait_printed(&mut client, "all of 1");
+    let kernels = || net.output(Server, &["ss", "-Htn", "state", "established", "( sport = :8080 )"]).lines().count();
+    assert_eq!(kernels(), 0);
+    let mut rules = |text: &str, count: usize| {
+        std::fs::write(&file, text).expect("the test's file");
+        service.signal(Signal::HUP);
+        service.wait_for_error_lines("changed: rule;", count);
+    };
+    let become_kernels = |count: usize| wait_until("the connection is the kernel's", DEADLINE, || kernels() == count);
+    rules("[[rule]]\naction = \"kernel\"\nport = 8080\n", 1);
+    become_kernels(1);
+    let is_shown = || sockets(&net, &name).lines().any(|line| line.contains(":8080") && line.contains("path:kernel reason:rule"));
+    wait_until("ss shows why", DEADLINE, is_shown);
+    client.signal(Signal::USR1);
+    net.wait_printed(&mut client, "all of 2");
+    assert_eq!(kernels(), 2, "new ones are the kernel's too");
+    rules("", 2);
+    client.signal(Signal::USR1);
+    net.wait_printed(&mut client, "all of 3");
+    assert_eq!(kernels(), 2, "the kernel's stay so, and new ones are Ringway's");
+    // The same by a rule about the program.
+    rules("[[rule]]\naction = \"kernel\"\nprogram = \"python3\"\n", 3);
+    become_kernels(3);
+    client.signal(Signal::USR1);
+    net.wait_printed(&mut client, "all of 4");
+    assert_eq!(kernels(), 4);
+    assert_eq!(net.output(Server, &["ss", "-Htn", "state", "listening", "( sport = :8080 )"]).lines().count(), 1);
+}
+
 #[test]
 fn what_a_rule_denies_is_the_kernels_neither() {
     let net = Net::new();

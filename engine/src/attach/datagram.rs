@@ -92,7 +92,7 @@ impl Region {
             return ControlAnswer::NotOurs;
         };
         let listening = Listening { port: local.port(), local: addresses, ..Listening::default() };
-        if let Err(failure) = listening.judge(Transport::Udp, core).granted() {
+        if let Err(failure) = listening.judge(Transport::Udp, core).within(self.verdict).granted() {
             return ControlAnswer::Failed(failure);
         }
         if listening.local.iter().any(|ip| self.guard.contains(Guard::datagrams(ip.is_ipv4()))) {

@@ -1,8 +1,9 @@
 //! What is the kernel's though its program is served: ports and connections by rules (of packet filters and of the
 //! configuration), and sockets of groups on which BPF programs of cgroups could act.
 //!
-//! Promises: a forbidden open connection or datagram socket sends and receives nothing from the moment that the worker
-//! learns of the rule. Does not do: judging rules; the implementation of [`Ports`](crate::Ports) does. Half-open
+//! Packet filters are about packets, rules of the configuration about sockets. Promises: an open connection or datagram socket that filters
+//! forbid sends and receives nothing from the moment that the worker learns of it; a connection that a rule of the configuration leaves to the
+//! kernel goes on, here until its holder hands it over. Does not do: judging rules; the implementation of [`Ports`](crate::Ports) does. Half-open
 //! connections repeat their SYN-ACK until they end.
 
 use std::net::{IpAddr, SocketAddr};
@@ -16,24 +17,64 @@ use crate::core::Core;
 use crate::guard::Guard;
 use crate::metrics::Work;
 use crate::ports::Transport;
-use crate::verdict::Verdict;
+use crate::verdict::{Ruling, Verdict};
 
 impl Region {
-    /// Follows a change of the filters: listeners serve what they may, forbidden datagram sockets are the kernel's.
+    /// Follows a change of the rules: listeners serve what they may, datagram sockets that may not be served are the kernel's, and the holders
+    /// of connections that a rule leaves to the kernel are asked for their kernel sockets.
     pub(super) fn rules_changed(&mut self, core: &mut Core) {
+        let leaves_any = self.verdict.leaves() || core.ports.leaves_any();
         for slot in self.sockets.slots() {
             let Some(socket) = self.sockets.get(slot) else { continue };
             match socket.kind {
                 Kind::Datagram => self.give_datagrams_back(slot, core),
                 Kind::Listener => {
                     self.touch(slot);
+                    self.follow_rule(slot, core);
                     if self.own_addresses(slot, core).is_err() {
                         core.metrics.add(Work::RefusedSockets, 1);
+                    }
+                }
+                Kind::Connection if leaves_any && socket.id.is_some() => {
+                    if self.is_left(slot, core) {
+                        self.want_slot(slot);
                     }
                 }
                 Kind::Connection | Kind::Fresh => {}
             }
         }
+    }
+
+    /// Follows a change of the rules about the whole group.
+    pub(super) fn obey(&mut self, ruling: Ruling, core: &mut Core) {
+        self.verdict = ruling.verdict;
+        self.allow(ruling.allowance);
+        self.note_room(core);
+        self.rules_changed(core);
+    }
+
+    /// New connections of a listener are the kernel's where a rule of the configuration wants it, and else the stack's.
+    fn follow_rule(&mut self, slot: SlotIndex, core: &mut Core) {
+        let verdict = self.verdict;
+        let Some(listening) = self.sockets.get(slot).and_then(|socket| socket.listening.as_ref()) else { return };
+        for &ip in &listening.owned {
+            let leaves = core.ports.judge_port(Transport::Tcp, ip, listening.port).within(verdict).leaves();
+            if !core.ports.follows_rule((ip, listening.port), leaves) {
+                let stay = core.peers_of(ip, listening.port);
+                core.ports.follow_rule((ip, listening.port), leaves, &stay);
+            }
+        }
+    }
+
+    /// Returns true if a rule of the configuration leaves a connection to the kernel.
+    fn is_left(&mut self, slot: SlotIndex, core: &mut Core) -> bool {
+        let shared = self.channel.slot(slot);
+        let (local, remote) = (shared.local(), shared.remote());
+        let verdict = match core.ports.is_served(local.ip(), local.port()) {
+            true => core.ports.judge_port(Transport::Tcp, local.ip(), local.port()),
+            false => core.ports.judge_connection(local, remote),
+        };
+        verdict.within(self.verdict).leaves()
     }
 
     /// Adds to the group's sockets that are the kernel's those that `guard` names.
@@ -70,15 +111,15 @@ impl Region {
 
     /// Tells the application that the socket is the kernel's; the kernel socket has been bound all the time.
     fn give_datagrams_back(&mut self, slot: SlotIndex, core: &mut Core) {
-        let guard = self.guard;
+        let (guard, verdict) = (self.guard, self.verdict);
         let Some(socket) = self.sockets.get(slot) else { return };
         let Some(listening) = socket.listening.as_mut() else { return };
         let port = listening.port;
-        let objection = |ip: &IpAddr| match core.ports.judge_port(Transport::Udp, *ip, port) {
+        let objection = |ip: &IpAddr| match core.ports.judge_port(Transport::Udp, *ip, port).within(verdict) {
             _ if guard.contains(Guard::datagrams(ip.is_ipv4())) => Some(KernelReason::CgroupProgram),
-            Verdict::Serve(_) => None,
             Verdict::Kernel(reason) => Some(reason),
-            Verdict::Deny => Some(KernelReason::Rule),
+            _ if !core.ports.passes_port(Transport::Udp, *ip, port) => Some(KernelReason::Firewall),
+            Verdict::Serve(_) | Verdict::Deny => None,
         };
         let Some(reason) = listening.owned.iter().find_map(objection) else { return };
         for ip in listening.owned.drain(..) {
@@ -119,8 +160,8 @@ impl Listening {
     }
 
     /// Why the kernel's listener gets all connections; `None`: some of them are the stack's.
-    pub(super) fn kernel_path(&self, guard: Guard, core: &mut Core) -> Option<KernelPath> {
-        if self.owned.iter().any(|ip| !core.ports.is_guarded(*ip, self.port)) {
+    pub(super) fn kernel_path(&self, guard: Guard, verdict: Verdict, core: &mut Core) -> Option<KernelPath> {
+        if self.owned.iter().any(|ip| !core.ports.is_kernels(*ip, self.port)) {
             return None;
         }
         let reason = if self.local.iter().all(|ip| guard.contains(Guard::listens(ip.is_ipv4()))) {
@@ -128,7 +169,7 @@ impl Listening {
         } else if self.served(core).is_empty() {
             KernelReason::NotOurs
         } else {
-            match self.judge(Transport::Tcp, core) {
+            match self.judge(Transport::Tcp, core).within(verdict) {
                 Verdict::Kernel(reason) => reason,
                 Verdict::Serve(_) => KernelReason::PortWaits,
                 Verdict::Deny => KernelReason::Rule,

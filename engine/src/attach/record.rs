@@ -45,7 +45,7 @@ impl Region {
         let shared = self.channel.slot(slot);
         let (local, remote, unaccepted) = (shared.local(), shared.remote(), shared.unaccepted());
         let descriptor = shared.descriptor();
-        let guard = self.guard;
+        let (guard, verdict) = (self.guard, self.verdict);
         let socket = self.sockets.get(slot).expect("the caller has looked");
         let datagrams = socket.kind == Kind::Datagram;
         let tcp_id = socket.id.filter(|_| !datagrams);
@@ -88,7 +88,7 @@ impl Region {
             info,
             timer,
             memory: [receive_queue, limit(options.receive_buffer_bytes), send_queue, limit(options.send_buffer_bytes)],
-            kernel: listening.filter(|_| !datagrams).and_then(|listening| listening.kernel_path(guard, core)),
+            kernel: listening.filter(|_| !datagrams).and_then(|listening| listening.kernel_path(guard, verdict, core)),
             holders,
             descriptor,
         }

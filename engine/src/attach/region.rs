@@ -19,6 +19,7 @@ use crate::core::Core;
 use crate::guard::Guard;
 use crate::metrics::Work;
 use crate::quota::{GroupQuotas, Quota};
+use crate::verdict::{Allowance, Verdict};
 
 /// Requests of one group that one iteration executes.
 const REQUESTS_PER_TURN: usize = 1024;
@@ -36,6 +37,8 @@ pub(super) struct Region {
     pub(super) channel: Attachment,
     pub(super) sockets: Table,
     pub(super) quotas: GroupQuotas,
+    /// Those of every group, of which rules of the configuration may leave it less.
+    group_quotas: GroupQuotas,
     rate: Rate,
     /// Sockets whose statistics are out of date.
     pub(super) touched: Vec<SlotIndex>,
@@ -59,6 +62,8 @@ pub(super) struct Region {
     pub(super) refusals: Refusals,
     /// The kinds of sockets that are the kernel's for the whole group.
     pub(super) guard: Guard,
+    /// What rules of the configuration say of the whole group.
+    pub(super) verdict: Verdict,
     /// Sockets that are on their way to the kernel.
     pub(super) movings: Movings,
     /// All sockets are to go there: no connection is accepted any more.
@@ -76,18 +81,15 @@ pub(super) struct Region {
 impl Region {
     /// The worker's side of a new region.
     pub(super) fn new(number: u32, owner: RegionRequest, channel: Attachment, doorbell: OwnedFd, quotas: GroupQuotas) -> Region {
-        let quotas = GroupQuotas {
-            sockets: quotas.sockets.min(owner.allowance.sockets),
-            processes: quotas.processes.min(owner.allowance.processes),
-            ..quotas
-        };
-        channel.limit_processes(quotas.processes);
+        let allowed = quotas.allowed(owner.allowance);
+        channel.limit_processes(allowed.processes);
         Region {
             number,
             owner,
             sockets: Table::new(channel.shape().slots),
             channel,
-            quotas,
+            group_quotas: quotas,
+            quotas: allowed,
             rate: Rate::new(quotas.requests_per_second),
             forks_refused: 0,
             touched: Vec::new(),
@@ -101,6 +103,7 @@ impl Region {
             claims: HashMap::new(),
             refusals: Refusals::default(),
             guard: Guard::default(),
+            verdict: Verdict::default(),
             movings: Movings::default(),
             leaving: false,
             wants_all: false,
@@ -108,6 +111,13 @@ impl Region {
             doorbell,
             violations: 0,
         }
+    }
+
+    /// Rules of the configuration allow it this from now on.
+    pub(super) fn allow(&mut self, allowance: Allowance) {
+        self.owner.allowance = allowance;
+        self.quotas = self.group_quotas.allowed(allowance);
+        self.channel.limit_processes(self.quotas.processes);
     }
 
     /// Returns the memory of an ended region.

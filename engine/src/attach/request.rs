@@ -120,7 +120,7 @@ impl Region {
             return ControlAnswer::NotOurs;
         };
         let mut listening = Listening { port: local.port(), local: addresses, backlog, ..Listening::default() };
-        let terms = match listening.judge(Transport::Tcp, core).granted() {
+        let terms = match listening.judge(Transport::Tcp, core).within(self.verdict).granted() {
             Ok(terms) => terms,
             Err(failure) => return ControlAnswer::Failed(failure),
         };
@@ -200,7 +200,7 @@ impl Region {
 
     /// Steers the listener's packets to us: those of one address, or of all.
     pub(super) fn own_addresses(&mut self, slot: SlotIndex, core: &mut Core) -> Result<(), PortError> {
-        let guard = self.guard;
+        let (guard, verdict) = (self.guard, self.verdict);
         let Some(socket) = self.sockets.get(slot) else { return Ok(()) };
         let (datagrams, every_worker) = (socket.kind == Kind::Datagram, socket.every_worker);
         let Some(listening) = socket.listening.as_mut() else { return Ok(()) };
@@ -210,7 +210,7 @@ impl Region {
             let seen = if datagrams { Guard::datagrams(ip.is_ipv4()) } else { Guard::listens(ip.is_ipv4()) };
             if guard.contains(seen)
                 || listening.owned.contains(&ip)
-                || !core.ports.judge_port(transport, ip, listening.port).serves()
+                || !core.ports.judge_port(transport, ip, listening.port).within(verdict).serves()
             {
                 continue;
             }
@@ -265,6 +265,9 @@ impl Region {
         let Some(ip) = ip.filter(|&ip| core.stack.owns(ip)) else { return ControlAnswer::NotOurs };
         if self.guard.contains(Guard::connects(ip.is_ipv4())) {
             return ControlAnswer::Failed(Failure::CgroupProgram);
+        }
+        if let Err(failure) = self.verdict.granted() {
+            return ControlAnswer::Failed(failure);
         }
         let claim = match bound.port() {
             0 => None,

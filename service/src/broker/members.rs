@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::AttachLimits;
 use super::admission::Standing;
 use crate::printable;
-use ringway_engine::{Allowance, Quota, RegionId, RegionMemory, RegionRequest, Rights, WorkerHandle};
+use ringway_engine::{Allowance, Quota, RegionId, RegionMemory, RegionRequest, Rights, Ruling, WorkerHandle};
 use ringway_shm::channel::attach::{Credentials, Peer};
 use ringway_shm::channel::{ProcessTable, Shape};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -43,6 +43,8 @@ pub(super) struct Group {
     pub(super) doorbell: OwnedFd,
     processes: ProcessTable,
     processes_max: u32,
+    /// What the rules of the configuration say of it.
+    ruling: Ruling,
     /// Of each number the pid that the worker was last told is gone; it may still stand in the process table.
     told_gone: BTreeMap<u32, u32>,
 }
@@ -154,7 +156,9 @@ impl Members {
             .map_err(|error| format!("the shared memory cannot be mapped: {error}"))?;
         let told_gone = BTreeMap::new();
         let processes_max = allowance.processes.min(self.limits.processes_per_group);
-        let group = Group { token, owner: peer.uid, program: described, memory, doorbell, processes, processes_max, told_gone };
+        let ruling = Ruling { allowance, ..Ruling::default() };
+        let group =
+            Group { token, owner: peer.uid, program: described, memory, doorbell, processes, processes_max, ruling, told_gone };
         self.groups.insert(region, group);
         Ok(region)
     }
@@ -308,6 +312,29 @@ impl Members {
         let is_behind = |key: &&ProcessKey| last.is_none_or(|last| **key > last);
         let some = self.processes.keys().filter(is_behind).take(count);
         some.map(|key| (*key, self.processes[key].pid)).collect()
+    }
+
+    /// All groups.
+    pub(super) fn groups(&self) -> Vec<RegionId> {
+        self.groups.keys().copied().collect()
+    }
+
+    /// The user of a group.
+    pub(super) fn owner(&self, region: RegionId) -> u32 {
+        self.groups.get(&region).map_or(0, |group| group.owner)
+    }
+
+    /// The processes of a group, in the order of their numbers.
+    pub(super) fn pids_of(&self, region: RegionId) -> Vec<u32> {
+        let range = ProcessKey { region, index: 0 }..=ProcessKey { region, index: u32::MAX };
+        self.processes.range(range).map(|(_, process)| process.pid).collect()
+    }
+
+    /// Rules of the configuration say this of a group now. Returns false if they have said so before.
+    pub(super) fn rule(&mut self, region: RegionId, ruling: Ruling) -> bool {
+        let Some(group) = self.groups.get_mut(&region) else { return false };
+        group.processes_max = ruling.allowance.processes.min(self.limits.processes_per_group);
+        std::mem::replace(&mut group.ruling, ruling) != ruling
     }
 
     pub(super) fn is_busy(&self) -> bool {

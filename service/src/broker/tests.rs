@@ -22,7 +22,10 @@ use super::{
     AttachLimits, BrokerConfig, BrokerStatus, Desk, HandoverThread, Handovers, KeptLimits, WakeFdLimits, WakeFds, start,
 };
 use crate::cgroups::Cgroups;
+use crate::config::rules::Rules;
 use crate::host::{Fork, Forks};
+use crate::netlink::Snapshot;
+use crate::policy::Policy;
 use crate::ports::NoSteering;
 use crate::readiness::Readiness;
 
@@ -114,7 +117,7 @@ impl House {
             admission,
             shape: SHAPE,
             limits: most.attach,
-            rules: crate::config::rules::Rules::default(),
+            policy: Policy::new(&Rules::default(), &Snapshot::default(), 1).expect("descriptors are left"),
             seals: super::Seals::new(&[3; 32], "test", None),
             worker: worker.handle.clone(),
             forks,

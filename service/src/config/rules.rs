@@ -1,12 +1,14 @@
 //! `[[rule]]`: which programs, ports and peers are Ringway's, on which terms, which are the kernel's, and which are denied. The first
 //! rule that fits decides; without one, Ringway serves.
 //!
-//! A rule names either programs (user, cgroup, program), and is looked at when a process attaches, or packets (protocol, port, peer
-//! port, address, peer), and is looked at when a port is listened on or bound, and when a connection is opened. Packets of a listening or
+//! A rule names either programs (user, cgroup, unit, program), and is looked at when a process attaches and when rules change, or packets
+//! (protocol, port, peer port, address, interface, peer), and is looked at when a port is listened on or bound, when a connection is opened, and
+//! when rules change; in one network namespace, if it names one. Packets of a listening or
 //! UDP port are the kernel's or Ringway's whatever peer they are of: a rule of `kernel` that fits some peers takes the port, and one of
 //! `accelerate` or `deny` must fit all of them. Promises: user and cgroup are the kernel's word on a process. Does not do: a program that
 //! lies (its name is its own choice), or that goes around the library: what is denied is denied to programs that run on Ringway.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -22,15 +24,18 @@ use super::read::{suggestion, unknown};
 /// The section's name.
 pub const SECTION: &str = "rule";
 /// The names of everything that may stand in a rule.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 16] = [
     "action",
+    "namespace",
     "user",
     "cgroup",
+    "unit",
     "program",
     "protocol",
     "port",
     "peer_port",
     "address",
+    "interface",
     "peer",
     "congestion_control",
     "rate",
@@ -57,6 +62,8 @@ pub struct Rule {
     /// `FILE:LINE`.
     pub origin: String,
     action: Action,
+    /// The network namespace of the services that it is for; `None`: of all.
+    namespace: Option<String>,
     subject: Subject,
     /// What a rule of `accelerate` allows.
     allowance: Allowance,
@@ -75,6 +82,7 @@ enum Subject {
 struct ProcessRule {
     user: Option<u32>,
     cgroup: Option<String>,
+    unit: Option<String>,
     program: Option<String>,
 }
 
@@ -84,7 +92,16 @@ struct PacketRule {
     port: Option<RangeInclusive<u16>>,
     peer_port: Option<RangeInclusive<u16>>,
     address: Option<Cidr>,
+    interface: Option<Interface>,
     peer: Option<Cidr>,
+}
+
+/// An interface that a rule names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Interface {
+    name: String,
+    /// Its addresses; see [`Rules::at`].
+    addresses: Vec<IpAddr>,
 }
 
 /// A process that wants to attach.
@@ -125,11 +142,10 @@ impl Rule {
     fn fits_process(&self, process: &Process) -> bool {
         let Subject::Process(rule) = &self.subject else { return false };
         let unknown = self.action != Action::Accelerate;
+        let is_in = |is_there: &dyn Fn(&str) -> bool| process.cgroup.as_ref().map_or(unknown, |cgroup| is_there(cgroup));
         rule.user.is_none_or(|user| user == process.user)
-            && rule
-                .cgroup
-                .as_ref()
-                .is_none_or(|wanted| process.cgroup.as_ref().map_or(unknown, |cgroup| is_below(cgroup, wanted)))
+            && rule.cgroup.as_ref().is_none_or(|wanted| is_in(&|cgroup| is_below(cgroup, wanted)))
+            && rule.unit.as_ref().is_none_or(|unit| is_in(&|cgroup| cgroup.split('/').any(|part| part == unit)))
             && rule.program.as_ref().is_none_or(|wanted| process.program.as_ref().map_or(unknown, |program| program == wanted))
     }
 
@@ -154,7 +170,7 @@ impl Rule {
         match &self.subject {
             _ if allows && self.action != Action::Accelerate => Some("only one that accelerates has terms and limits"),
             Subject::Packets(_) if self.allowance.sockets != u32::MAX || self.allowance.processes != u32::MAX => {
-                Some("sockets and processes are of programs; name a user, cgroup or program")
+                Some("sockets and processes are of programs; name a user, cgroup, unit or program")
             }
             Subject::Packets(PacketRule { protocol: Some(Transport::Udp), .. }) if self.allowance.terms != Terms::default() => {
                 Some("congestion_control and rate are of TCP")
@@ -176,6 +192,7 @@ impl PacketRule {
         self.protocol.is_none_or(|protocol| protocol == transport)
             && self.port.as_ref().is_none_or(|ports| ports.contains(&port))
             && self.address.as_ref().is_none_or(|addresses| addresses.contains(ip))
+            && self.interface.as_ref().is_none_or(|interface| interface.addresses.contains(&ip))
     }
 }
 
@@ -208,6 +225,27 @@ impl Rules {
         self.judge(|rule| rule.fits_connection(local, peer))
     }
 
+    /// Those of them that are for a network namespace of which `is_here` is true.
+    pub(crate) fn of(&self, is_here: impl Fn(&str) -> bool) -> Rules {
+        Rules(self.0.iter().filter(|rule| rule.namespace.as_deref().is_none_or(&is_here)).cloned().collect())
+    }
+
+    /// The same where interfaces have these `addresses`.
+    pub(crate) fn at(&self, addresses: &BTreeMap<String, Vec<IpAddr>>) -> Rules {
+        let mut rules = self.clone();
+        for rule in &mut rules.0 {
+            if let Subject::Packets(PacketRule { interface: Some(interface), .. }) = &mut rule.subject {
+                interface.addresses = addresses.get(&interface.name).cloned().unwrap_or_default();
+            }
+        }
+        rules
+    }
+
+    /// Returns true if a rule leaves ports or connections to the kernel.
+    pub(crate) fn leaves_packets(&self) -> bool {
+        self.0.iter().any(|rule| rule.action == Action::Kernel && matches!(rule.subject, Subject::Packets(_)))
+    }
+
     /// Returns true if a rule is about processes.
     pub(crate) fn names_processes(&self) -> bool {
         self.0.iter().any(|rule| matches!(rule.subject, Subject::Process(_)))
@@ -231,21 +269,29 @@ impl Rules {
 /// The mistake, in words.
 pub(super) fn read(table: &DeTable<'_>, origin: String) -> Result<Rule, String> {
     let (mut process, mut packets) = (ProcessRule::default(), PacketRule::default());
-    let (mut action, mut allowance, mut settings) = (None, Allowance::default(), Vec::new());
+    let (mut action, mut namespace, mut allowance, mut settings) = (None, None, Allowance::default(), Vec::new());
     for (name, value) in table {
         let name: &str = name.get_ref();
         let value = text(value.get_ref()).ok_or_else(|| format!("rule.{name}: a text is wanted"))?;
         let wrong = |wanted: &str| format!("rule.{name}: {value:?} is not {wanted}");
         match name {
             "action" => action = Some(read_action(&value).ok_or_else(|| wrong("\"accelerate\", \"kernel\" or \"deny\""))?),
+            "namespace" if !is_namespace(&value) => {
+                return Err(wrong("the name of a network namespace, or the path of its file"));
+            }
+            "namespace" => namespace = Some(value.clone()),
             "user" => process.user = Some(user_number(&value).ok_or_else(|| wrong("a user of this machine"))?),
             "cgroup" => process.cgroup = Some(value.clone()),
+            "unit" if !is_unit(&value) => return Err(wrong("a unit of systemd, such as \"nginx.service\"")),
+            "unit" => process.unit = Some(value.clone()),
             "program" if value.is_empty() || value.contains('/') => return Err(wrong("the name of a program, without a path")),
             "program" => process.program = Some(value.chars().take(COMM_LEN).collect()),
             "protocol" => packets.protocol = Some(read_protocol(&value).ok_or_else(|| wrong("\"tcp\" or \"udp\""))?),
             "port" => packets.port = Some(read_ports(&value).ok_or_else(|| wrong("a port or \"FIRST-LAST\""))?),
             "peer_port" => packets.peer_port = Some(read_ports(&value).ok_or_else(|| wrong("a port or \"FIRST-LAST\""))?),
             "address" => packets.address = Some(read_prefix(&value).ok_or_else(|| wrong("an address or ADDRESS/LENGTH"))?),
+            "interface" if value.is_empty() || value.contains('/') => return Err(wrong("the name of an interface")),
+            "interface" => packets.interface = Some(Interface { name: value.clone(), addresses: Vec::new() }),
             "peer" => packets.peer = Some(read_prefix(&value).ok_or_else(|| wrong("an address or ADDRESS/LENGTH"))?),
             "congestion_control" => {
                 let algorithm = read_congestion_control(&value).ok_or_else(|| wrong(CONGESTION_CONTROLS))?;
@@ -270,7 +316,7 @@ pub(super) fn read(table: &DeTable<'_>, origin: String) -> Result<Rule, String> 
         (false, true) => Subject::Process(process),
         (true, _) => Subject::Packets(packets),
     };
-    let rule = Rule { origin, action, subject, allowance, settings };
+    let rule = Rule { origin, action, namespace, subject, allowance, settings };
     rule.check().map_or(Ok(rule), |mistake| Err(format!("rule: {mistake}")))
 }
 
@@ -340,6 +386,17 @@ fn read_prefix(text: &str) -> Option<Cidr> {
 fn is_below(cgroup: &str, wanted: &str) -> bool {
     let rest = cgroup.trim_start_matches('/').strip_prefix(wanted.trim_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether it may be the name of a unit or slice, which is the name of a cgroup (systemd.unit(5)).
+fn is_unit(text: &str) -> bool {
+    let kinds = ["service", "scope", "slice", "socket", "mount", "swap"];
+    !text.contains('/') && text.rsplit_once('.').is_some_and(|(name, kind)| !name.is_empty() && kinds.contains(&kind))
+}
+
+/// Whether it may be a name as ip-netns(8) gives it, or the path of a file.
+fn is_namespace(text: &str) -> bool {
+    text.starts_with('/') || !(text.is_empty() || text.contains('/') || [".", ".."].contains(&text))
 }
 
 /// The number of a user, by name in the machine's own list or as a number.

@@ -14,7 +14,8 @@ use ringway_engine::{Transport, Verdict};
 use ringway_shm::channel::KernelReason;
 
 use super::{Beginning, Flow, Judgment, Link, LocalPort, Ruleset};
-use crate::config::{RuleChoice, rules as policy};
+use crate::config::RuleChoice;
+use crate::policy::Policy;
 use crate::ports::listeners::listening;
 
 /// The first of the ports that are judged together.
@@ -29,7 +30,7 @@ const LINES_MAX: usize = 32;
 pub(crate) struct Gate {
     choice: RuleChoice,
     /// Those of the configuration.
-    policy: Arc<policy::Rules>,
+    policy: Policy,
     now: Arc<RwLock<Arc<Rules>>>,
     /// Ports of TCP that a worker could not own for the number of the kernel's connections.
     many: Arc<Mutex<BTreeSet<(IpAddr, u16)>>>,
@@ -74,12 +75,12 @@ impl Gate {
     /// With the rules that are in force at the start.
     pub(crate) fn new(choice: RuleChoice, ruleset: Arc<Ruleset>, links: Vec<NamedLink>) -> Gate {
         let now = Arc::new(RwLock::new(Arc::new(Rules::new(ruleset, links))));
-        Gate { choice, policy: Arc::default(), now, many: Arc::default(), on_hold: Arc::new(|| {}) }
+        Gate { choice, policy: Policy::default(), now, many: Arc::default(), on_hold: Arc::new(|| {}) }
     }
 
     /// The same behind these rules of the configuration; `on_hold` looks after ports that wait.
-    pub(crate) fn behind(self, policy: &policy::Rules, on_hold: Arc<OnHold>) -> Gate {
-        Gate { policy: Arc::new(policy.clone()), on_hold, ..self }
+    pub(crate) fn behind(self, policy: Policy, on_hold: Arc<OnHold>) -> Gate {
+        Gate { policy, on_hold, ..self }
     }
 
     /// From now on these rules count; ports that come back from the kernel are held until [`let_go`](Gate::let_go). `false`: they are the
@@ -146,41 +147,41 @@ impl Gate {
     }
 
     /// The rules of the configuration.
-    pub(crate) fn policy(&self) -> &policy::Rules {
+    pub(crate) fn policy(&self) -> &Policy {
         &self.policy
     }
 
     /// Judges a port of the machine's, whatever peer its packets are of.
     pub(crate) fn judge_port(&self, transport: Transport, ip: IpAddr, port: u16) -> Verdict {
-        let policy = self.policy.judge_port(transport, ip, port);
-        if !policy.serves() {
-            return policy;
+        match self.policy.rules().judge_port(transport, ip, port) {
+            Verdict::Serve(terms) => self.objection_to_port(transport, ip, port).map_or(Verdict::Serve(terms), Verdict::Kernel),
+            refused => refused,
         }
+    }
+
+    /// Why the packet filters leave a port to the kernel.
+    pub(crate) fn objection_to_port(&self, transport: Transport, ip: IpAddr, port: u16) -> Option<KernelReason> {
         let rules = self.rules();
         if transport == Transport::Tcp && rules.held.contains(&(ip, port)) {
-            return Verdict::Kernel(KernelReason::PortWaits);
+            return Some(KernelReason::PortWaits);
         }
-        match rules.objection_to_port(transport, ip, port) {
-            Some(why) if !self.hear(&rules, (transport, Beginning::Theirs, port), &why) => {
-                Verdict::Kernel(KernelReason::Firewall)
-            }
-            _ => policy,
-        }
+        let why = rules.objection_to_port(transport, ip, port)?;
+        (!self.hear(&rules, (transport, Beginning::Theirs, port), &why)).then_some(KernelReason::Firewall)
     }
 
     /// Judges a connection that is opened.
     pub(crate) fn judge_connection(&self, local: SocketAddr, peer: SocketAddr) -> Verdict {
-        let policy = self.policy.judge_connection(local, peer);
-        if !policy.serves() {
-            return policy;
+        match self.policy.rules().judge_connection(local, peer) {
+            Verdict::Serve(terms) => self.objection_to_connection(local, peer).map_or(Verdict::Serve(terms), Verdict::Kernel),
+            refused => refused,
         }
+    }
+
+    /// Why the packet filters leave a connection that is opened to the kernel.
+    pub(crate) fn objection_to_connection(&self, local: SocketAddr, peer: SocketAddr) -> Option<KernelReason> {
         let rules = self.rules();
-        match rules.objection_to_connection(local, peer) {
-            Some(why) if !self.hear(&rules, (Transport::Tcp, Beginning::Ours, peer.port()), &why) => {
-                Verdict::Kernel(KernelReason::Firewall)
-            }
-            _ => policy,
-        }
+        let why = rules.objection_to_connection(local, peer)?;
+        (!self.hear(&rules, (Transport::Tcp, Beginning::Ours, peer.port()), &why)).then_some(KernelReason::Firewall)
     }
 
     /// Describes the verdict of the rules on connections and on ports of TCP, a line each; nothing where there are no rules.

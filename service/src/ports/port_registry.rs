@@ -145,6 +145,26 @@ impl WorkerPorts {
         is_alone && registry.steering.leave_port(ip, port, stay).is_ok()
     }
 
+    /// Ends [`leave`](WorkerPorts::leave): the connections that the kernel has got meanwhile stay the kernel's. Returns false where they cannot
+    /// be known; then the port is left as before, but for the connections with the peers in `stay`. Packets are lost meanwhile, as on a bad line.
+    pub(super) fn take_back(&self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> bool {
+        let mut registry = self.registry();
+        let Some(owners) = registry.ports.get(&(Transport::Tcp, ip, port)).copied() else { return false };
+        let workers = if owners.shared { registry.all } else { owners.workers };
+        let steering = &mut registry.steering;
+        let is_known = steering.retake_port(ip, port).and_then(|()| steering.leave_connections(ip, port, IN_WORKER_MAX));
+        let is_back = is_known.is_ok_and(|is_known| is_known);
+        if !is_back {
+            // `Err`: there is no room for the flows that stay; they are lost.
+            steering.leave_port(ip, port, stay).ok();
+        }
+        let is_owned = steering.own(Transport::Tcp, ip, port, workers).is_ok();
+        if is_back && steering.kernel_flows() > 0 {
+            registry.on_flows.iter().for_each(|tell| tell());
+        }
+        is_back && is_owned
+    }
+
     /// Packets of TCP to these addresses and ports come to no worker and not to the kernel, until a worker owns the port or
     /// [`unshut`](WorkerPorts::unshut) is called. Ports that a worker owns stay as they are. Over AF_XDP they come to the kernel meanwhile.
     pub(crate) fn shut(&self, ends: &BTreeSet<(IpAddr, u16)>) {

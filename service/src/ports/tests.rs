@@ -41,6 +41,10 @@ impl Steering for Table {
         Ok(())
     }
 
+    fn retake_port(&mut self, _: IpAddr, _: u16) -> io::Result<()> {
+        Ok(())
+    }
+
     fn leave_port(&mut self, _: IpAddr, _: u16, _: &[(IpAddr, u16)]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -120,7 +124,7 @@ fn a_port_of_many_connections_of_the_kernels_waits() {
     let told = Arc::new(AtomicU32::new(0));
     let tell = told.clone();
     let on_hold = Arc::new(move || tell.store(tell.load(Ordering::Relaxed) + 1, Ordering::Relaxed));
-    let gate = Gate::new(RuleChoice::Respect, Arc::default(), Vec::new()).behind(&Default::default(), on_hold);
+    let gate = Gate::new(RuleChoice::Respect, Arc::default(), Vec::new()).behind(Default::default(), on_hold);
     let ports = SharedPorts::new(alone(Box::new(Table(table.clone()))), HashSet::new(), (40_000, 40_002), 0);
     let mut ports = ports.behind(gate.clone());
     assert_eq!(ports.own_share(Transport::Tcp, LOCAL, 85), Err(PortError::Waits));

@@ -23,6 +23,14 @@ fn what_can_change_does_and_the_rest_is_named() {
 }
 
 #[test]
+fn rules_change_while_the_service_runs() {
+    let mut running = config("");
+    let new = config("[[rule]]\naction = \"kernel\"\nport = 80\n");
+    assert_eq!(running.reload(&new), Ok(Reloaded { applied: vec![SECTION], restart: vec![] }));
+    assert_eq!(running.rules().iter().count(), 1);
+}
+
+#[test]
 fn values_that_contradict_those_that_stay_change_nothing() {
     let mut running = config("tcp.rto_min_ms = 250\n");
     let before = running.effective();

@@ -1,10 +1,11 @@
 //! Ports and connections that the host's packet filters forbid.
 
-use ringway_shm::channel::{ControlAnswer, Failure, Operation, SlotRef, SocketOption, State};
+use ringway_shm::channel::{ControlAnswer, Failure, Flags, KernelReason, Operation, SlotRef, SocketOption, State};
 use ringway_stack::CongestionControl;
 
 use super::harness::{App, DENIED, Net, RULED, SLOW, WAITS, socket};
 use crate::guard::Guard;
+use crate::verdict::{Allowance, Ruling, Verdict};
 use crate::worker::Worker;
 
 impl Net {
@@ -159,6 +160,99 @@ fn a_listener_that_a_rule_takes_says_so() {
     net.run_for_ms(1);
     let waits = net.listen(0, WAITS);
     assert_eq!(net.kernel_reason(0, waits), Some("port-waits"));
+}
+
+/// Filters are about packets, rules of the configuration about sockets: what is open goes on, and its holder is asked for its kernel socket.
+#[test]
+fn a_rule_that_comes_takes_new_connections_and_asks_for_the_open_ones() {
+    let mut net = Net::new();
+    let listener = net.listen(0, RULED);
+    let client = net.connect(1, RULED);
+    let server = net.accept(0, listener);
+    net.run_until(|net| net.apps[1].client.slot(client.index).state() == State::Connected);
+    let port = net.apps[1].client.slot(client.index).local().port();
+    net.guard(0, &[RULED]);
+    net.guard(1, &[RULED]);
+    assert_eq!(net.left(), [(RULED, vec![port])], "the port, and the connection that stays");
+    assert_eq!(net.ports_in_use(), 2, "packets of the connection still come");
+    for (app, slot) in [(0, server), (1, client)] {
+        let slot = net.apps[app].client.slot(slot.index);
+        assert!(slot.flags().has(Flags::WANTED));
+        assert_eq!(slot.error(), None);
+    }
+    assert_eq!(net.send(1, client, b"goes on"), 7);
+    let mut arrived = Vec::new();
+    net.run_until(|net| {
+        net.receive_into(0, server, &mut arrived);
+        arrived == b"goes on"
+    });
+    net.guard(0, &[]);
+    assert_eq!(net.left(), [], "the listener has new ones again");
+    let second = net.connect(1, RULED);
+    assert_eq!(net.apps[1].client.slot(second.index).error(), None);
+}
+
+#[test]
+fn a_rule_that_comes_to_deny_lets_go_on_what_is_open() {
+    let mut net = Net::new();
+    let listener = net.listen(0, DENIED);
+    let client = net.connect(1, DENIED);
+    let server = net.accept(0, listener);
+    let datagrams = net.open(0);
+    let bind = Operation::Datagram { local: socket([0; 4], DENIED), dual_stack: false };
+    assert_eq!(net.control(0, datagrams, bind), ControlAnswer::Done);
+    net.guard(0, &[DENIED]);
+    net.run_for_ms(10);
+    assert_eq!((net.left(), net.kernel_reason(0, listener)), (vec![], None));
+    for (app, slot) in [(0, server), (1, client), (0, datagrams)] {
+        let slot = net.apps[app].client.slot(slot.index);
+        assert_eq!((slot.error(), slot.flags().has(Flags::WANTED)), (None, false));
+    }
+}
+
+#[test]
+fn a_group_that_a_rule_leaves_to_the_kernel_opens_nothing_until_it_is_served_again() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    let bound = net.open(0);
+    let datagrams = |port| Operation::Datagram { local: socket([0; 4], port), dual_stack: false };
+    assert_eq!(net.control(0, bound, datagrams(53)), ControlAnswer::Done);
+    let listen = |port| Operation::Listen { local: socket([0; 4], port), backlog: 1, dual_stack: false };
+    let connect = Operation::Connect { remote: socket(super::SERVER, 80) };
+    let opens = |net: &mut Net, failure| {
+        for operation in [listen(81), datagrams(54), connect] {
+            let slot = net.open(0);
+            assert_eq!(net.control(0, slot, operation), ControlAnswer::Failed(failure));
+        }
+    };
+    net.rule(0, Ruling { verdict: Verdict::Deny, ..Ruling::default() });
+    opens(&mut net, Failure::Denied);
+    assert_eq!((net.left(), net.kernel_reason(0, listener)), (vec![], None), "what is open goes on");
+    net.rule(0, Ruling { verdict: Verdict::Kernel(KernelReason::Rule), ..Ruling::default() });
+    opens(&mut net, Failure::Rule);
+    assert_eq!((net.left().len(), net.kernel_reason(0, listener)), (1, Some("rule")));
+    assert!(net.apps[0].client.slot(server.index).flags().has(Flags::WANTED));
+    assert_eq!(net.apps[0].client.slot(bound.index).take_error(), Some(Failure::Rule), "the kernel's socket goes on");
+    net.rule(0, Ruling::default());
+    assert_eq!((net.left(), net.kernel_reason(0, listener)), (vec![], None));
+    let second = net.connect(1, 80);
+    net.run_until(|net| net.apps[1].client.slot(second.index).state() == State::Connected);
+    assert_eq!(net.apps[1].client.slot(client.index).error(), None);
+}
+
+#[test]
+fn what_a_rule_allows_a_group_changes_with_it() {
+    let mut net = Net::new();
+    let few = Ruling { allowance: Allowance { sockets: 1, ..Allowance::default() }, ..Ruling::default() };
+    net.listen(0, 80);
+    net.rule(0, few);
+    let listen = |port| Operation::Listen { local: socket([0; 4], port), backlog: 1, dual_stack: false };
+    let slot = net.open(0);
+    assert_eq!(net.control(0, slot, listen(81)), ControlAnswer::Failed(Failure::NoResources));
+    net.rule(0, Ruling::default());
+    net.listen(0, 81);
 }
 
 /// Terms hold for what is accepted and what is opened, and a program cannot ask for a higher rate.

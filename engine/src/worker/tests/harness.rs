@@ -27,7 +27,7 @@ use crate::attach::Maker;
 use crate::command::{InterfaceInfo, RegionId, RegionRequest};
 use crate::guard::Guard;
 use crate::ports::{Division, Host, PortError, Ports, Transport};
-use crate::verdict::{Terms, Verdict};
+use crate::verdict::{Ruling, Terms, Verdict};
 use crate::worker::{Worker, WorkerConfig};
 
 pub(super) const SERVER: [u8; 4] = [10, 0, 0, 1];
@@ -184,6 +184,16 @@ impl Ports for CountingPorts {
         self.left.lock().expect("no panic while it is held").push((port, stay));
         true
     }
+    fn take_back(&mut self, _: IpAddr, port: u16, _: &[(IpAddr, u16)]) -> bool {
+        self.left.lock().expect("no panic while it is held").retain(|(left, _)| *left != port);
+        true
+    }
+    fn passes_port(&mut self, transport: Transport, ip: IpAddr, port: u16) -> bool {
+        [RULED, DENIED].contains(&port) || self.judge_port(transport, ip, port).serves()
+    }
+    fn passes_connection(&mut self, _: SocketAddr, peer: SocketAddr) -> bool {
+        self.passes_port(Transport::Tcp, peer.ip(), peer.port())
+    }
     fn judge_port(&mut self, _: Transport, _: IpAddr, port: u16) -> Verdict {
         let is_guarded = self.guarded.lock().expect("no panic while it is held").contains(&port);
         match port {
@@ -326,6 +336,13 @@ impl Net {
     /// Lets both workers choose so many ports for connections, those of now included.
     pub(super) fn limit_chosen_ports(&mut self, most: usize) {
         self.chosen.most.store(most, Ordering::Relaxed);
+    }
+
+    /// Rules of the configuration say this of an application.
+    pub(super) fn rule(&mut self, app: usize, ruling: Ruling) {
+        let App { worker, region, .. } = self.apps[app];
+        let Worker { core, attachments, .. } = &mut self.workers[worker];
+        attachments.rule(region, ruling, core);
     }
 
     /// Makes the kernel's for an application what programs of its cgroups see.

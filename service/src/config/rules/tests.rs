@@ -67,6 +67,21 @@ fn processes_are_known_by_what_the_kernel_says() {
 }
 
 #[test]
+fn a_unit_is_a_cgroup_wherever_it_stands() {
+    let rules = right("[[rule]]\naction = \"kernel\"\nunit = \"web.service\"\n");
+    for (cgroup, is_in) in [
+        ("/system.slice/web.service", true),
+        ("/user.slice/user-1000.slice/user@1000.service/app.slice/web.service/workers", true),
+        ("/system.slice/web.service2", false),
+        ("/system.slice/my-web.service", false),
+        ("/", false),
+    ] {
+        assert_eq!(leaves(&rules, &process(0, cgroup, "web")), is_in, "{cgroup}");
+    }
+    assert!(leaves(&rules, &Process::default()), "it could be in it");
+}
+
+#[test]
 fn mistakes_are_named_with_their_place() {
     for (text, words) in [
         ("port = 80", "t.toml:1: rule: it has no action"),
@@ -78,6 +93,11 @@ fn mistakes_are_named_with_their_place() {
         ("action = \"kernel\"\nuser = \"no such user\"", "rule.user"),
         ("action = \"kernel\"\nprogram = \"/bin/x\"", "rule.program"),
         ("action = \"kernel\"\nprogram = \"x\"\nport = 80", "write two rules"),
+        ("action = \"kernel\"\nunit = \"x.service\"\ninterface = \"eth0\"", "write two rules"),
+        ("action = \"kernel\"\nunit = \"nginx\"", "rule.unit: \"nginx\" is not a unit of systemd, such as \"nginx.service\""),
+        ("action = \"kernel\"\nunit = \".service\"", "rule.unit"),
+        ("action = \"kernel\"\ninterface = \"\"", "rule.interface: \"\" is not the name of an interface"),
+        ("action = \"kernel\"\nnamespace = \"../blue\"", "rule.namespace: \"../blue\" is not the name of a network namespace"),
         ("action = \"kernel\"\nport = true", "rule.port: a text is wanted"),
         ("action = \"accelerate\"\nrate = \"fast\"", "rule.rate: \"fast\" is not a rate, such as \"100mbit\""),
         ("action = \"accelerate\"\nrate = \"7bit\"", "rule.rate"),

@@ -27,8 +27,12 @@ impl Steering for Log {
         Ok(())
     }
 
-    fn leave_port(&mut self, _: IpAddr, _: u16, _: &[(IpAddr, u16)]) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+    fn leave_port(&mut self, _: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> io::Result<()> {
+        self.0.send(format!("leave {port} but {}", stay.len())).map_err(io::Error::other)
+    }
+
+    fn retake_port(&mut self, _: IpAddr, port: u16) -> io::Result<()> {
+        self.0.send(format!("retake {port}")).map_err(io::Error::other)
     }
 
     fn leave_connections(&mut self, _: IpAddr, port: u16, _: usize) -> io::Result<bool> {
@@ -105,6 +109,27 @@ fn a_port_is_shut_until_a_worker_owns_it_and_one_that_a_worker_owns_is_not() {
     // From here on the kernel may have got connections.
     assert_eq!(first.own(Transport::Tcp, IP, 82, Ownership::Sole), Ok(()));
     assert_eq!(told(&log), ["own 82 0", "leave 82", "own 82 1"]);
+}
+
+/// The connections that the kernel has got meanwhile are known before new ones come to the worker.
+#[test]
+fn a_port_that_is_left_comes_back() {
+    let (first, second, log) = two();
+    let peers = [(IP, 40_000)];
+    for (port, is_back) in [(80, true), (85, false)] {
+        first.note_ready(&[(IP, port)].into());
+        assert_eq!(first.own(Transport::Tcp, IP, port, Ownership::Sole), Ok(()));
+        told(&log);
+        assert!(first.leave(IP, port, &peers));
+        assert_eq!(told(&log), [format!("leave {port} but 1")]);
+        assert_eq!(first.take_back(IP, port, &peers), is_back);
+        let again = (!is_back).then(|| format!("leave {port} but 1"));
+        let expected = [format!("retake {port}"), format!("leave {port}")].into_iter().chain(again);
+        assert_eq!(told(&log), expected.chain([format!("own {port} 1")]).collect::<Vec<_>>());
+    }
+    assert_eq!(first.own(Transport::Tcp, IP, 81, Ownership::Shared), Ok(()));
+    assert_eq!(second.own(Transport::Tcp, IP, 81, Ownership::Shared), Ok(()));
+    assert!(!first.leave(IP, 81, &peers), "no worker knows all connections");
 }
 
 /// While the filters do not know the kernel's connections of a port, it is the kernel's.
