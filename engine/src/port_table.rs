@@ -374,9 +374,9 @@ impl PortTable {
         }
     }
 
-    /// See [`Ports::leaves_any`].
-    pub(crate) fn leaves_any(&self) -> bool {
-        self.ports.leaves_any()
+    /// See [`Ports::has_rules`].
+    pub(crate) fn has_rules(&self) -> bool {
+        self.ports.has_rules()
     }
 
     /// See [`Ports::passes_port`].

@@ -86,8 +86,8 @@ pub trait Ports: Send {
         self.judge_port(transport, ip, port).serves()
     }
 
-    /// Returns false if no rule of the configuration leaves a port or connection to the kernel.
-    fn leaves_any(&self) -> bool {
+    /// Returns false if no rule of the configuration says anything of ports or connections.
+    fn has_rules(&self) -> bool {
         true
     }
 

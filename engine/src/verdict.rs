@@ -3,7 +3,7 @@
 //! Does not do: judging; the implementation of [`Ports`](crate::Ports) does.
 
 use ringway_shm::channel::{Failure, KernelReason};
-use ringway_stack::{CongestionControl, TcpOptions};
+use ringway_stack::{CongestionControl, SharedRates, TcpOptions};
 
 /// The answer to a question about a port or a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,26 +81,34 @@ pub struct Terms {
     pub congestion_control: Option<CongestionControl>,
     /// Bytes that one connection sends in a second at most; 0: no limit.
     pub rate_max: u64,
+    /// Rates that it shares with others.
+    pub shared_rates: SharedRates,
 }
 
 impl Terms {
-    /// Both terms: the congestion control of `nearer`, if it has one, and the lower rate.
+    /// Both terms: the congestion control of `nearer`, if it has one, the lower rate, and the first rates that are shared, of which each of
+    /// the two has one at most.
     #[must_use]
     pub fn and(self, nearer: Terms) -> Terms {
+        let mut shared = self.shared_rates.into_iter().chain(nearer.shared_rates).flatten();
+        let first = shared.next();
         Terms {
             congestion_control: nearer.congestion_control.or(self.congestion_control),
             rate_max: lower(self.rate_max, nearer.rate_max),
+            shared_rates: [first, shared.find(|other| Some(*other) != first)],
         }
     }
 
-    /// Changes the options of a socket, which had `default` before its program asked for anything, to these terms.
-    pub(crate) fn bind(self, options: &mut TcpOptions, default: CongestionControl) {
+    /// Changes the options of a socket to these terms. Its program has asked for `rate` (0: for none), and for a congestion control if that is
+    /// not `default`.
+    pub(crate) fn bind(self, options: &mut TcpOptions, default: CongestionControl, rate: u64) {
         if let Some(wanted) = self.congestion_control
             && options.congestion_control == default
         {
             options.congestion_control = wanted;
         }
-        options.pacing_rate_max = lower(options.pacing_rate_max, self.rate_max);
+        options.pacing_rate_max = lower(rate, self.rate_max);
+        options.shared_rates = self.shared_rates;
     }
 }
 
@@ -138,10 +146,13 @@ pub(crate) fn lower(one: u64, other: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use ringway_stack::SharedRate;
+
     use super::*;
 
-    const FAST: Terms = Terms { congestion_control: Some(CongestionControl::Bbr), rate_max: 0 };
-    const SLOW: Terms = Terms { congestion_control: None, rate_max: 1_000 };
+    const NONE: SharedRates = [None; 2];
+    const FAST: Terms = Terms { congestion_control: Some(CongestionControl::Bbr), rate_max: 0, shared_rates: NONE };
+    const SLOW: Terms = Terms { congestion_control: None, rate_max: 1_000, shared_rates: NONE };
 
     fn of_both(one: Verdict, other: Verdict) -> (Verdict, Verdict) {
         (Verdict::of_any([one, other].into_iter()), Verdict::of_all([other, one].into_iter()))
@@ -162,16 +173,25 @@ mod tests {
     #[test]
     fn terms_leave_a_program_what_it_has_chosen_and_no_higher_rate() {
         let default = CongestionControl::Cubic;
-        let options =
-            |congestion_control, pacing_rate_max| TcpOptions { congestion_control, pacing_rate_max, ..TcpOptions::default() };
-        let bound = |terms: Terms, mut options: TcpOptions| {
-            terms.bind(&mut options, default);
+        let bound = |terms: Terms, congestion_control, rate| {
+            let mut options = TcpOptions { congestion_control, ..TcpOptions::default() };
+            terms.bind(&mut options, default, rate);
             (options.congestion_control, options.pacing_rate_max)
         };
-        assert_eq!(bound(FAST, options(default, 0)), (CongestionControl::Bbr, 0));
-        assert_eq!(bound(FAST, options(CongestionControl::NewReno, 0)), (CongestionControl::NewReno, 0));
-        assert_eq!(bound(SLOW, options(default, 0)), (default, 1_000));
-        assert_eq!(bound(SLOW, options(default, 500)), (default, 500));
-        assert_eq!(bound(SLOW, options(default, 5_000)), (default, 1_000));
+        assert_eq!(bound(FAST, default, 0), (CongestionControl::Bbr, 0));
+        assert_eq!(bound(FAST, CongestionControl::NewReno, 0), (CongestionControl::NewReno, 0));
+        assert_eq!(bound(SLOW, default, 0), (default, 1_000));
+        assert_eq!(bound(SLOW, default, 500), (default, 500));
+        assert_eq!(bound(SLOW, default, 5_000), (default, 1_000));
+    }
+
+    #[test]
+    fn rates_of_both_rules_are_shared() {
+        static ONE: SharedRate = SharedRate::new(1);
+        static OTHER: SharedRate = SharedRate::new(1);
+        let of = |rate| Terms { shared_rates: [Some(rate), None], ..Terms::default() };
+        assert_eq!(of(&ONE).and(of(&OTHER)).shared_rates, [Some(&ONE), Some(&OTHER)]);
+        assert_eq!(of(&ONE).and(of(&ONE)).shared_rates, [Some(&ONE), None]);
+        assert_eq!(Terms::default().and(of(&OTHER)).shared_rates, [Some(&OTHER), None]);
     }
 }

@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use ringway_stack::SharedRate;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::config::rules::Rules;
@@ -28,6 +29,8 @@ struct Shared {
     /// What `now` is made of.
     known: Mutex<(Rules, Addresses)>,
     now: RwLock<Arc<Rules>>,
+    /// By the words of the rule that connections share them by. They are never given back: connections may have those of rules that are gone.
+    rates: Mutex<Vec<(String, &'static SharedRate)>>,
     /// One for each broker.
     wake_fds: Vec<OwnedFd>,
 }
@@ -40,7 +43,7 @@ impl Policy {
     pub(crate) fn new(rules: &Rules, kernel: &Snapshot, brokers: usize) -> io::Result<Policy> {
         let wake_fds = (0..brokers).map(|_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK));
         let policy = Policy(Arc::new(Shared { wake_fds: wake_fds.collect::<Result<_, _>>()?, ..Shared::default() }));
-        policy.change(|known| *known = (of_this_namespace(rules), addresses(kernel)));
+        policy.change(|known| *known = (policy.of_this_namespace(rules), addresses(kernel)));
         Ok(policy)
     }
 
@@ -51,7 +54,7 @@ impl Policy {
 
     /// From now on these rules are in force; brokers hear of it. `false`: they are the same as before.
     pub(crate) fn install(&self, rules: &Rules) -> bool {
-        let has_changed = self.change(|known| known.0 = of_this_namespace(rules));
+        let has_changed = self.change(|known| known.0 = self.of_this_namespace(rules));
         if has_changed {
             for wake_fd in &self.0.wake_fds {
                 // A full counter has been rung.
@@ -77,6 +80,27 @@ impl Policy {
         rustix::io::read(&self.0.wake_fds[broker], &mut [0; 8]).ok();
     }
 
+    fn of_this_namespace(&self, rules: &Rules) -> Rules {
+        let of_here = rules.of(|name| {
+            is_here(name).unwrap_or_else(|error| {
+                tracing::warn!(target: "ringway::config", "a rule for network namespace {name} is not followed: {error}");
+                false
+            })
+        });
+        of_here.sharing(|rule, rate| self.rate(rule, rate))
+    }
+
+    /// The rate that connections share by a rule; one that comes again is the same.
+    fn rate(&self, rule: &str, rate: u64) -> &'static SharedRate {
+        let mut rates = self.0.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = rates.iter().find(|(known, _)| known == rule) {
+            return known;
+        }
+        let made: &'static SharedRate = Box::leak(Box::new(SharedRate::new(rate)));
+        rates.push((rule.to_owned(), made));
+        made
+    }
+
     fn change(&self, how: impl FnOnce(&mut (Rules, Addresses))) -> bool {
         let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
         how(&mut known);
@@ -86,15 +110,6 @@ impl Policy {
         *now = Arc::new(rules);
         has_changed
     }
-}
-
-fn of_this_namespace(rules: &Rules) -> Rules {
-    rules.of(|name| {
-        is_here(name).unwrap_or_else(|error| {
-            tracing::warn!(target: "ringway::config", "a rule for network namespace {name} is not followed: {error}");
-            false
-        })
-    })
 }
 
 /// Whether this is the network namespace of that name or file; see ip-netns(8).
@@ -157,6 +172,21 @@ mod tests {
         assert!(serves(&policy, "10.0.0.1") && !serves(&policy, "10.0.0.2"));
         assert!(policy.install(&Rules::default()) && serves(&policy, "10.0.0.2"));
         assert!(!policy.install(&Rules::default()), "the same rules");
+    }
+
+    #[test]
+    fn connections_of_a_rule_share_one_rate_also_when_the_rule_comes_again() {
+        let slow = "[[rule]]\naction = \"accelerate\"\nport = 80\ntotal_rate = \"8mbit\"\n";
+        let policy = Policy::new(&rules(slow), &Snapshot::default(), 0).expect("it needs nothing");
+        let rate = |policy: &Policy| match policy.rules().judge_port(Transport::Tcp, IpAddr::from([10, 0, 0, 1]), 80) {
+            ringway_engine::Verdict::Serve(terms) => terms.shared_rates[0],
+            other => panic!("{other:?}"),
+        };
+        let first = rate(&policy).expect("it has one");
+        assert_eq!(first.rate(), 1_000_000);
+        assert!(policy.install(&Rules::default()) && rate(&policy).is_none());
+        assert!(policy.install(&rules(slow)) && rate(&policy) == Some(first));
+        assert!(policy.install(&rules(&slow.replace("8m", "16m"))) && rate(&policy).is_some_and(|rate| rate.rate() == 2_000_000));
     }
 
     #[test]

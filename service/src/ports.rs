@@ -326,8 +326,8 @@ impl Ports for SharedPorts {
         gate.is_none_or(|gate| gate.objection_to_connection(local, peer).is_none())
     }
 
-    fn leaves_any(&self) -> bool {
-        self.gate.as_ref().is_some_and(|gate| gate.policy().rules().leaves_packets())
+    fn has_rules(&self) -> bool {
+        self.gate.as_ref().is_some_and(|gate| gate.policy().rules().names_packets())
     }
 
     fn take_back(&mut self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> bool {

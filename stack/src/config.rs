@@ -2,6 +2,8 @@
 
 use ringway_shm::Duration;
 
+use crate::tcp::SharedRates;
+
 /// Congestion control algorithms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CongestionControl {
@@ -367,6 +369,8 @@ pub struct TcpOptions {
     pub congestion_control: CongestionControl,
     /// SO_MAX_PACING_RATE, bytes per second; zero: none.
     pub pacing_rate_max: u64,
+    /// Rates that it shares with other connections, also of other stacks.
+    pub shared_rates: SharedRates,
     /// IP_TOS, the DSCP bits.
     pub type_of_service: u8,
     /// IP_TTL; zero: 64.
@@ -510,6 +514,7 @@ impl Default for TcpOptions {
             maximum_segment_size: 0,
             congestion_control: CongestionControl::Cubic,
             pacing_rate_max: 0,
+            shared_rates: SharedRates::default(),
             type_of_service: 0,
             time_to_live: 0,
             fast_open: false,

@@ -183,6 +183,49 @@ fn a_rule_leaves_programs_to_the_kernel() {
     assert_eq!(config(&net, &["check", &file]).1, "rule: action = \"kernel\", program = \"sleep\", user = \"root\"\n");
 }
 
+/// Four connections of a program send together no faster than its rule allows, and when the rule goes, as fast as they can.
+#[test]
+fn connections_share_the_rate_of_their_rule() {
+    let net = Net::new();
+    let rule = "[[rule]]\naction = \"accelerate\"\nprogram = \"python3\"\ntotal_rate = \"16mbit\"\n";
+    let file = net.file("ringway.toml", rule);
+    let (mut service, name) = net.serve(Server, &["--config", &file]);
+    let server = net.file(
+        "server.py",
+        "import socket, threading\n\
+         def send(c):\n  while c.recv(1): c.sendall(bytes(500_000))\n\
+         s = socket.create_server(('', 8080)); print('listening', flush=True)\n\
+         while True: threading.Thread(target=send, args=(s.accept()[0],), daemon=True).start()\n",
+    );
+    let mut server = net.spawn(Server, &[RINGWAY, "run", "-q", "--name", &name, "--", "python3", &server]);
+    net.wait_printed(&mut server, "listening");
+    net.wait_served(Server, 8080, &mut server);
+    let ip = net.address(Server);
+    let client = net.file(
+        "client.py",
+        format!(
+            "import selectors, signal, socket, time\n\
+             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n\
+             socks = [socket.create_connection(('{ip}', 8080), 20) for _ in range(4)]\n\
+             while True:\n  start, left = time.monotonic(), dict.fromkeys(socks, 500_000)\n\
+             \x20 for s in socks: s.sendall(b'x')\n  chosen = selectors.DefaultSelector()\n\
+             \x20 for s in socks: chosen.register(s, selectors.EVENT_READ)\n  least = None\n\
+             \x20 while any(left.values()):\n    for key, _ in chosen.select():\n      s = key.fileobj; left[s] -= len(s.recv(1 << 16))\n\
+             \x20     if not left[s]:\n        chosen.unregister(s)\n        if least is None: least = 500_000 - max(left.values())\n\
+             \x20 took = time.monotonic() - start\n  print('slow' if took > 0.8 else 'fast', 'even' if least > 250_000 else 'uneven', flush=True)\n\
+             \x20 signal.sigwait([signal.SIGUSR1])\n"
+        ),
+    );
+    let mut client = net.spawn(Client, &["python3", &client]);
+    // Two million bytes at two million a second, but for the credit.
+    net.wait_printed(&mut client, "slow even");
+    std::fs::write(&file, "").expect("the test's file");
+    service.signal(Signal::HUP);
+    service.wait_for_error_line("changed: rule;");
+    client.signal(Signal::USR1);
+    net.wait_printed(&mut client, "fast");
+}
+
 /// A port goes to the kernel and comes back while its program runs; the open connection goes home without a byte lost.
 #[test]
 fn rules_change_while_connections_are_open() {

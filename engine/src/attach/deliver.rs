@@ -19,7 +19,7 @@ impl Region {
         let Some(socket) = self.sockets.get(listener) else { return };
         let (Some(first), Some(listening)) = (socket.id, &socket.listening) else { return };
         let (second, backlog, options) = (listening.second, listening.backlog, socket.options);
-        let (resets_at_close, rate_max) = (socket.resets_at_close, socket.rate_max);
+        let (resets_at_close, terms, rate_asked) = (socket.resets_at_close, socket.terms, socket.rate_asked);
         let next = |core: &Core| {
             let mut ids = [Some(first), second].into_iter().flatten();
             ids.find(|&id| core.stack.readiness(id).readable)
@@ -44,7 +44,7 @@ impl Region {
             socket.kind = Kind::Connection;
             socket.id = Some(accepted);
             socket.resets_at_close = resets_at_close;
-            socket.rate_max = rate_max;
+            (socket.terms, socket.rate_asked) = (terms, rate_asked);
             self.sockets.insert(socket);
             self.open_accepted(listener, child.index, accepted, core);
             if self.guard.contains(Guard::PACKETS) {

@@ -23,7 +23,8 @@ impl Region {
     /// Follows a change of the rules: listeners serve what they may, datagram sockets that may not be served are the kernel's, and the holders
     /// of connections that a rule leaves to the kernel are asked for their kernel sockets.
     pub(super) fn rules_changed(&mut self, core: &mut Core) {
-        let leaves_any = self.verdict.leaves() || core.ports.leaves_any();
+        let has_rules = self.verdict != Verdict::default() || core.ports.has_rules();
+        let looks = std::mem::replace(&mut self.has_rules, has_rules) || has_rules;
         for slot in self.sockets.slots() {
             let Some(socket) = self.sockets.get(slot) else { continue };
             match socket.kind {
@@ -31,15 +32,15 @@ impl Region {
                 Kind::Listener => {
                     self.touch(slot);
                     self.follow_rule(slot, core);
+                    self.follow_terms(slot, core);
                     if self.own_addresses(slot, core).is_err() {
                         core.metrics.add(Work::RefusedSockets, 1);
                     }
                 }
-                Kind::Connection if leaves_any && socket.id.is_some() => {
-                    if self.is_left(slot, core) {
-                        self.want_slot(slot);
-                    }
-                }
+                Kind::Connection if looks && socket.id.is_some() => match self.judge_connection(slot, core) {
+                    verdict if verdict.leaves() => self.want_slot(slot),
+                    _ => self.follow_terms(slot, core),
+                },
                 Kind::Connection | Kind::Fresh => {}
             }
         }
@@ -49,6 +50,8 @@ impl Region {
     pub(super) fn obey(&mut self, ruling: Ruling, core: &mut Core) {
         self.verdict = ruling.verdict;
         self.allow(ruling.allowance);
+        // Every socket is looked at.
+        self.has_rules = true;
         self.note_room(core);
         self.rules_changed(core);
     }
@@ -66,15 +69,33 @@ impl Region {
         }
     }
 
-    /// Returns true if a rule of the configuration leaves a connection to the kernel.
-    fn is_left(&mut self, slot: SlotIndex, core: &mut Core) -> bool {
+    /// A socket of TCP that is served has the terms of the rules.
+    fn follow_terms(&mut self, slot: SlotIndex, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        let verdict = match &socket.listening {
+            Some(listening) => listening.judge(Transport::Tcp, core),
+            None => self.judge_connection(slot, core),
+        };
+        let Verdict::Serve(terms) = verdict.within(self.verdict) else { return };
+        let terms = self.owner.allowance.terms.and(terms);
+        let Some(socket) = self.sockets.get(slot).filter(|socket| socket.terms != terms) else { return };
+        socket.accept_terms(terms, core.socket_defaults.congestion_control);
+        let options = socket.options;
+        let second = socket.listening.as_ref().and_then(|listening| listening.second);
+        for id in [socket.id, second].into_iter().flatten() {
+            core.stack.set_options(core.now, id, options);
+        }
+    }
+
+    /// What the rules say of a connection.
+    fn judge_connection(&mut self, slot: SlotIndex, core: &mut Core) -> Verdict {
         let shared = self.channel.slot(slot);
         let (local, remote) = (shared.local(), shared.remote());
         let verdict = match core.ports.is_served(local.ip(), local.port()) {
             true => core.ports.judge_port(Transport::Tcp, local.ip(), local.port()),
             false => core.ports.judge_connection(local, remote),
         };
-        verdict.within(self.verdict).leaves()
+        verdict.within(self.verdict)
     }
 
     /// Adds to the group's sockets that are the kernel's those that `guard` names.

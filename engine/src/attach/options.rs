@@ -33,7 +33,8 @@ impl Region {
             return ControlAnswer::Failed(Failure::Invalid);
         }
         if option == SocketOption::PacingRate {
-            socket.options.pacing_rate_max = lower(socket.options.pacing_rate_max, socket.rate_max);
+            socket.rate_asked = socket.options.pacing_rate_max;
+            socket.options.pacing_rate_max = lower(socket.rate_asked, socket.terms.rate_max);
         }
         let (kind, options) = (socket.kind, socket.options);
         if let (Kind::Datagram, Some(id)) = (kind, socket.id) {

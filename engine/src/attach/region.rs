@@ -62,6 +62,8 @@ pub(super) struct Region {
     pub(super) refusals: Refusals,
     /// The kinds of sockets that are the kernel's for the whole group.
     pub(super) guard: Guard,
+    /// Rules of the configuration said something of its sockets when it last looked.
+    pub(super) has_rules: bool,
     /// What rules of the configuration say of the whole group.
     pub(super) verdict: Verdict,
     /// Sockets that are on their way to the kernel.
@@ -103,6 +105,7 @@ impl Region {
             claims: HashMap::new(),
             refusals: Refusals::default(),
             guard: Guard::default(),
+            has_rules: true,
             verdict: Verdict::default(),
             movings: Movings::default(),
             leaving: false,

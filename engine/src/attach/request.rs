@@ -391,7 +391,7 @@ impl Opening {
         })?;
         let terms = self.terms.and(terms);
         let mut options = self.options;
-        terms.bind(&mut options, self.default);
+        terms.bind(&mut options, self.default, self.options.pacing_rate_max);
         let local = SocketAddress { ip: self.ip, port };
         let open = ActiveOpen { local: Some(local), remote: self.peer, options, user_token: self.user_token };
         let opened = core.stack.connect(core.now, open);

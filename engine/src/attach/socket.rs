@@ -56,8 +56,10 @@ pub(super) struct Socket {
     /// The stack's id; `None`: none yet, or no longer.
     pub(super) id: Option<SocketId>,
     pub(super) options: TcpOptions,
-    /// Bytes that rules let it send in a second at most, whatever its program asks for; 0: no limit.
-    pub(super) rate_max: u64,
+    /// Terms of rules, whatever its program asks for.
+    pub(super) terms: Terms,
+    /// Bytes that its program wants it to send in a second at most; 0: no limit.
+    pub(super) rate_asked: u64,
     /// UserToken keys of a listener that has its own.
     pub(super) fast_open_keys: Option<Box<FastOpenKeys>>,
     /// State of a datagram socket.
@@ -108,7 +110,8 @@ impl Socket {
             kind: Kind::Fresh,
             id: None,
             options,
-            rate_max: 0,
+            terms: Terms::default(),
+            rate_asked: 0,
             fast_open_keys: None,
             datagrams: Datagrams::default(),
             listening: None,
@@ -135,8 +138,12 @@ impl Socket {
 
     /// From now on these terms hold; without any, the congestion control is `default`.
     pub(super) fn accept_terms(&mut self, terms: Terms, default: CongestionControl) {
-        self.rate_max = terms.rate_max;
-        terms.bind(&mut self.options, default);
+        if self.terms.congestion_control == Some(self.options.congestion_control) {
+            // It was not the program's choice.
+            self.options.congestion_control = default;
+        }
+        self.terms = terms;
+        terms.bind(&mut self.options, default, self.rate_asked);
     }
 
     /// Returns true if this is the stack's `id`.

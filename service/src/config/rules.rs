@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 
 use ringway_engine::{Allowance, Terms, Transport, Verdict};
 use ringway_shm::channel::KernelReason;
-use ringway_stack::{Cidr, CongestionControl};
+use ringway_stack::{Cidr, CongestionControl, SharedRate};
 use toml::de::{DeTable, DeValue};
 
 use super::Value;
@@ -24,7 +24,7 @@ use super::read::{suggestion, unknown};
 /// The section's name.
 pub const SECTION: &str = "rule";
 /// The names of everything that may stand in a rule.
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "action",
     "namespace",
     "user",
@@ -39,6 +39,7 @@ const NAMES: [&str; 16] = [
     "peer",
     "congestion_control",
     "rate",
+    "total_rate",
     "sockets",
     "processes",
 ];
@@ -67,6 +68,8 @@ pub struct Rule {
     subject: Subject,
     /// What a rule of `accelerate` allows.
     allowance: Allowance,
+    /// Bytes that all its connections send in a second at most.
+    total_rate: Option<u64>,
     /// As it was written: names and TOML texts.
     settings: Vec<(String, String)>,
 }
@@ -166,14 +169,15 @@ impl Rule {
 impl Rule {
     /// What makes no sense in it.
     fn check(&self) -> Option<&'static str> {
-        let allows = self.allowance != Allowance::default();
+        let has_terms = self.allowance.terms != Terms::default() || self.total_rate.is_some();
+        let allows = self.allowance != Allowance::default() || has_terms;
         match &self.subject {
             _ if allows && self.action != Action::Accelerate => Some("only one that accelerates has terms and limits"),
             Subject::Packets(_) if self.allowance.sockets != u32::MAX || self.allowance.processes != u32::MAX => {
                 Some("sockets and processes are of programs; name a user, cgroup, unit or program")
             }
-            Subject::Packets(PacketRule { protocol: Some(Transport::Udp), .. }) if self.allowance.terms != Terms::default() => {
-                Some("congestion_control and rate are of TCP")
+            Subject::Packets(PacketRule { protocol: Some(Transport::Udp), .. }) if has_terms => {
+                Some("congestion_control and rates are of TCP")
             }
             Subject::Packets(packets) if self.action == Action::Deny && packets.names_peers() => (packets.protocol
                 != Some(Transport::Tcp))
@@ -241,9 +245,19 @@ impl Rules {
         rules
     }
 
-    /// Returns true if a rule leaves ports or connections to the kernel.
-    pub(crate) fn leaves_packets(&self) -> bool {
-        self.0.iter().any(|rule| rule.action == Action::Kernel && matches!(rule.subject, Subject::Packets(_)))
+    /// Those of them that have a rate for all their connections share it: `shared` finds it by the rule, in words, and the rate.
+    pub(crate) fn sharing(mut self, mut shared: impl FnMut(&str, u64) -> &'static SharedRate) -> Rules {
+        for rule in &mut self.0 {
+            if let Some(rate) = rule.total_rate {
+                rule.allowance.terms.shared_rates = [Some(shared(&rule.to_string(), rate)), None];
+            }
+        }
+        self
+    }
+
+    /// Returns true if a rule is about ports or connections.
+    pub(crate) fn names_packets(&self) -> bool {
+        self.0.iter().any(|rule| matches!(rule.subject, Subject::Packets(_)))
     }
 
     /// Returns true if a rule is about processes.
@@ -269,7 +283,8 @@ impl Rules {
 /// The mistake, in words.
 pub(super) fn read(table: &DeTable<'_>, origin: String) -> Result<Rule, String> {
     let (mut process, mut packets) = (ProcessRule::default(), PacketRule::default());
-    let (mut action, mut namespace, mut allowance, mut settings) = (None, None, Allowance::default(), Vec::new());
+    let (mut action, mut namespace, mut total_rate) = (None, None, None);
+    let (mut allowance, mut settings) = (Allowance::default(), Vec::new());
     for (name, value) in table {
         let name: &str = name.get_ref();
         let value = text(value.get_ref()).ok_or_else(|| format!("rule.{name}: a text is wanted"))?;
@@ -298,6 +313,7 @@ pub(super) fn read(table: &DeTable<'_>, origin: String) -> Result<Rule, String> 
                 allowance.terms.congestion_control = Some(algorithm);
             }
             "rate" => allowance.terms.rate_max = read_rate(&value).ok_or_else(|| wrong("a rate, such as \"100mbit\""))?,
+            "total_rate" => total_rate = Some(read_rate(&value).ok_or_else(|| wrong("a rate, such as \"100mbit\""))?),
             "sockets" => allowance.sockets = read_count(&value).ok_or_else(|| wrong("a number from 1 on"))?,
             "processes" => allowance.processes = read_count(&value).ok_or_else(|| wrong("a number from 1 on"))?,
             _ => {
@@ -316,7 +332,7 @@ pub(super) fn read(table: &DeTable<'_>, origin: String) -> Result<Rule, String> 
         (false, true) => Subject::Process(process),
         (true, _) => Subject::Packets(packets),
     };
-    let rule = Rule { origin, action, namespace, subject, allowance, settings };
+    let rule = Rule { origin, action, namespace, subject, allowance, total_rate, settings };
     rule.check().map_or(Ok(rule), |mistake| Err(format!("rule: {mistake}")))
 }
 

@@ -68,6 +68,7 @@ mod scheduler;
 mod segment;
 mod send_queue;
 mod send_tuning;
+mod shared_rate;
 mod siphash;
 mod slow_starts;
 mod socket;
@@ -102,6 +103,7 @@ pub use observe::Observation;
 pub use output::HEADROOM;
 pub use owners::OwnerUse;
 pub(crate) use send_queue::sendable_frames;
+pub use shared_rate::{SharedRate, SharedRates};
 pub use socket::ActiveOpen;
 pub use state::State;
 

@@ -98,7 +98,7 @@ impl Connection<'_, '_> {
         }
         let mut group = PushGroup::default();
         while self.has_to_send()
-            && (rate.is_none() || self.may_depart())
+            && (rate.is_none() || self.may_depart(sizes.packet))
             && let Some(plan) = self.next_transmission(sizes)
         {
             if *quantum == 0 {

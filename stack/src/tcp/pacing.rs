@@ -4,14 +4,16 @@
 //! wheel ticks each millisecond, so packets that became due in between go out together; a packet is no larger than a
 //! millisecond's worth, but at least two segments (Linux's TSO autosizing). Connections with a rate-based congestion control
 //! are paced at its rate. Connections with SO_MAX_PACING_RATE or `tcp.pacing` are paced as in Linux: at twice the window per
-//! round trip in slow start, 1.2 times it otherwise. A connection that has nothing to send arms no timer.
+//! round trip in slow start, 1.2 times it otherwise. Those that share a rate with others wait for their turn, too (`shared_rate`). A connection
+//! that has nothing to send arms no timer.
 
 use super::connection::{Connection, Shared};
+use super::shared_rate::SharedRates;
 use super::tcb::{Tcb, flag};
 use crate::config::CongestionControl;
 
 /// Maximum unused sending time that may be made up, microseconds: timers are late by up to a tick.
-const CREDIT_US: u64 = 2_000;
+pub(super) const CREDIT_US: u64 = 2_000;
 /// Maximum bytes of one packet.
 const QUANTUM_BYTES_MAX: u64 = 64 << 10;
 /// In the timer wheel: the owner is a connection that waits for its next departure.
@@ -26,6 +28,9 @@ const ROUND_TRIP_US: u64 = 1_000;
 pub(crate) struct Pacing {
     /// SO_MAX_PACING_RATE, bytes per second; 0: none.
     pub(crate) rate_max: u64,
+    pub(crate) shared: SharedRates,
+    /// Bytes for which `next_us` is booked with the rates that are shared.
+    booked: u32,
     /// Time at which the next packet may leave, microseconds.
     next_us: u64,
     /// Tick of the wheel's live entry; 0: none.
@@ -35,12 +40,37 @@ pub(crate) struct Pacing {
 impl Pacing {
     /// Forgets what has left: the next packet may leave at once.
     pub(crate) fn forget_departures(&mut self) {
-        *self = Pacing { rate_max: self.rate_max, ..Pacing::default() };
+        *self = Pacing { rate_max: self.rate_max, shared: self.shared, ..Pacing::default() };
     }
 
     /// Returns true when dropping it loses nothing.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.rate_max == 0 && self.deadline == 0
+        self.rate_max == 0 && self.shared == SharedRates::default() && self.deadline == 0
+    }
+
+    /// The most that the application and the rates that are shared allow; 0: no limit.
+    fn limit(&self) -> u64 {
+        let shared = self.shared.iter().flatten().map(|shared| shared.rate());
+        shared.chain((self.rate_max != 0).then_some(self.rate_max)).min().unwrap_or(0)
+    }
+
+    /// Books time for the next packet, of so many bytes, with the rates that are shared.
+    fn book(&mut self, now_us: u64, bytes: u32) {
+        for shared in self.shared.iter().flatten() {
+            self.next_us = self.next_us.max(shared.book(now_us, bytes));
+            self.booked = bytes;
+        }
+    }
+
+    /// So many bytes have left; what was not booked is.
+    fn use_booked(&mut self, now_us: u64, bytes: u32) {
+        let unbooked = bytes.saturating_sub(self.booked);
+        self.booked -= bytes - unbooked;
+        if unbooked > 0 {
+            for shared in self.shared.iter().flatten() {
+                shared.book(now_us, unbooked);
+            }
+        }
     }
 }
 
@@ -61,7 +91,7 @@ impl Shared {
     #[inline(never)]
     fn choose_pacing_rate(&self, tcb: &Tcb) -> Option<u64> {
         let cold = self.cold.get(tcb.cold());
-        let rate_max = cold.map_or(0, |cold| cold.pacing.rate_max);
+        let rate_max = cold.map_or(0, |cold| cold.pacing.limit());
         let rate = match cold.and_then(|cold| cold.rate_based.as_ref()) {
             Some(rate_based) => rate_based.bbr.pacing_rate(),
             None if tcb.congestion() == CongestionControl::Bbr || self.config.pacing || rate_max != 0 => window_rate(tcb),
@@ -84,8 +114,8 @@ impl Connection<'_, '_> {
         self.shared.cold.get(self.tcb.cold()).is_some_and(|cold| cold.pacing.next_us > self.shared.moment.micros)
     }
 
-    /// Returns true when the next packet may leave now; otherwise arms the wheel for the time at which it may.
-    pub(crate) fn may_depart(&mut self) -> bool {
+    /// Returns true when the next packet, of `bytes` at most, may leave now; otherwise arms the wheel for the time at which it may.
+    pub(crate) fn may_depart(&mut self, bytes: u32) -> bool {
         if self.tcb.has(flag::RETRANSMIT) {
             // Probes and first retransmissions do not wait.
             return true;
@@ -93,6 +123,9 @@ impl Connection<'_, '_> {
         let now_us = self.shared.moment.micros;
         let index = self.index;
         let pacing = &mut self.demand_cold().pacing;
+        if pacing.next_us <= now_us && pacing.booked == 0 {
+            pacing.book(now_us, bytes);
+        }
         if pacing.next_us <= now_us {
             pacing.next_us = pacing.next_us.max(now_us.saturating_sub(CREDIT_US));
             return true;
@@ -110,7 +143,9 @@ impl Connection<'_, '_> {
 
     /// Accounts for `bytes` that have left at `rate`.
     pub(crate) fn departed(&mut self, bytes: u32, rate: u64) {
+        let now_us = self.shared.moment.micros;
         let pacing = &mut self.demand_cold().pacing;
+        pacing.use_booked(now_us, bytes);
         pacing.next_us += bytes as u64 * 1_000_000 / rate;
     }
 

@@ -467,8 +467,12 @@ impl Connection<'_, '_> {
         if timeouts != Timeouts::default() || self.tcb.cold() != super::cold::NONE {
             self.demand_cold().timeouts = timeouts;
         }
-        if options.pacing_rate_max != 0 || self.tcb.cold() != super::cold::NONE {
-            self.demand_cold().pacing.rate_max = options.pacing_rate_max;
+        if options.pacing_rate_max != 0
+            || options.shared_rates.iter().any(Option::is_some)
+            || self.tcb.cold() != super::cold::NONE
+        {
+            let pacing = &mut self.demand_cold().pacing;
+            (pacing.rate_max, pacing.shared) = (options.pacing_rate_max, options.shared_rates);
         }
         if !self.is_rate_based()
             && let Some(cold) = self.cold()

@@ -5,7 +5,7 @@ use ringway_stack::CongestionControl;
 
 use super::harness::{App, DENIED, Net, RULED, SLOW, WAITS, socket};
 use crate::guard::Guard;
-use crate::verdict::{Allowance, Ruling, Verdict};
+use crate::verdict::{Allowance, Ruling, Terms, Verdict};
 use crate::worker::Worker;
 
 impl Net {
@@ -273,6 +273,32 @@ fn connections_are_served_on_the_terms_of_their_rule() {
             assert_eq!(net.option(app, slot, SocketOption::PacingRate), Some(held));
         }
     }
+}
+
+/// Terms change with the rules, for what is open too; what the program has asked for holds again.
+#[test]
+fn terms_change_with_the_rules() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    let paced = Operation::SetOption { option: SocketOption::PacingRate, value: 5_000_000 };
+    assert_eq!(net.control(0, server, paced), ControlAnswer::Done);
+    let seen =
+        |net: &mut Net, slot| (net.option(0, slot, SocketOption::Congestion), net.option(0, slot, SocketOption::PacingRate));
+    let number = |wanted| CongestionControl::ALL.iter().position(|&algorithm| algorithm == wanted).map(|at| at as u32);
+    let before = [seen(&mut net, listener), seen(&mut net, server)];
+    let terms = Terms { congestion_control: Some(CongestionControl::Bbr), rate_max: 1_000_000, ..Terms::default() };
+    net.guard(0, &[]);
+    net.rule(0, Ruling { allowance: Allowance { terms, ..Allowance::default() }, ..Ruling::default() });
+    for slot in [listener, server] {
+        assert_eq!(seen(&mut net, slot), (number(CongestionControl::Bbr), Some(1_000_000)));
+    }
+    net.guard(0, &[]);
+    net.rule(0, Ruling::default());
+    assert_eq!([seen(&mut net, listener), seen(&mut net, server)], before);
+    assert_eq!(before[1].1, Some(5_000_000));
+    assert_eq!(net.apps[1].client.slot(client.index).error(), None);
 }
 
 #[test]

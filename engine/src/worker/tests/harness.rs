@@ -188,6 +188,9 @@ impl Ports for CountingPorts {
         self.left.lock().expect("no panic while it is held").retain(|(left, _)| *left != port);
         true
     }
+    fn has_rules(&self) -> bool {
+        !self.guarded.lock().expect("no panic while it is held").is_empty()
+    }
     fn passes_port(&mut self, transport: Transport, ip: IpAddr, port: u16) -> bool {
         [RULED, DENIED].contains(&port) || self.judge_port(transport, ip, port).serves()
     }
@@ -199,7 +202,11 @@ impl Ports for CountingPorts {
         match port {
             RULED if is_guarded => Verdict::Kernel(KernelReason::Rule),
             DENIED if is_guarded => Verdict::Deny,
-            SLOW => Verdict::Serve(Terms { congestion_control: Some(CongestionControl::Bbr), rate_max: 1_000_000 }),
+            SLOW => Verdict::Serve(Terms {
+                congestion_control: Some(CongestionControl::Bbr),
+                rate_max: 1_000_000,
+                ..Terms::default()
+            }),
             WAITS => Verdict::default(),
             _ if is_guarded => Verdict::Kernel(KernelReason::Firewall),
             _ => Verdict::default(),

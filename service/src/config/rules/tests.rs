@@ -106,8 +106,11 @@ fn mistakes_are_named_with_their_place() {
         ("action = \"accelerate\"\ncongestion_control = \"vegas\"", "is not \"cubic\", \"reno\" or \"bbr\""),
         ("action = \"accelerate\"\nprogram = \"x\"\nsockets = 0", "rule.sockets: \"0\" is not a number from 1 on"),
         ("action = \"accelerate\"\nport = 80\nprocesses = 2", "sockets and processes are of programs"),
-        ("action = \"accelerate\"\nprotocol = \"udp\"\nrate = \"1mbit\"", "congestion_control and rate are of TCP"),
+        ("action = \"accelerate\"\nprotocol = \"udp\"\nrate = \"1mbit\"", "congestion_control and rates are of TCP"),
         ("action = \"kernel\"\nrate = \"1mbit\"", "only one that accelerates has terms"),
+        ("action = \"deny\"\nport = 80\ntotal_rate = \"1mbit\"", "only one that accelerates has terms"),
+        ("action = \"accelerate\"\nprotocol = \"udp\"\ntotal_rate = \"1mbit\"", "congestion_control and rates are of TCP"),
+        ("action = \"accelerate\"\ntotal_rate = 5", "rule.total_rate: \"5\" is not a rate"),
         ("action = \"deny\"\npeer = \"10.0.0.0/8\"", "protocol = \"tcp\""),
     ] {
         let said = rules(&format!("[[rule]]\n{text}\n")).expect_err(text);
@@ -142,10 +145,10 @@ fn what_is_denied_is_no_ones_and_what_is_served_has_terms() {
     assert_eq!(rules.judge_connection(at("10.0.0.1:40000"), at("10.9.2.3:80")), Verdict::Deny);
     assert!(rules.judge_port(Transport::Tcp, ip, 80).serves(), "peers of a port are the packet filters' matter");
     assert_eq!(rules.judge_port(Transport::Udp, ip, 23), Verdict::Deny);
-    let slow = Terms { congestion_control: Some(CongestionControl::Bbr), rate_max: 1_000 };
+    let slow = Terms { congestion_control: Some(CongestionControl::Bbr), rate_max: 1_000, ..Terms::default() };
     assert_eq!(rules.judge_port(Transport::Tcp, ip, 8080), Verdict::Serve(slow));
     let backup = rules.on_process(&process(33, "", "backup")).expect("it fits");
-    let terms = Terms { congestion_control: None, rate_max: 125_000_000 };
+    let terms = Terms { congestion_control: None, rate_max: 125_000_000, ..Terms::default() };
     assert_eq!((backup.action(), backup.allowance()), (Action::Accelerate, Allowance { terms, sockets: 9, processes: 3 }));
     assert_eq!(rules.on_process(&process(33, "", "other")).map(Rule::action), Some(Action::Deny));
 }

@@ -24,6 +24,7 @@ pub(super) const DEFAULT: TcpOptions = TcpOptions {
     receive_buffer_bytes: 0,
     maximum_segment_size: 0,
     pacing_rate_max: 0,
+    shared_rates: [None; 2],
     congestion_control: crate::CongestionControl::Cubic,
     type_of_service: 0,
     time_to_live: 0,
