@@ -1,5 +1,6 @@
 //! The kernel's description of a network interface, asked once by name.
 
+mod abilities;
 pub(crate) mod route;
 mod sys;
 
@@ -7,6 +8,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::Medium;
+pub use abilities::{Abilities, Queues, XdpSupport};
 
 /// A network interface of this machine, in the namespace of the calling thread.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -42,7 +42,7 @@ use crate::core::{Core, Ending};
 use crate::guard::Guard;
 use crate::idle::Idle;
 use crate::metrics::Work;
-use crate::quota::{GroupQuotas, Quota, UsageSource};
+use crate::quota::{GroupQuotas, Quota, UsageSource, UserQuotas};
 use crate::verdict::Ruling;
 use crate::worker::WorkerConfig;
 use region::Region;
@@ -388,6 +388,16 @@ impl Attachments {
     pub(crate) fn guard(&mut self, id: RegionId, guard: Guard, core: &mut Core) {
         if let Some(region) = self.region(id.0) {
             region.confine(guard, core);
+        }
+    }
+
+    /// Each user and each group may have so much from now on.
+    pub(crate) fn set_quotas(&mut self, user: UserQuotas, group: GroupQuotas, core: &mut Core) {
+        (self.regions_per_user_max, self.quotas) = (user.groups as usize, group);
+        for number in self.live.clone() {
+            if let Some(region) = self.region(number) {
+                region.set_quotas(group, core);
+            }
         }
     }
 

@@ -20,7 +20,7 @@ use crate::attach::{HandoverCommand, Maker, NewRegion};
 use crate::claim::{Claim, Rights};
 use crate::guard::Guard;
 use crate::handover::{Departure, Late, Left, Stays, Wanted};
-use crate::quota::{Quota, UsageSource};
+use crate::quota::{GroupQuotas, Quota, UsageSource, UserQuotas};
 use crate::verdict::{Allowance, Ruling};
 
 /// The worker has stopped.
@@ -119,6 +119,7 @@ pub(crate) enum Command {
     RulesChanged(Reply<()>),
     Guard(RegionId, Guard, Reply<()>),
     Rule(RegionId, Ruling, Reply<()>),
+    SetQuotas(UserQuotas, GroupQuotas),
     Settle(Reply<()>),
     Handover(HandoverCommand),
     SetTcpConfig(Box<TcpConfig>),
@@ -143,6 +144,14 @@ impl<T> Reply<T> {
     /// Answers. The receiver may be gone; then the answer is dropped.
     pub(crate) fn answer(self, answer: T) {
         drop(self.0.try_send(answer));
+    }
+}
+
+impl Reply<()> {
+    /// Answers when `work` is done.
+    pub(crate) fn after(self, work: impl FnOnce()) {
+        work();
+        self.answer(());
     }
 }
 
@@ -283,8 +292,8 @@ impl WorkerHandle {
     }
 
     /// Reports what rules of the configuration say of a group now. Where they leave it to the kernel, its listeners get no new connection, its
-    /// datagram sockets are the kernel's and the holders of its connections are asked for their kernel sockets; what is denied or allowed
-    /// counts for what it opens from now on.
+    /// datagram sockets are the kernel's and the holders of its connections are asked for their kernel sockets. What is denied is what it opens
+    /// from now on; terms hold for what is open, too.
     ///
     /// # Errors
     /// The worker is gone.
@@ -293,6 +302,14 @@ impl WorkerHandle {
     /// Until the worker obeys.
     pub fn rule(&self, region: RegionId, ruling: Ruling) -> Result<(), Gone> {
         self.ask(|reply| Command::Rule(region, ruling, reply))
+    }
+
+    /// Replaces the quotas of each user and each group. What they have beyond them stays theirs.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn set_quotas(&self, user: UserQuotas, group: GroupQuotas) -> Result<(), Gone> {
+        self.tell(Command::SetQuotas(user, group))
     }
 
     /// Replaces TCP's settings, for connections that are open too.

@@ -483,17 +483,16 @@ impl Worker {
             Command::ContextWakeFd(region, context, wake_fd) => self.attachments.context_wake_fd(region, context, wake_fd),
             Command::Claim(region, slot, claim, reply) => reply.answer(self.attachments.claim(region, slot, claim)),
             Command::Revoke(region, slot) => self.attachments.revoke(region, slot, &mut self.core),
-            Command::RulesChanged(reply) => {
-                self.follow_rules();
-                reply.answer(());
-            }
+            Command::RulesChanged(reply) => reply.after(|| self.follow_rules()),
             Command::Guard(region, guard, reply) => {
-                self.attachments.guard(region, guard, &mut self.core);
-                reply.answer(());
+                reply.after(|| self.attachments.guard(region, guard, &mut self.core));
             }
             Command::Rule(region, ruling, reply) => {
-                self.attachments.rule(region, ruling, &mut self.core);
-                reply.answer(());
+                reply.after(|| self.attachments.rule(region, ruling, &mut self.core));
+            }
+            Command::SetQuotas(user, group) => {
+                self.core.ports.limit_users(user.ports);
+                self.attachments.set_quotas(user, group, &mut self.core);
             }
             Command::SetTcpConfig(config) => self.core.set_tcp_config(*config),
             Command::Handover(command) => self.attachments.hand_over(command, &mut self.core),

@@ -50,6 +50,7 @@ pub(crate) use wake_fds::{WakeFdLimits, WakeFds};
 
 use crate::cgroups::Cgroups;
 use crate::host::{Fork, Forks};
+use crate::live::Live;
 use crate::policy::Policy;
 use crate::readiness::Readiness;
 use admission::{Refusal, Standing, obey_rules};
@@ -135,7 +136,7 @@ pub(crate) struct BrokerConfig {
     pub(crate) admission: Admission,
     /// Of the regions that the worker makes.
     pub(crate) shape: Shape,
-    pub(crate) limits: AttachLimits,
+    pub(crate) limits: Live<AttachLimits>,
     /// Which processes are the kernel's.
     pub(crate) policy: Policy,
     pub(crate) seals: Seals,
@@ -215,7 +216,7 @@ impl Broker {
         watch(&epoll, config.stop.as_fd(), STOP)?;
         watch(&epoll, config.forks.wait_fd(), FORKS)?;
         watch(&epoll, config.policy.wake_fd(config.number), RULES)?;
-        let members = Members::new(config.worker.clone(), config.shape, config.limits);
+        let members = Members::new(config.worker.clone(), config.shape, config.limits.clone());
         let confined = Confined::new(config.cgroups.clone(), config.worker.clone(), config.number == 0);
         let (connections, watched) = (BTreeMap::new(), BTreeMap::new());
         Ok(Broker { listener, epoll, connections, watched, next: FIRST, members, confined, config, busy: false, is_deaf: false })
@@ -264,14 +265,15 @@ impl Broker {
                 return Ok(epoll::delete(&self.epoll, &self.listener)?);
             }
         };
-        if self.connections.len() >= self.config.limits.connections as usize {
+        let limits = self.config.limits.get();
+        if self.connections.len() >= limits.connections as usize {
             self.hit(Quota::Connections, 0);
             let text = "too many processes are attached to this service (limits.attach_connections)";
             return self.refuse(&connection, &text.to_owned().into());
         }
         let uid = connection.credentials().uid;
         let silent = |other: &&Connection| other.process.is_none() && other.control.credentials().uid == uid;
-        if self.connections.values().filter(silent).count() >= self.config.limits.silent_per_user as usize {
+        if self.connections.values().filter(silent).count() >= limits.silent_per_user as usize {
             self.hit(Quota::SilentOfUser, uid);
             let text = "too many processes of this user have connected and said nothing (limits.silent_connections_per_user)";
             return self.refuse(&connection, &text.to_owned().into());

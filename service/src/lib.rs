@@ -18,6 +18,7 @@ mod interfaces;
 mod kept;
 pub mod kernel;
 mod leaving;
+mod live;
 pub mod log;
 mod lost_offloads;
 pub mod measured;

@@ -41,9 +41,26 @@ impl Workers {
 
 /// Returns true when the key `section.key` can change while the service runs.
 pub fn is_live(key: &str) -> bool {
-    matches!(key, "service.drain_s" | "service.handover_s" | "log.filter" | SECTION)
+    matches!(key, "service.drain_s" | "service.handover_s" | "log.filter" | "policy.adopt" | SECTION)
+        || LIMITS.contains(&key)
         || (key.starts_with("tcp.") && !TCP_AT_START.contains(&key))
 }
+
+/// Limits that nothing is made for at the start.
+const LIMITS: [&str; 12] = [
+    "limits.groups_per_user",
+    "limits.sockets_per_group",
+    "limits.processes_per_group",
+    "limits.requests_per_second",
+    "limits.chunk_bytes_per_socket",
+    "limits.ports_per_user",
+    "limits.shown_sockets",
+    "limits.shown_sockets_per_user",
+    "limits.wait_contexts",
+    "limits.wait_contexts_per_user",
+    "limits.attach_connections",
+    "limits.silent_connections_per_user",
+];
 
 /// Settings of TCP that tables are made for at the start, or that other hosts have been told of.
 const TCP_AT_START: [&str; 4] = ["tcp.time_wait_ms", "tcp.ephemeral_port_first", "tcp.ephemeral_port_last", "tcp.fast_open_keys"];

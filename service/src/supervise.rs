@@ -16,17 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{Builder, JoinHandle};
 
 use ringway_device::probe::packet_works;
-use ringway_engine::{UserQuotas, WorkerConfig, WorkerThread};
+use ringway_engine::{WorkerConfig, WorkerThread};
 use ringway_shm::Duration;
 use ringway_shm::channel::attach::path_of_worker;
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::CapabilitySet;
 
-use crate::broker::{
-    self, Account, Admission, AttachLimits, BrokerConfig, BrokerStatus, Desk, HandoverThread, Handovers, KeptLimits, Seals,
-    WakeFdLimits, WakeFds,
-};
+use crate::broker::{self, Account, Admission, BrokerConfig, BrokerStatus, Desk, HandoverThread, Handovers, Seals, WakeFds};
 use crate::cgroups::{self, Cgroups};
 use crate::config::{Config, DeviceChoice};
 use crate::devices::Devices;
@@ -35,6 +32,7 @@ use crate::follow::{Follower, Served};
 use crate::host::{Forks, ServiceHost};
 use crate::interfaces::{Interfaces, Serving, guarded};
 use crate::leaving::HandingOver;
+use crate::live::LiveLimits;
 use crate::netlink::Mirror;
 use crate::plan::{Backend, Machine, Plan, Planned, named_links, plan};
 use crate::policy::Policy;
@@ -96,6 +94,7 @@ pub struct Service {
     /// One waits for the end of each worker and rings `idle` then, and the last one `ended`.
     watches: Vec<JoinHandle<io::Result<()>>>,
     interfaces: Arc<Mutex<Interfaces>>,
+    limits: LiveLimits,
     readiness: Arc<Readiness>,
     stop: Arc<OwnedFd>,
     idle: Arc<OwnedFd>,
@@ -178,6 +177,7 @@ impl Service {
             stop,
             idle,
             ended,
+            limits: LiveLimits::new(config),
             status: Arc::default(),
             served: Vec::new(),
             notes: restored,
@@ -276,6 +276,8 @@ impl Service {
     /// A worker has ended.
     pub fn follow_config(&self, config: &Config) -> io::Result<()> {
         self.workers.set_tcp_config(&config.stack.tcp)?;
+        self.limits.follow(config);
+        self.workers.set_quotas(config.limits.user(), config.limits.group())?;
         Ok(self.lock_interfaces().set_rules(config.rules())?)
     }
 
@@ -350,26 +352,15 @@ impl Service {
         forks: Vec<Forks>,
         (cgroups, handovers): (Cgroups, Handovers),
     ) -> io::Result<()> {
-        let (limits, policy) = (&config.limits, self.lock_interfaces().policy());
-        let wake_fds = WakeFds::new(WakeFdLimits::new(limits.wait_contexts_per_user, limits.wait_contexts));
-        let kept = KeptLimits {
-            per_user: limits.shown_sockets_per_user,
-            all: limits.shown_sockets,
-            adopts_listeners: config.policy.adopts_listeners,
-        };
-        let (desk, watch) = Desk::start(&self.stop, kept)?;
+        let policy = self.lock_interfaces().policy();
+        let wake_fds = WakeFds::new(self.limits.wake_fds.clone());
+        let (desk, watch) = Desk::start(&self.stop, self.limits.kept.clone())?;
         self.brokers.push(watch);
         let key = secret::key_of_this_boot(self.claim.directory())?;
         let seals = Seals::new(&key, self.name(), network_here().as_deref());
-        let attach = AttachLimits {
-            groups_per_user: limits.groups_per_user,
-            processes_per_group: limits.processes_per_group,
-            connections: limits.attach_connections,
-            silent_per_user: limits.silent_connections_per_user,
-        };
         // What the service counts for all workers is told once.
         if let Some(first) = self.workers.each().first() {
-            let usage = Account::new(wake_fds.clone(), desk.clone(), self.status.clone(), attach);
+            let usage = Account::new(wake_fds.clone(), desk.clone(), self.status.clone(), self.limits.attach.clone());
             first.show_usage(usage.source()).map_err(io::Error::from)?;
         }
         for (number, (worker, forks)) in self.workers.each().iter().zip(forks).enumerate().rev() {
@@ -377,7 +368,7 @@ impl Service {
                 number,
                 admission: admission.clone(),
                 shape: config.region,
-                limits: attach,
+                limits: self.limits.attach.clone(),
                 policy: policy.clone(),
                 seals: seals.clone(),
                 worker: worker.clone(),
@@ -555,7 +546,7 @@ fn start_worker(
         regions_max: config.limits.groups,
         orphans_max: config.limits.orphans,
         bulk: crate::measured::bulk(&config.policy),
-        user: UserQuotas { groups: config.limits.groups_per_user, ports: config.limits.ports_per_user },
+        user: config.limits.user(),
         group: config.limits.group(),
         stats_path: own_file(claim.stats_path()),
         capture_path: own_file(claim.capture_path()),

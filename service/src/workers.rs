@@ -6,7 +6,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use ringway_engine::{Gone, InterfaceInfo, OpenDevice, WorkerHandle};
+use ringway_engine::{Gone, GroupQuotas, InterfaceInfo, OpenDevice, UserQuotas, WorkerHandle};
 use ringway_shm::Duration;
 use ringway_stack::{Cidr, MacAddress, Route};
 use rustix::process::Pid;
@@ -71,6 +71,10 @@ impl Workers {
 
     pub(crate) fn set_routes(&self, routes: &[Route]) -> Result<(), Gone> {
         self.tell(|handle| handle.set_routes(routes.to_vec()))
+    }
+
+    pub(crate) fn set_quotas(&self, user: UserQuotas, group: GroupQuotas) -> Result<(), Gone> {
+        self.tell(|worker| worker.set_quotas(user, group))
     }
 
     pub(crate) fn rules_changed(&self) -> Result<(), Gone> {

@@ -1,5 +1,6 @@
 //! Checks of the interfaces: what each supports, which device Ringway would use and why; speed of the devices.
 
+use ringway_device::interface::{Abilities, Queues};
 use ringway_device::probe::{Candidate, Finding, Probe, measure as measure_candidate, probe};
 use ringway_service::Config;
 use ringway_service::cgroups::{Described, describe_caller};
@@ -67,6 +68,9 @@ fn examine_interface(planned: &Planned, report: &mut Report) {
     let what =
         format!("{}, driver {driver}, {} receive queue(s), MTU {}", addresses.join(" "), interface.receive_queues, interface.mtu);
     report.ok(&planned.name, what);
+    // `Err`: it has gone meanwhile.
+    let abilities = Abilities::of(&planned.name).unwrap_or_default();
+    describe(&planned.name, &abilities, report);
     for Finding { candidate, outcome } in &found.findings {
         match outcome {
             Ok(text) if *candidate == Candidate::XdpGeneric => report.note(&planned.name, format!("{candidate}: {text}")),
@@ -79,7 +83,26 @@ fn examine_interface(planned: &Planned, report: &mut Report) {
         format!("{}: not tried: attaching it may change the offloads of the card (--self-test)", Candidate::XdpNative),
     );
     choose(planned, &found, report);
-    report.detail("interfaces", details(planned, &found));
+    report.detail("interfaces", details(planned, &found, &abilities));
+}
+
+/// Reports the offloads and queues of the card, and what its driver does for XDP.
+fn describe(name: &str, abilities: &Abilities, report: &mut Report) {
+    let (on, off): (Vec<_>, Vec<_>) = abilities.offloads.iter().partition(|(_, is_on)| *is_on);
+    let words = |some: Vec<(&str, bool)>| some.into_iter().map(|(word, _)| word).collect::<Vec<_>>().join(" ");
+    let text = match (words(on), words(off)) {
+        (on, off) if on.is_empty() && off.is_empty() => "offloads: none, or its driver does not say".to_owned(),
+        (on, off) if off.is_empty() => format!("offloads: {on}"),
+        (on, off) if on.is_empty() => format!("offloads: none; off: {off}"),
+        (on, off) => format!("offloads: {on}; off: {off}"),
+    };
+    report.ok(name, text);
+    if abilities.is_on("large-receive-offload") {
+        report.note(name, "large-receive-offload is on: a program of XDP at this card switches it off".to_owned());
+    }
+    let queues = abilities.queues.map_or_else(|| "queues: its driver does not say".to_owned(), |queues| queues.to_string());
+    let xdp = abilities.xdp.map_or_else(|| "this kernel does not say (before 6.3)".to_owned(), |xdp| xdp.to_string());
+    report.ok(name, format!("{queues}; XDP in its driver: {xdp}"));
 }
 
 /// Some drivers alter AF_XDP packets (docs/testing.md, Cards).
@@ -116,7 +139,7 @@ fn word(candidate: Candidate) -> &'static str {
     }
 }
 
-fn details(planned: &Planned, found: &Probe) -> Value {
+fn details(planned: &Planned, found: &Probe, abilities: &Abilities) -> Value {
     let candidate = |finding: &Finding| match &finding.outcome {
         Ok(text) => {
             let tried_here = finding.candidate != Candidate::XdpGeneric;
@@ -130,6 +153,12 @@ fn details(planned: &Planned, found: &Probe) -> Value {
         "addresses": addresses,
         "driver": found.interface.driver,
         "receive_queues": found.interface.receive_queues,
+        "queues": abilities.queues.map(|Queues { now, most }| {
+            json!({"receive": now[0], "transmit": now[1], "combined": now[2],
+                   "receive_max": most[0], "transmit_max": most[1], "combined_max": most[2]})
+        }),
+        "offloads": abilities.offloads.iter().map(|(word, on)| ((*word).to_owned(), json!(on))).collect::<serde_json::Map<_, _>>(),
+        "xdp_in_driver": abilities.xdp.map(|xdp| xdp.to_string()),
         "mtu": found.interface.mtu,
         "candidates": found.findings.iter().map(candidate).collect::<Vec<Value>>(),
         "chosen": planned.backend.word(),

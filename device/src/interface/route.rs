@@ -7,8 +7,8 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, sendto, socket_with};
+use rustix::net::netlink::{self, SocketAddrNetlink};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, sendto, socket_with};
 
 use super::Trouble;
 use crate::netlink::{
@@ -124,6 +124,17 @@ pub(crate) fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<Answer> {
     Ok(first.map_or(Answer { kind: 0, body: Vec::new(), error: None }, Answer::from))
 }
 
+/// The body of the answer to a question of generic netlink.
+pub(super) fn ask_generic(family: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+    let answer = receive(&request_of(Some(netlink::GENERIC), family, REQUEST, body)?)?;
+    let first = Messages(&answer).next().map(Answer::from);
+    match first {
+        Some(answer) if answer.kind == family => Ok(answer.body),
+        Some(answer) => Err(answer.failure()),
+        None => Err(io::Error::other("the kernel's answer makes no sense")),
+    }
+}
+
 /// Sends an order and takes the kernel's confirmation.
 pub(crate) fn done(order: u16, flags: u16, body: &[u8]) -> io::Result<()> {
     let answer = ask(order, REQUEST | ACK | flags, body)?;
@@ -160,7 +171,12 @@ fn receive(socket: &OwnedFd) -> io::Result<Vec<u8>> {
 }
 
 fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<OwnedFd> {
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    request_of(None, kind, flags, body)
+}
+
+/// `None`: of rtnetlink.
+fn request_of(protocol: Option<Protocol>, kind: u16, flags: u16, body: &[u8]) -> io::Result<OwnedFd> {
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
     bind(&socket, &SocketAddrNetlink::new(0, 0))?;
     // Sequence number 0: there is only one request, and its answer comes to this socket.
     sendto(&socket, &message(kind, flags, 0, body), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;

@@ -5,6 +5,7 @@ use std::mem::zeroed;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use super::Queues;
 use crate::sys::check;
 
 const ETHTOOL_GDRVINFO: u32 = 3;
@@ -191,11 +192,29 @@ impl Control {
 
     /// Returns the number of queues that deliver packets.
     pub(super) fn receive_queues(&self, name: &str) -> io::Result<u32> {
+        let [receive, _, combined] = self.queues(name)?.now;
+        Ok(receive + combined)
+    }
+
+    /// The numbers of queues, now and at most.
+    pub(super) fn queues(&self, name: &str) -> io::Result<Queues> {
         let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
         let mut request = request(name)?;
         request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut channels).cast();
         self.ask(libc::SIOCETHTOOL, &mut request)?;
-        Ok(channels.receive + channels.combined)
+        let [receive, transmit, _, combined] = channels.max;
+        Ok(Queues { now: [channels.receive, channels.transmit, channels.combined], most: [receive, transmit, combined] })
+    }
+
+    /// The features that the driver has: those that are on, or that could be.
+    pub(super) fn features(&self, name: &str) -> io::Result<Vec<(String, bool)>> {
+        let states = self.feature_states(name)?;
+        let names = self.feature_names(name, &states)?.into_iter().enumerate();
+        let state = |(at, name): (usize, String)| {
+            let [available, _, active, _] = states.blocks[at / 32].map(|word| word >> (at % 32) & 1 != 0);
+            (available || active).then_some((name, active))
+        };
+        Ok(names.filter_map(state).collect())
     }
 
     /// The features that are wanted and on, 32 in a word. (A driver may switch off what stays wanted, as vmxnet3 does with LRO.)

@@ -19,6 +19,7 @@ impl Region {
         let Some(socket) = self.sockets.get(listener) else { return };
         let (Some(first), Some(listening)) = (socket.id, &socket.listening) else { return };
         let (second, backlog, options) = (listening.second, listening.backlog, socket.options);
+        let has_other_terms = listening.has_other_terms;
         let (resets_at_close, terms, rate_asked) = (socket.resets_at_close, socket.terms, socket.rate_asked);
         let next = |core: &Core| {
             let mut ids = [Some(first), second].into_iter().flatten();
@@ -46,6 +47,9 @@ impl Region {
             socket.resets_at_close = resets_at_close;
             (socket.terms, socket.rate_asked) = (terms, rate_asked);
             self.sockets.insert(socket);
+            if has_other_terms {
+                core.stack.set_options(core.now, accepted, options);
+            }
             self.open_accepted(listener, child.index, accepted, core);
             if self.guard.contains(Guard::PACKETS) {
                 core.stack.give_up(core.now, accepted);

@@ -81,6 +81,9 @@ impl Region {
         let Some(socket) = self.sockets.get(slot).filter(|socket| socket.terms != terms) else { return };
         socket.accept_terms(terms, core.socket_defaults.congestion_control);
         let options = socket.options;
+        if let Some(listening) = &mut socket.listening {
+            listening.has_other_terms = true;
+        }
         let second = socket.listening.as_ref().and_then(|listening| listening.second);
         for id in [socket.id, second].into_iter().flatten() {
             core.stack.set_options(core.now, id, options);

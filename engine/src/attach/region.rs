@@ -116,6 +116,16 @@ impl Region {
         }
     }
 
+    /// Every group may have so much from now on.
+    pub(super) fn set_quotas(&mut self, quotas: GroupQuotas, core: &mut Core) {
+        if quotas.requests_per_second != self.group_quotas.requests_per_second {
+            self.rate = Rate::new(quotas.requests_per_second);
+        }
+        self.group_quotas = quotas;
+        self.allow(self.owner.allowance);
+        self.note_room(core);
+    }
+
     /// Rules of the configuration allow it this from now on.
     pub(super) fn allow(&mut self, allowance: Allowance) {
         self.owner.allowance = allowance;

@@ -38,6 +38,8 @@ pub(super) struct Listening {
     pub(super) backlog: u32,
     /// The kernel has got the datagram socket back, for this reason.
     pub(super) given_back: Option<KernelReason>,
+    /// Its terms have changed: connections that were there before, and wait to be accepted, get the new ones then.
+    pub(super) has_other_terms: bool,
 }
 
 impl Listening {

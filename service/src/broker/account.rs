@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use ringway_engine::{Quota, Usage, UsageSource};
 
+use crate::live::Live;
+
 use super::{AttachLimits, BrokerStatus, Desk, WakeFds};
 
 /// See the module's text.
@@ -14,12 +16,17 @@ pub(crate) struct Account {
     wake_fds: WakeFds,
     desk: Desk,
     status: Arc<BrokerStatus>,
-    limits: AttachLimits,
+    limits: Live<AttachLimits>,
 }
 
 impl Account {
-    pub(crate) fn new(wake_fds: WakeFds, desk: Desk, status: Arc<BrokerStatus>, limits: AttachLimits) -> Account {
-        Account { wake_fds, desk, status, limits }
+    pub(crate) fn new(
+        wake_fds: WakeFds,
+        desk: Desk,
+        status: Arc<BrokerStatus>,
+        limits: impl Into<Live<AttachLimits>>,
+    ) -> Account {
+        Account { wake_fds, desk, status, limits: limits.into() }
     }
 
     /// Tells it whenever it is called.
@@ -28,7 +35,7 @@ impl Account {
         Box::new(move || {
             contexts = self.wake_fds.usage().unwrap_or_else(|| std::mem::take(&mut contexts));
             sockets = self.desk.usage().unwrap_or_else(|| std::mem::take(&mut sockets));
-            let (used, limit) = (Some(self.status.connections()), self.limits.connections.into());
+            let (used, limit) = (Some(self.status.connections()), self.limits.get().connections.into());
             let connections = Usage { quota: Quota::Connections, holder: 0, used, limit };
             contexts.iter().chain(&sockets).copied().chain([connections]).collect()
         })

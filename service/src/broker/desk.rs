@@ -28,6 +28,7 @@ use rustix::event::epoll;
 use rustix::fs::fstat;
 use rustix::net::{AddressFamily, SocketType, connect_unspec, getpeername, getsockname, ipproto, sockopt};
 
+use crate::live::Live;
 use crate::ports::listeners;
 
 /// Most sockets of one user that may wait to be looked at.
@@ -43,7 +44,7 @@ struct Inner {
     network: Option<u64>,
     users: Mutex<HashMap<u32, Arc<User>>>,
     kept: AtomicUsize,
-    limits: KeptLimits,
+    limits: Live<KeptLimits>,
     refused: AtomicUsize,
     watch: Watch,
 }
@@ -108,7 +109,7 @@ impl User {
 
 impl Desk {
     /// Starts the watch, which ends when `stop` is readable.
-    pub(crate) fn start(stop: &Arc<OwnedFd>, limits: KeptLimits) -> io::Result<(Desk, JoinHandle<()>)> {
+    pub(crate) fn start(stop: &Arc<OwnedFd>, limits: impl Into<Live<KeptLimits>>) -> io::Result<(Desk, JoinHandle<()>)> {
         let watch =
             Watch { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, claims: Mutex::default(), next: AtomicUsize::new(1) };
         epoll::add(&watch.epoll, stop, epoll::EventData::new_u64(STOP), epoll::EventFlags::IN)?;
@@ -116,7 +117,7 @@ impl Desk {
             network: ringway_shm::sys::network_here().ok(),
             users: Mutex::default(),
             kept: AtomicUsize::new(0),
-            limits,
+            limits: limits.into(),
             refused: AtomicUsize::new(0),
             watch,
         };
@@ -162,7 +163,7 @@ impl Desk {
     pub(crate) fn usage(&self) -> Option<Vec<Usage>> {
         let users = self.0.users.try_lock().ok()?;
         let count = |kept: &AtomicUsize| kept.load(Ordering::Relaxed) as u64;
-        let limits = self.0.limits;
+        let limits = self.0.limits.get();
         let of_user = |(&holder, user): (&u32, &Arc<User>)| {
             let (used, limit) = (Some(count(&user.kept)), limits.per_user.into());
             Usage { quota: Quota::ShownSocketsOfUser, holder, used, limit }
@@ -218,7 +219,7 @@ impl Inner {
     fn look(self: &Arc<Self>, uid: u32, user: &Arc<User>, shown: Shown) -> Result<(), String> {
         let Shown { worker, region, slot, purpose, socket, .. } = shown;
         let purpose = match purpose {
-            Purpose::ListenAgain if !self.limits.adopts_listeners => {
+            Purpose::ListenAgain if !self.limits.get().adopts_listeners => {
                 return Err("listeners of earlier services stay with the kernel (policy.adopt)".to_owned());
             }
             Purpose::ListenAgain => Purpose::Listen,
@@ -230,7 +231,7 @@ impl Inner {
         let number = self.watch.next.fetch_add(1, Ordering::Relaxed) as u64;
         // From here on its end is counted.
         let keeping = Kept { socket: Some(socket), number, user: user.clone(), desk: self.clone() };
-        let hit = match self.limits {
+        let hit = match self.limits.get() {
             KeptLimits { per_user, .. } if kept >= per_user as usize => Some((Quota::ShownSocketsOfUser, uid)),
             KeptLimits { all: most, .. } if all >= most as usize => Some((Quota::ShownSockets, 0)),
             _ => None,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::AttachLimits;
 use super::admission::Standing;
+use crate::live::Live;
 use crate::printable;
 use ringway_engine::{Allowance, Quota, RegionId, RegionMemory, RegionRequest, Rights, Ruling, WorkerHandle};
 use ringway_shm::channel::attach::{Credentials, Peer};
@@ -42,7 +43,6 @@ pub(super) struct Group {
     pub(super) memory: OwnedFd,
     pub(super) doorbell: OwnedFd,
     processes: ProcessTable,
-    processes_max: u32,
     /// What the rules of the configuration say of it.
     ruling: Ruling,
     /// Of each number the pid that the worker was last told is gone; it may still stand in the process table.
@@ -68,21 +68,29 @@ impl Group {
 
 struct Process {
     pid: u32,
+    /// It has attached itself; else it is the child of one.
+    has_attached: bool,
     /// Readable when it is dead. `None`: not watched yet.
     pidfd: Option<OwnedFd>,
+}
+
+impl Process {
+    fn child(pid: u32) -> Process {
+        Process { pid, has_attached: false, pidfd: None }
+    }
 }
 
 /// All groups and processes.
 pub(super) struct Members {
     worker: WorkerHandle,
     shape: Shape,
-    limits: AttachLimits,
+    limits: Live<AttachLimits>,
     groups: BTreeMap<RegionId, Group>,
     processes: BTreeMap<ProcessKey, Process>,
 }
 
 impl Members {
-    pub(super) fn new(worker: WorkerHandle, shape: Shape, limits: AttachLimits) -> Members {
+    pub(super) fn new(worker: WorkerHandle, shape: Shape, limits: Live<AttachLimits>) -> Members {
         Members { worker, shape, limits, groups: BTreeMap::new(), processes: BTreeMap::new() }
     }
 
@@ -128,17 +136,18 @@ impl Members {
             return Err("the application has too many processes (limits.processes_per_group)".to_owned());
         }
         let group = self.groups.get(&region).ok_or("the group is gone")?;
-        let entry = self.processes.entry(process).or_insert(Process { pid: peer.pid, pidfd: None });
+        let entry = self.processes.entry(process).or_insert_with(|| Process::child(peer.pid));
         if entry.pid != peer.pid {
             // Another process's number, reported wrongly when it was reserved: watch the real holder.
-            *entry = Process { pid: peer.pid, pidfd: None };
+            *entry = Process::child(peer.pid);
         }
+        entry.has_attached = true;
         Ok((process, group))
     }
 
     fn make_group(&mut self, token: [u8; 16], peer: Credentials, allowance: Allowance) -> Result<RegionId, String> {
         let theirs = self.groups.values().filter(|group| group.owner == peer.uid).count();
-        if peer.uid != 0 && theirs >= self.limits.groups_per_user as usize {
+        if peer.uid != 0 && theirs >= self.limits.get().groups_per_user as usize {
             self.hit(Quota::GroupsOfUser, peer.uid);
             return Err(format!("user {} has {theirs} applications attached (limits.groups_per_user)", peer.uid));
         }
@@ -155,10 +164,8 @@ impl Members {
         let processes = ProcessTable::new(memory.as_fd(), self.shape)
             .map_err(|error| format!("the shared memory cannot be mapped: {error}"))?;
         let told_gone = BTreeMap::new();
-        let processes_max = allowance.processes.min(self.limits.processes_per_group);
         let ruling = Ruling { allowance, ..Ruling::default() };
-        let group =
-            Group { token, owner: peer.uid, program: described, memory, doorbell, processes, processes_max, ruling, told_gone };
+        let group = Group { token, owner: peer.uid, program: described, memory, doorbell, processes, ruling, told_gone };
         self.groups.insert(region, group);
         Ok(region)
     }
@@ -202,14 +209,15 @@ impl Members {
             self.refuse_process(process, pid);
             return None;
         }
-        self.processes.insert(process, Process { pid, pidfd: None });
+        self.processes.insert(process, Process::child(pid));
         Some(process)
     }
 
     /// Returns true if the group of a process that is not known yet has as many processes as it may have. Those that obey have asked
     /// before they forked.
     fn is_full(&self, process: ProcessKey) -> bool {
-        let processes_max = self.groups.get(&process.region).map_or(0, |group| group.processes_max);
+        let allowed = self.groups.get(&process.region).map_or(0, |group| group.ruling.allowance.processes);
+        let processes_max = allowed.min(self.limits.get().processes_per_group);
         let range = ProcessKey { index: 0, ..process }..=ProcessKey { index: u32::MAX, ..process };
         !self.processes.contains_key(&process) && self.processes.range(range).count() >= processes_max as usize
     }
@@ -246,7 +254,7 @@ impl Members {
             return None;
         }
         group.processes.keep_for(index, number);
-        self.processes.insert(process, Process { pid: number, pidfd: None });
+        self.processes.insert(process, Process::child(number));
         Some(process)
     }
 
@@ -324,16 +332,17 @@ impl Members {
         self.groups.get(&region).map_or(0, |group| group.owner)
     }
 
-    /// The processes of a group, in the order of their numbers.
+    /// The processes of a group that have attached themselves, in the order of their numbers; all, if those have ended.
     pub(super) fn pids_of(&self, region: RegionId) -> Vec<u32> {
         let range = ProcessKey { region, index: 0 }..=ProcessKey { region, index: u32::MAX };
-        self.processes.range(range).map(|(_, process)| process.pid).collect()
+        let all = self.processes.range(range).map(|(_, process)| process);
+        let has_any = all.clone().any(|process| process.has_attached);
+        all.filter(|process| process.has_attached || !has_any).map(|process| process.pid).collect()
     }
 
     /// Rules of the configuration say this of a group now. Returns false if they have said so before.
     pub(super) fn rule(&mut self, region: RegionId, ruling: Ruling) -> bool {
         let Some(group) = self.groups.get_mut(&region) else { return false };
-        group.processes_max = ruling.allowance.processes.min(self.limits.processes_per_group);
         std::mem::replace(&mut group.ruling, ruling) != ruling
     }
 

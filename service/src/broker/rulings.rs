@@ -1,7 +1,7 @@
 //! Applications are judged again when the rules of the configuration change.
 //!
-//! Promises: the processes of an application share its sockets, so that one of them that a rule leaves to the kernel, or denies, makes all of it
-//! so; what is allowed are the terms of its first process. Does not do: processes that attach; see `admission`.
+//! Promises: the processes that are looked at are those that have attached themselves, as at the start. The processes of an application share
+//! its sockets, so that one of them that a rule leaves to the kernel, or denies, makes all of it so; what is allowed are the terms of the first. Does not do: processes that attach; see `admission`.
 
 use ringway_engine::{Allowance, Ruling, Verdict};
 use ringway_shm::channel::KernelReason;

@@ -116,7 +116,7 @@ impl House {
             number: 0,
             admission,
             shape: SHAPE,
-            limits: most.attach,
+            limits: most.attach.into(),
             policy: Policy::new(&Rules::default(), &Snapshot::default(), 1).expect("descriptors are left"),
             seals: super::Seals::new(&[3; 32], "test", None),
             worker: worker.handle.clone(),

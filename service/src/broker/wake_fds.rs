@@ -15,6 +15,7 @@ use rustix::process::{Resource, getrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::members::ProcessKey;
+use crate::live::Live;
 
 /// So many wake descriptors a process gets whatever others have: one, and one that its threads share.
 const ALWAYS: usize = 2;
@@ -23,7 +24,7 @@ const ALWAYS: usize = 2;
 #[derive(Clone)]
 pub(crate) struct WakeFds {
     known: Arc<Mutex<HashMap<WakeFdKey, Known>>>,
-    limits: WakeFdLimits,
+    limits: Live<WakeFdLimits>,
 }
 
 /// Limits of the number of wake descriptors, one descriptor each.
@@ -67,8 +68,8 @@ pub(super) struct Made {
 }
 
 impl WakeFds {
-    pub(crate) fn new(limits: WakeFdLimits) -> WakeFds {
-        WakeFds { known: Arc::default(), limits }
+    pub(crate) fn new(limits: impl Into<Live<WakeFdLimits>>) -> WakeFds {
+        WakeFds { known: Arc::default(), limits: limits.into() }
     }
 
     /// A new wake descriptor for a process of user `uid`.
@@ -77,12 +78,13 @@ impl WakeFds {
         known.retain(|_, wake_fd| wake_fd.ringer.strong_count() > 0);
         let (theirs, all) = (known.values().filter(|wake_fd| wake_fd.uid == uid).count() as u64, known.len() as u64);
         let own = known.values().filter(|wake_fd| wake_fd.process == process).count();
+        let limits = self.limits.get();
         let hit = if own < ALWAYS {
             None
-        } else if theirs >= self.limits.per_user {
+        } else if theirs >= limits.per_user {
             Some((Quota::WaitContextsOfUser, "limits.wait_contexts_per_user"))
         } else {
-            (all >= self.limits.all).then_some((Quota::WaitContexts, "limits.wait_contexts"))
+            (all >= limits.all).then_some((Quota::WaitContexts, "limits.wait_contexts"))
         };
         if let Some((quota, key)) = hit {
             let text = format!("user {uid} has {theirs} wait contexts and all users {all}, and may have no more ({key})");
@@ -106,10 +108,10 @@ impl WakeFds {
         let mut users: BTreeMap<u32, u64> = BTreeMap::new();
         let alive = known.values().filter(|wake_fd| wake_fd.ringer.strong_count() > 0);
         alive.for_each(|wake_fd| *users.entry(wake_fd.uid).or_default() += 1);
-        let all = users.values().sum();
+        let (all, limits) = (users.values().sum(), self.limits.get());
         let of_user =
-            |(holder, used)| Usage { quota: Quota::WaitContextsOfUser, holder, used: Some(used), limit: self.limits.per_user };
-        let of_all = Usage { quota: Quota::WaitContexts, holder: 0, used: Some(all), limit: self.limits.all };
+            |(holder, used)| Usage { quota: Quota::WaitContextsOfUser, holder, used: Some(used), limit: limits.per_user };
+        let of_all = Usage { quota: Quota::WaitContexts, holder: 0, used: Some(all), limit: limits.all };
         Some(users.into_iter().map(of_user).chain([of_all]).collect())
     }
 

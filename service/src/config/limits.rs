@@ -1,6 +1,6 @@
 //! Limits of one application, one user, and all of them: the section `limits`, and the size of a region.
 
-use ringway_engine::GroupQuotas;
+use ringway_engine::{GroupQuotas, UserQuotas};
 use ringway_shm::channel::Shape;
 
 use super::value::Values;
@@ -59,6 +59,11 @@ impl GroupLimits {
             requests_per_second: values.u32("limits.requests_per_second"),
             chunk_bytes_per_socket: values.u32("limits.chunk_bytes_per_socket"),
         }
+    }
+
+    /// Returns one user's quotas of a worker.
+    pub(crate) fn user(&self) -> UserQuotas {
+        UserQuotas { groups: self.groups_per_user, ports: self.ports_per_user }
     }
 
     /// Returns one group's quotas of a worker.

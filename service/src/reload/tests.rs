@@ -42,5 +42,6 @@ fn values_that_contradict_those_that_stay_change_nothing() {
 
 #[test]
 fn every_key_that_needs_a_restart_is_a_key() {
+    assert!(LIMITS.iter().all(|key| KEYS.iter().any(|known| known.path == *key)));
     assert!(TCP_AT_START.iter().all(|key| KEYS.iter().any(|known| known.path == *key)));
 }

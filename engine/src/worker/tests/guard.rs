@@ -5,6 +5,7 @@ use ringway_stack::CongestionControl;
 
 use super::harness::{App, DENIED, Net, RULED, SLOW, WAITS, socket};
 use crate::guard::Guard;
+use crate::quota::GroupQuotas;
 use crate::verdict::{Allowance, Ruling, Terms, Verdict};
 use crate::worker::Worker;
 
@@ -14,6 +15,15 @@ impl Net {
         let App { worker, region, .. } = self.apps[app];
         let Worker { attachments, core, .. } = &mut self.workers[worker];
         attachments.kernel_path_of(region, listener.index, core).map(|path| path.reason.word())
+    }
+
+    /// The rates at which a worker's connections may send.
+    fn rates(&self, worker: usize) -> Vec<u64> {
+        let core = &self.workers[worker].core;
+        let mut ids = Vec::new();
+        core.stack
+            .for_each_socket(&mut |socket| ids.extend((socket.state == ringway_stack::State::Established).then_some(socket.id)));
+        ids.into_iter().filter_map(|id| core.stack.info_at(core.now, id)).map(|info| info.pacing_rate_max).collect()
     }
 
     /// The value of an option as it was set.
@@ -242,6 +252,24 @@ fn a_group_that_a_rule_leaves_to_the_kernel_opens_nothing_until_it_is_served_aga
     assert_eq!(net.apps[1].client.slot(client.index).error(), None);
 }
 
+/// A quota that shrinks takes nothing away; one that grows counts for groups that are there.
+#[test]
+fn quotas_change_while_groups_are_there() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let listen = |port| Operation::Listen { local: socket([0; 4], port), backlog: 1, dual_stack: false };
+    for (sockets, answer) in [(1, ControlAnswer::Failed(Failure::NoResources)), (2, ControlAnswer::Done)] {
+        net.set_quotas(0, GroupQuotas { sockets, ..GroupQuotas::default() });
+        let slot = net.open(0);
+        assert_eq!(net.control(0, slot, listen(81)), answer);
+    }
+    net.connect(1, 80);
+    net.run_for_ms(100);
+    assert!(net.apps[0].client.accept(listener).is_none(), "there is no room for a third");
+    net.set_quotas(0, GroupQuotas::default());
+    net.accept(0, listener);
+}
+
 #[test]
 fn what_a_rule_allows_a_group_changes_with_it() {
     let mut net = Net::new();
@@ -288,12 +316,17 @@ fn terms_change_with_the_rules() {
         |net: &mut Net, slot| (net.option(0, slot, SocketOption::Congestion), net.option(0, slot, SocketOption::PacingRate));
     let number = |wanted| CongestionControl::ALL.iter().position(|&algorithm| algorithm == wanted).map(|at| at as u32);
     let before = [seen(&mut net, listener), seen(&mut net, server)];
+    let waits = net.connect(1, 80);
+    net.run_until(|net| net.apps[1].client.slot(waits.index).state() == State::Connected);
     let terms = Terms { congestion_control: Some(CongestionControl::Bbr), rate_max: 1_000_000, ..Terms::default() };
     net.guard(0, &[]);
     net.rule(0, Ruling { allowance: Allowance { terms, ..Allowance::default() }, ..Ruling::default() });
     for slot in [listener, server] {
         assert_eq!(seen(&mut net, slot), (number(CongestionControl::Bbr), Some(1_000_000)));
     }
+    let accepted = net.accept(0, listener);
+    assert_eq!(net.rates(0), [1_000_000, 1_000_000], "one of them has waited since before");
+    net.close(0, accepted);
     net.guard(0, &[]);
     net.rule(0, Ruling::default());
     assert_eq!([seen(&mut net, listener), seen(&mut net, server)], before);

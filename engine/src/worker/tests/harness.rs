@@ -24,9 +24,10 @@ use ringway_shm::{Arena, ArenaConfig, Class, Duration, Flow, GroupSet, Instant};
 use ringway_stack::{Cidr, CongestionControl, FastOpenConfig, MacAddress, Route, StackConfig};
 
 use crate::attach::Maker;
-use crate::command::{InterfaceInfo, RegionId, RegionRequest};
+use crate::command::{Command, InterfaceInfo, RegionId, RegionRequest};
 use crate::guard::Guard;
 use crate::ports::{Division, Host, PortError, Ports, Transport};
+use crate::quota::{GroupQuotas, UserQuotas};
 use crate::verdict::{Ruling, Terms, Verdict};
 use crate::worker::{Worker, WorkerConfig};
 
@@ -350,6 +351,11 @@ impl Net {
         let App { worker, region, .. } = self.apps[app];
         let Worker { core, attachments, .. } = &mut self.workers[worker];
         attachments.rule(region, ruling, core);
+    }
+
+    /// Replaces the quotas of each group at a worker.
+    pub(super) fn set_quotas(&mut self, worker: usize, group: GroupQuotas) {
+        self.workers[worker].execute(Command::SetQuotas(UserQuotas::default(), group));
     }
 
     /// Makes the kernel's for an application what programs of its cgroups see.

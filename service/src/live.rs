@@ -1,0 +1,89 @@
+//! Limits of the configuration that change while the service runs.
+//!
+//! Promises: each reader gets the latest ones; what was granted before stays. Does not do: the limits of workers; they are told.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::broker::{AttachLimits, KeptLimits, WakeFdLimits};
+use crate::config::Config;
+
+/// A value that many read and the configuration changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Live<T>(Arc<RwLock<T>>);
+
+impl<T: Copy> Live<T> {
+    /// The value now.
+    pub(crate) fn get(&self) -> T {
+        *self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, value: T) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = value;
+    }
+}
+
+impl<T> From<T> for Live<T> {
+    fn from(value: T) -> Live<T> {
+        Live(Arc::new(RwLock::new(value)))
+    }
+}
+
+/// What brokers hold applications and users to.
+pub(crate) struct LiveLimits {
+    pub(crate) attach: Live<AttachLimits>,
+    pub(crate) kept: Live<KeptLimits>,
+    pub(crate) wake_fds: Live<WakeFdLimits>,
+}
+
+impl LiveLimits {
+    /// As configured.
+    pub(crate) fn new(config: &Config) -> LiveLimits {
+        LiveLimits { attach: attach(config).into(), kept: kept(config).into(), wake_fds: wake_fds(config).into() }
+    }
+
+    /// From now on as configured.
+    pub(crate) fn follow(&self, config: &Config) {
+        self.attach.set(attach(config));
+        self.kept.set(kept(config));
+        self.wake_fds.set(wake_fds(config));
+    }
+}
+
+fn attach(config: &Config) -> AttachLimits {
+    AttachLimits {
+        groups_per_user: config.limits.groups_per_user,
+        processes_per_group: config.limits.processes_per_group,
+        connections: config.limits.attach_connections,
+        silent_per_user: config.limits.silent_connections_per_user,
+    }
+}
+
+fn kept(config: &Config) -> KeptLimits {
+    KeptLimits {
+        per_user: config.limits.shown_sockets_per_user,
+        all: config.limits.shown_sockets,
+        adopts_listeners: config.policy.adopts_listeners,
+    }
+}
+
+fn wake_fds(config: &Config) -> WakeFdLimits {
+    WakeFdLimits::new(config.limits.wait_contexts_per_user, config.limits.wait_contexts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_copies_of_a_limit_have_the_latest() {
+        let config = |text: &str| Config::parse("t.toml", text, Vec::new()).expect("it is right");
+        let limits = LiveLimits::new(&config("limits.groups_per_user = 3\n"));
+        let (attach, kept, wake_fds) = (limits.attach.clone(), limits.kept.clone(), limits.wake_fds.clone());
+        assert_eq!(attach.get().groups_per_user, 3);
+        limits.follow(&config(
+            "limits.groups_per_user = 5\nlimits.shown_sockets = 77\nlimits.wait_contexts = 99\npolicy.adopt = \"none\"\n",
+        ));
+        assert_eq!((attach.get().groups_per_user, kept.get().all, wake_fds.get().all), (5, 77, 99));
+        assert!(!kept.get().adopts_listeners);
+    }
+}
