@@ -252,6 +252,27 @@ fn a_group_that_a_rule_leaves_to_the_kernel_opens_nothing_until_it_is_served_aga
     assert_eq!(net.apps[1].client.slot(client.index).error(), None);
 }
 
+/// The program's queue holds one connection; the others wait in the stack.
+#[test]
+fn connections_that_wait_to_be_accepted_get_the_new_terms() {
+    let mut net = Net::new();
+    let listener = net.open(0);
+    let listen = Operation::Listen { local: socket([0; 4], 80), backlog: 1, dual_stack: false };
+    assert_eq!(net.control(0, listener, listen), ControlAnswer::Done);
+    for _ in 0..3 {
+        net.connect(1, 80);
+        net.run_for_ms(50);
+    }
+    let waiting = net.rates(0).len();
+    assert!(waiting >= 2, "{waiting}");
+    let terms = Terms { rate_max: 1_000_000, ..Terms::default() };
+    net.rule(0, Ruling { allowance: Allowance { terms, ..Allowance::default() }, ..Ruling::default() });
+    for _ in 0..waiting {
+        net.accept(0, listener);
+    }
+    assert_eq!(net.rates(0), vec![1_000_000; waiting]);
+}
+
 /// A quota that shrinks takes nothing away; one that grows counts for groups that are there.
 #[test]
 fn quotas_change_while_groups_are_there() {
@@ -316,17 +337,12 @@ fn terms_change_with_the_rules() {
         |net: &mut Net, slot| (net.option(0, slot, SocketOption::Congestion), net.option(0, slot, SocketOption::PacingRate));
     let number = |wanted| CongestionControl::ALL.iter().position(|&algorithm| algorithm == wanted).map(|at| at as u32);
     let before = [seen(&mut net, listener), seen(&mut net, server)];
-    let waits = net.connect(1, 80);
-    net.run_until(|net| net.apps[1].client.slot(waits.index).state() == State::Connected);
     let terms = Terms { congestion_control: Some(CongestionControl::Bbr), rate_max: 1_000_000, ..Terms::default() };
     net.guard(0, &[]);
     net.rule(0, Ruling { allowance: Allowance { terms, ..Allowance::default() }, ..Ruling::default() });
     for slot in [listener, server] {
         assert_eq!(seen(&mut net, slot), (number(CongestionControl::Bbr), Some(1_000_000)));
     }
-    let accepted = net.accept(0, listener);
-    assert_eq!(net.rates(0), [1_000_000, 1_000_000], "one of them has waited since before");
-    net.close(0, accepted);
     net.guard(0, &[]);
     net.rule(0, Ruling::default());
     assert_eq!([seen(&mut net, listener), seen(&mut net, server)], before);
