@@ -99,6 +99,11 @@ impl Terms {
         }
     }
 
+    /// Returns true if it shares a rate with others.
+    pub(crate) fn shares(&self) -> bool {
+        self.shared_rates.iter().any(Option::is_some)
+    }
+
     /// Changes the options of a socket to these terms. Its program has asked for `rate` (0: for none), and for a congestion control if that is
     /// not `default`.
     pub(crate) fn bind(self, options: &mut TcpOptions, default: CongestionControl, rate: u64) {

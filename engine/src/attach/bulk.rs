@@ -48,7 +48,8 @@ impl Region {
     pub(super) fn watch_bulk(&mut self, slot: SlotIndex, info: &InfoRecord, core: &Core) {
         let Some(BulkPolicy { after, received }) = core.bulk else { return };
         let Some(socket) = self.sockets.get(slot) else { return };
-        if socket.kind != Kind::Connection || info.state != u64::from(State::Established.linux()) {
+        // A rate that it shares is no kernel socket's.
+        if socket.kind != Kind::Connection || info.state != u64::from(State::Established.linux()) || socket.terms.shares() {
             return;
         }
         let now = Carried { at: core.now, received: info.received_bytes, sent: info.acked_bytes, asked: false };

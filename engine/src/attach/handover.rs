@@ -113,7 +113,7 @@ impl Region {
             leftover.payload().copy_to(&mut delivered[start..]);
         }
         socket.id = None;
-        let (shuts, options) = (socket.shutdown, socket.options);
+        let (shuts, options) = (socket.shutdown, socket.options_at_kernel());
         self.movings.0.insert(slot, Moving::default());
         Ok(Departure { image: Box::new(image), options, delivered, unsent, shuts })
     }
@@ -170,6 +170,9 @@ impl Region {
         let imported = core.stack.import(core.now, image, token);
         let socket = self.sockets.get(index).expect("it is kept until here");
         socket.id = imported.ok();
+        if let (Some(id), true) = (socket.id, socket.terms.shares()) {
+            core.stack.set_options(core.now, id, socket.options);
+        }
         self.channel.thaw(index);
         if imported.is_err() {
             // No frames are left for its data. Its hold must not outlive it.

@@ -9,7 +9,7 @@ use ringway_stack::{CongestionControl, FastOpenKeys, SocketId, TcpOptions};
 use super::bulk::Carried;
 use super::datagram::Datagrams;
 use crate::claim::Claim;
-use crate::verdict::Terms;
+use crate::verdict::{Terms, lower};
 
 /// Entries of one page of the table.
 const PAGE: usize = 256;
@@ -146,6 +146,12 @@ impl Socket {
         }
         self.terms = terms;
         terms.bind(&mut self.options, default, self.rate_asked);
+    }
+
+    /// The options that a kernel socket can have in its place: a rate that it shared is its own limit there.
+    pub(super) fn options_at_kernel(&self) -> TcpOptions {
+        let shared = self.options.shared_rates.iter().flatten().map(|shared| shared.rate());
+        TcpOptions { pacing_rate_max: shared.fold(self.options.pacing_rate_max, lower), ..self.options }
     }
 
     /// Returns true if this is the stack's `id`.

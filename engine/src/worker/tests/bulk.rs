@@ -1,11 +1,13 @@
 //! Connections that go to the kernel because they carry bulk data.
 
 use ringway_shm::channel::{Flags, SlotRef};
+use ringway_stack::SharedRate;
 
 use super::harness::{Net, pattern};
 use crate::attach::{BulkPolicy, HandoverCommand};
 use crate::handover::Wanted;
 use crate::metrics::Work;
+use crate::verdict::{Allowance, Ruling, Terms};
 
 /// What is carried between two looks: more than 1 Gbit/s.
 const MUCH: usize = 14_000_000;
@@ -63,6 +65,19 @@ fn a_stream_in_either_direction_is_asked_for_once() {
         carry(&mut net, ends, up, down);
         assert!(is_wanted(&net, ends.1), "{up} bytes up, {down} down");
     }
+}
+
+/// The kernel does not know the rate that it shares with others.
+#[test]
+fn a_stream_that_shares_a_rate_stays() {
+    static RATE: SharedRate = SharedRate::new(1 << 40);
+    let (mut net, listener) = net(Some(8 << 20));
+    let ends = connect(&mut net, listener);
+    let terms = Terms { shared_rates: [Some(&RATE), None], ..Terms::default() };
+    net.rule(0, Ruling { allowance: Allowance { terms, ..Allowance::default() }, ..Ruling::default() });
+    look(&mut net);
+    carry(&mut net, ends, MUCH, 0);
+    assert!(!is_wanted(&net, ends.1));
 }
 
 #[test]

@@ -4,11 +4,13 @@ use std::io::IoSlice;
 
 use ringway_shm::Duration;
 use ringway_shm::channel::{ControlAnswer, Flags, Operation, Request, SlotRef};
+use ringway_stack::SharedRate;
 
 use super::harness::{Net, pattern};
 use crate::attach::HandoverCommand;
 use crate::handover::{Departure, Late, Left, Stays, Wanted};
 use crate::metrics::Work;
+use crate::verdict::{Allowance, Ruling, Terms};
 
 /// A connection: listener and server's end of the first application, client's end of the second.
 fn connected() -> (Net, SlotRef, SlotRef, SlotRef) {
@@ -333,6 +335,28 @@ fn the_change_of_its_kernel_socket_is_no_loss_of_the_right_to_the_port() {
 }
 
 /// Packets that a device's ring has taken before the flow was steered to the kernel come out after the connection has arrived there.
+/// At the kernel it is the connection's own limit; one that comes back shares it again.
+#[test]
+fn a_shared_rate_is_a_limit_at_the_kernel() {
+    static RATE: SharedRate = SharedRate::new(1_000_000);
+    let (mut net, _, server, client) = connected();
+    let terms = Terms { shared_rates: [Some(&RATE), None], ..Terms::default() };
+    net.rule(0, Ruling { allowance: Allowance { terms, ..Allowance::default() }, ..Ruling::default() });
+    let departure = depart(&mut net, server).expect("it is open");
+    assert_eq!(departure.options.pacing_rate_max, 1_000_000);
+    bring_back(&mut net, server, departure);
+    net.run_for_ms(5);
+    assert_eq!(net.apps[1].client.slot(client.index).error(), None);
+    let sent = net.now;
+    assert_eq!(net.send(0, server, &pattern(100_000, 1)), 100_000);
+    let mut arrived = Vec::new();
+    net.run_until(|net| {
+        net.receive_into(1, client, &mut arrived);
+        arrived.len() == 100_000
+    });
+    assert!(net.now.since(sent).as_millis() >= 90, "a hundred milliseconds at this rate");
+}
+
 #[test]
 fn packets_that_come_late_find_silence() {
     let (mut net, _, server, client) = connected();
