@@ -189,3 +189,26 @@ pub(super) fn measure(report: &mut Report) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(offloads: &[(&'static str, bool)]) -> String {
+        let queues = Some(Queues { now: [0, 0, 2], most: [0, 0, 8] });
+        let mut report = Report::default();
+        describe("eth7", &Abilities { offloads: offloads.to_vec(), queues, xdp: None }, &mut report);
+        report.text()
+    }
+
+    #[test]
+    fn offloads_and_queues_of_a_card_are_named() {
+        let text = described(&[("rx-checksumming", true), ("large-receive-offload", false)]);
+        assert!(text.contains("offloads: rx-checksumming; off: large-receive-offload"), "{text}");
+        assert!(text.contains("2 of 8 combined queue(s); XDP in its driver: this kernel does not say"), "{text}");
+        assert!(!text.contains("switches it off"), "{text}");
+        let text = described(&[("large-receive-offload", true)]);
+        assert!(text.contains("NOTE") && text.contains("switches it off"), "{text}");
+        assert!(described(&[]).contains("offloads: none, or its driver does not say"));
+    }
+}

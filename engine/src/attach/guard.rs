@@ -32,14 +32,14 @@ impl Region {
                 Kind::Listener => {
                     self.touch(slot);
                     self.follow_rule(slot, core);
-                    self.follow_terms(slot, core);
+                    self.follow_listener_terms(slot, core);
                     if self.own_addresses(slot, core).is_err() {
                         core.metrics.add(Work::RefusedSockets, 1);
                     }
                 }
                 Kind::Connection if looks && socket.id.is_some() => match self.judge_connection(slot, core) {
                     verdict if verdict.leaves() => self.want_slot(slot),
-                    _ => self.follow_terms(slot, core),
+                    verdict => self.follow_terms(slot, verdict, core),
                 },
                 Kind::Connection | Kind::Fresh => {}
             }
@@ -69,14 +69,15 @@ impl Region {
         }
     }
 
-    /// A socket of TCP that is served has the terms of the rules.
-    fn follow_terms(&mut self, slot: SlotIndex, core: &mut Core) {
-        let Some(socket) = self.sockets.get(slot) else { return };
-        let verdict = match &socket.listening {
-            Some(listening) => listening.judge(Transport::Tcp, core),
-            None => self.judge_connection(slot, core),
-        };
-        let Verdict::Serve(terms) = verdict.within(self.verdict) else { return };
+    fn follow_listener_terms(&mut self, slot: SlotIndex, core: &mut Core) {
+        let Some(listening) = self.sockets.get(slot).and_then(|socket| socket.listening.as_ref()) else { return };
+        let verdict = listening.judge(Transport::Tcp, core).within(self.verdict);
+        self.follow_terms(slot, verdict, core);
+    }
+
+    /// A socket of TCP on which the rules have this `verdict` has their terms, if it is served.
+    fn follow_terms(&mut self, slot: SlotIndex, verdict: Verdict, core: &mut Core) {
+        let Verdict::Serve(terms) = verdict else { return };
         let terms = self.owner.allowance.terms.and(terms);
         let Some(socket) = self.sockets.get(slot).filter(|socket| socket.terms != terms) else { return };
         socket.accept_terms(terms, core.socket_defaults.congestion_control);
