@@ -6,7 +6,7 @@ use crate::channel::{Attach, Channel, NotAttached};
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, OnExec};
 use crate::fd_table::Entry;
-use crate::first_use::{FirstUse, boxed};
+use crate::first_use::FirstUses;
 use ringway_shm::sys::{wait_on, wake_all};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -23,13 +23,13 @@ pub struct Settings {
 }
 
 /// The outcome of attaching to one service: its channel, or none.
-type Attempt = FirstUse<Option<Box<dyn Channel>>>;
+type Attempt = Option<Box<dyn Channel>>;
 
 /// State of the process's attachment.
 pub(crate) struct Attachment {
     pub(crate) attach: Box<dyn Attach>,
     /// One channel for each service that this process has met, in their order. None is dropped: a thread may be in the middle of a call.
-    channels: Box<[Attempt; SERVICES_MAX]>,
+    channels: FirstUses<Attempt, SERVICES_MAX>,
     /// Place of the channel that counts.
     present: AtomicUsize,
     /// A rule denies the process its sockets.
@@ -53,7 +53,7 @@ impl Attachment {
     pub(crate) fn new(attach: Box<dyn Attach>) -> Attachment {
         Attachment {
             attach,
-            channels: boxed(FirstUse::new),
+            channels: FirstUses::new(),
             present: AtomicUsize::new(0),
             denied: AtomicBool::new(false),
             dead: AtomicUsize::new(0),
@@ -73,7 +73,7 @@ impl Attachment {
             wait_on(&self.attaching, 1, None);
         }
         ATTACHES.set(true);
-        let channel = self.channels[0].get_or_init(|| Box::new(attach()));
+        let channel = self.channels.get_or_init(0, || Box::new(attach()));
         ATTACHES.set(false);
         self.attaching.store(0, Ordering::Release);
         wake_all(&self.attaching);
@@ -97,13 +97,13 @@ impl Attachment {
     #[inline]
     pub(crate) fn present(&self) -> (usize, Option<&dyn Channel>) {
         let place = self.present.load(Ordering::Acquire);
-        (place, self.channels[place].get().and_then(|channel| channel.as_deref()))
+        (place, self.channels.get(place).and_then(|channel| channel.as_deref()))
     }
 
     /// Makes this the channel that counts. The caller attaches alone.
     pub(crate) fn succeed(&self, channel: Box<dyn Channel>) -> &dyn Channel {
         let place = self.present.load(Ordering::Relaxed) + 1;
-        let channel = self.channels[place].get_or_init(|| Box::new(Some(channel)));
+        let channel = self.channels.get_or_init(place, || Box::new(Some(channel)));
         self.present.store(place, Ordering::Release);
         channel.as_deref().expect("one thread attaches at a time")
     }
@@ -111,7 +111,7 @@ impl Attachment {
     /// The channel before the one that counts.
     pub(crate) fn before(&self) -> Option<&dyn Channel> {
         let place = self.present.load(Ordering::Relaxed).checked_sub(1)?;
-        self.channels[place].get()?.as_deref()
+        self.channels.get(place)?.as_deref()
     }
 
     /// Returns true if there may be something to do for `reattach`.
@@ -134,7 +134,9 @@ impl Attachment {
     /// In a child of fork: a thread that attaches is the parent's, and the child attaches by itself. (The gate keeps forks
     /// from an attach, but not longer than its patience.)
     pub(crate) fn forget_others(&self) {
-        self.attaching.store(0, Ordering::Release);
+        if self.attaching.load(Ordering::Acquire) != 0 {
+            self.attaching.store(0, Ordering::Release);
+        }
     }
 }
 

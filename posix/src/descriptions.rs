@@ -7,7 +7,7 @@
 
 use crate::datagram::pieces::Waiting;
 use crate::fd_table::SocketRef;
-use crate::first_use::{FirstUse, boxed};
+use crate::first_use::{FirstUses, boxed};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// State of one socket in this process.
@@ -173,23 +173,24 @@ impl Description {
 /// All descriptions of the process. Each program makes it at its start, so it allocates nothing before the first
 /// socket.
 pub(crate) struct Descriptions {
-    shelves: Box<[FirstUse<[Page; SHELF_PAGES]>]>,
+    shelves: FirstUses<Shelf, SHELVES>,
     /// Stands for sockets of other processes.
     foreign: Description,
 }
 
-type Page = FirstUse<[Description; PAGE_ENTRIES]>;
+type Shelf = FirstUses<[Description; PAGE_ENTRIES], SHELF_PAGES>;
 
 impl Descriptions {
     pub(crate) fn new() -> Descriptions {
-        Descriptions { shelves: (0..SHELVES).map(|_| FirstUse::new()).collect(), foreign: Description::new() }
+        Descriptions { shelves: FirstUses::new(), foreign: Description::new() }
     }
 
     /// The entry of the socket's slot.
     pub(crate) fn of(&self, socket: SocketRef) -> &Description {
         let index = socket.index as usize;
-        let shelf = self.shelves[index / (PAGE_ENTRIES * SHELF_PAGES) % SHELVES].get_or_init(|| boxed(FirstUse::new));
-        &shelf[index / PAGE_ENTRIES % SHELF_PAGES].get_or_init(|| boxed(Description::new))[index % PAGE_ENTRIES]
+        let place = index / (PAGE_ENTRIES * SHELF_PAGES) % SHELVES;
+        let shelf = self.shelves.get_or_init(place, || Box::new(FirstUses::new()));
+        &shelf.get_or_init(index / PAGE_ENTRIES % SHELF_PAGES, || boxed(Description::new))[index % PAGE_ENTRIES]
     }
 
     /// The entry of the socket, of which this process may never have had a descriptor; it is then as without any option.

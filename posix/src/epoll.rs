@@ -23,7 +23,7 @@ use crate::channel::{Channel, Context, State as SocketState};
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
 use crate::fd_table::{Descriptor, Entry, SocketRef};
-use crate::first_use::{FirstUse, boxed};
+use crate::first_use::{FirstUse, FirstUses, boxed};
 use crate::interest::{InterestError, InterestList, State};
 use crate::yield_policy::look_at;
 use ends::Ends;
@@ -34,7 +34,7 @@ use ringway_shm::Duration;
 pub(crate) struct Epolls {
     /// In blocks that are made at first use. They stay as long as the process, so that a thread that forks can hold their
     /// locks ([`hold_all`](Epolls::hold_all)).
-    cells: &'static [FirstUse<Block>; INSTANCES / BLOCK],
+    blocks: FirstUse<&'static Blocks>,
     /// Cells from this one on were never used.
     end: AtomicU32,
 }
@@ -44,6 +44,7 @@ thread_local! {
     static HELD: RefCell<Vec<MutexGuard<'static, Option<Instance>>>> = const { RefCell::new(Vec::new()) };
 }
 
+type Blocks = FirstUses<Block, { INSTANCES / BLOCK }>;
 type Block = [Mutex<Option<Instance>>; BLOCK];
 
 /// An epoll instance and the program's descriptor of it.
@@ -90,7 +91,7 @@ struct Instance {
 
 impl Epolls {
     pub(crate) fn new() -> Epolls {
-        Epolls { cells: Box::leak(boxed(FirstUse::new)), end: AtomicU32::new(0) }
+        Epolls { blocks: FirstUse::new(), end: AtomicU32::new(0) }
     }
 
     /// Cells in which an instance may be; few, because each end of a socket scans them.
@@ -99,7 +100,8 @@ impl Epolls {
     }
 
     fn cell(&self, number: u32) -> &'static Mutex<Option<Instance>> {
-        let block = self.cells[number as usize / BLOCK].get_or_init(|| boxed(Mutex::default));
+        let blocks: &'static Blocks = self.blocks.get_or_init(|| Box::new(Box::leak(Box::new(FirstUses::new()))));
+        let block = blocks.get_or_init(number as usize / BLOCK, || boxed(Mutex::default));
         &block[number as usize % BLOCK]
     }
 

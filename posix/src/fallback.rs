@@ -103,8 +103,14 @@ pub trait Kernel: Send + Sync {
     fn set_owner(&self, fd: Fd, process: u32) -> Answer<()>;
     /// The fields of `fstat(2)` that this crate needs.
     fn identity(&self, fd: Fd) -> Answer<Identity>;
+    /// Calls `visit` with the number of each open descriptor of this process; those that it opens may be among them.
+    fn for_each_descriptor(&self, visit: &mut dyn FnMut(Fd)) -> Answer<()>;
     /// Numbers of all open descriptors of this process.
-    fn open_descriptors(&self) -> Answer<Vec<Fd>>;
+    fn open_descriptors(&self) -> Answer<Vec<Fd>> {
+        let mut open = Vec::new();
+        self.for_each_descriptor(&mut |fd| open.push(fd))?;
+        Ok(open)
+    }
     /// `getrlimit(RLIMIT_NOFILE)`: the soft limit.
     fn descriptor_limit(&self) -> u64;
 

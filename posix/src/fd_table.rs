@@ -19,7 +19,7 @@
 
 use crate::apart::is_apart;
 use crate::fallback::Fd;
-use crate::first_use::{FirstUse, boxed};
+use crate::first_use::{FirstUses, boxed};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A socket's slot in the channel, with the generation under which we know it.
@@ -55,7 +55,7 @@ pub enum Entry {
 
 /// The table; one per process.
 pub struct FdTable {
-    pages: Box<[FirstUse<[AtomicU64; PAGE_ENTRIES]>]>,
+    pages: FirstUses<[AtomicU64; PAGE_ENTRIES], PAGES>,
 }
 
 impl Default for FdTable {
@@ -65,9 +65,9 @@ impl Default for FdTable {
 }
 
 impl FdTable {
-    /// Creates an empty table. Takes a few KiB; pages are allocated when needed.
-    pub fn new() -> FdTable {
-        FdTable { pages: (0..PAGES).map(|_| FirstUse::new()).collect() }
+    /// Creates an empty table; pages are allocated when needed.
+    pub const fn new() -> FdTable {
+        FdTable { pages: FirstUses::new() }
     }
 
     /// The meaning of `fd`.
@@ -93,7 +93,7 @@ impl FdTable {
     /// Sets the entry of `fd`; returns the earlier one. Numbers beyond the table stay the kernel's.
     pub fn set(&self, fd: Fd, entry: Entry) -> Entry {
         let Some((page, offset)) = place(fd) else { return Entry::None };
-        let page = self.pages[page].get_or_init(|| boxed(|| AtomicU64::new(0)));
+        let page = self.pages.get_or_init(page, || boxed(|| AtomicU64::new(0)));
         decode(page[offset].swap(encode(entry), Ordering::AcqRel))
     }
 
@@ -119,8 +119,7 @@ impl FdTable {
     /// Calls `visit` for every descriptor in `first..=last` that is ours.
     pub fn for_each_in(&self, first: Fd, last: Fd, mut visit: impl FnMut(Fd, Entry)) {
         let (first, last) = (first.max(0) as usize, (last.max(-1) as i64).min(LIMIT as i64 - 1));
-        for (page_index, page) in self.pages.iter().enumerate() {
-            let Some(page) = page.get() else { continue };
+        for (page_index, page) in self.pages.iter() {
             let base = page_index * PAGE_ENTRIES;
             if base as i64 > last || base + PAGE_ENTRIES <= first {
                 continue;
@@ -138,7 +137,7 @@ impl FdTable {
     #[inline]
     fn cell(&self, fd: Fd) -> Option<&AtomicU64> {
         let (page, offset) = place(fd)?;
-        self.pages[page].get().map(|page| &page[offset])
+        self.pages.get(page).map(|page| &page[offset])
     }
 }
 

@@ -71,13 +71,13 @@ impl Posix {
         self.fork_gate.reset();
         self.epoll_fork_is_over();
         self.process.store(self.kernel.process_id(), Ordering::Relaxed);
-        self.drop_spares();
         self.forget_apart();
         self.attachment.forget_others();
-        self.forget_flights();
-        self.forget_copies();
         self.epoll_after_fork_in_child();
         let Some(channel) = self.attached() else { return };
+        self.drop_spares();
+        self.forget_flights();
+        self.forget_copies();
         self.forget_waiters();
         if !channel.after_fork_in_child() && !self.settings.quiet {
             self.kernel.say("ringway: the application has too many processes; the sockets of this one have failed");
@@ -195,9 +195,14 @@ impl Posix {
     }
 
     /// Adopts a descriptor from another process if it is a socket of the stack.
+    #[inline]
     pub fn adopt(&self, fd: Fd) -> bool {
-        let Ok(identity) = self.kernel.identity(fd) else { return false };
-        if !identity.is_socket() || !self.table.fits(fd) || !(self.is_tcp(fd) || self.is_udp(fd)) {
+        let identity = self.kernel.identity(fd).ok().filter(Identity::is_socket);
+        identity.is_some_and(|identity| self.adopt_socket(fd, identity))
+    }
+
+    fn adopt_socket(&self, fd: Fd, identity: Identity) -> bool {
+        if !self.table.fits(fd) || !(self.is_tcp(fd) || self.is_udp(fd)) {
             return false;
         }
         let adopted = matches!(self.channel(), Ok(Some(channel)) if self.adopt_as(channel, fd, identity));
@@ -211,10 +216,12 @@ impl Posix {
     /// At the start of a program: adopts the sockets that it has inherited by exec, and releases those of the previous
     /// image of which it has no descriptor.
     pub fn adopt_inherited(&self) {
-        // Without /proc: the numbers with which a program usually starts.
-        let descriptors = self.kernel.open_descriptors().unwrap_or_else(|_| (0..INHERITED_MAX).collect());
-        for fd in descriptors {
+        let mut adopt = |fd| {
             self.adopt(fd);
+        };
+        if self.kernel.for_each_descriptor(&mut adopt).is_err() {
+            // Without /proc: the numbers with which a program usually starts.
+            (0..INHERITED_MAX).for_each(adopt);
         }
         let Some(channel) = self.attached() else { return };
         for socket in channel.held() {

@@ -131,8 +131,13 @@ impl ForkGate {
 
     /// After fork, in the child: resets the gate; this thread is the only one, and may be inside.
     pub(crate) fn reset(&self) {
-        self.lanes.iter().for_each(|lane| lane.0.store(0, Ordering::SeqCst));
-        self.lane().store(u32::from(COUNTED.get()), Ordering::SeqCst);
+        // What is not written is not copied: most children start another program at once.
+        for lane in self.lanes.iter().filter(|lane| lane.0.load(Ordering::SeqCst) != 0) {
+            lane.0.store(0, Ordering::SeqCst);
+        }
+        if COUNTED.get() {
+            self.lane().store(1, Ordering::SeqCst);
+        }
         CLOSINGS.set(0);
         self.closed.store(0, Ordering::SeqCst);
     }

@@ -55,6 +55,7 @@ pub use blocking::Waiter;
 pub use datagram::{Arrival, Outgoing};
 pub use errno::{Answer, Errno};
 pub use fcntl_ioctl::Control;
+pub use first_use::FirstUse;
 pub use fork_exec::Departure;
 pub use fork_gate::Inside;
 pub use message::ancillary_descriptors;

@@ -204,8 +204,10 @@ impl Kernel for TestKernel {
         Ok(Identity { device: status.st_dev, inode: status.st_ino, kind: status.st_mode & libc::S_IFMT })
     }
 
-    fn open_descriptors(&self) -> Answer<Vec<Fd>> {
-        Ok(self.open.lock().expect("no test panics with it").keys().copied().collect())
+    fn for_each_descriptor(&self, visit: &mut dyn FnMut(Fd)) -> Answer<()> {
+        let open: Vec<Fd> = self.open.lock().expect("no test panics with it").keys().copied().collect();
+        open.into_iter().for_each(visit);
+        Ok(())
     }
 
     fn descriptor_limit(&self) -> u64 {

@@ -1,31 +1,144 @@
 //! The environment variables that `ringway run` sets, and keeping them for the programs that this one starts.
+//!
+//! Promises: reading them takes no memory from the heap, since every program that starts does it, most of them without ever opening
+//! a socket.
 
 use crate::real::Strings;
 use libc::c_char;
-use ringway_posix::channel::Attach;
-use std::ffi::{CStr, CString};
+use ringway_posix::channel::{Attach, Channel, NotAttached};
+use ringway_posix::fallback::Fd;
+use ringway_posix::{FirstUse, Settings};
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
 
-/// `NAME=value` for each variable that a child needs.
+/// What a child needs.
 #[expect(clippy::disallowed_types, reason = "the library's constructor sets it, before the program has threads")]
-static KEPT: std::sync::OnceLock<Vec<CString>> = std::sync::OnceLock::new();
+static KEPT: std::sync::OnceLock<Kept> = std::sync::OnceLock::new();
 
 const NAMES: [&str; 6] = ["LD_PRELOAD", "RINGWAY_SOCKET", "RINGWAY_GROUP", "RINGWAY_STRICT", "RINGWAY_QUIET", "RINGWAY_LOG"];
+/// A path of a library, one of a socket, and short words.
+const KEPT_BYTES: usize = 1024;
 
-/// How to attach; `None` when this process is not under Ringway.
-pub(crate) fn read() -> Option<Box<dyn Attach>> {
-    let socket = std::env::var_os("RINGWAY_SOCKET").filter(|path| !path.is_empty())?;
-    let group = std::env::var("RINGWAY_GROUP").unwrap_or_default();
-    let kept = NAMES.iter().filter_map(|name| {
-        let value = std::env::var_os(name)?;
-        CString::new([name.as_bytes(), b"=", value.as_encoded_bytes()].concat()).ok()
-    });
-    KEPT.set(kept.collect()).ok()?;
-    Some(ringway_posix::client::from_environment(socket.into(), &group))
+/// Copies of the strings of an environment that have one of [`NAMES`], since the program may write over its own.
+pub(crate) struct Kept {
+    /// `NAME=value` with its NUL, one behind the other.
+    bytes: [u8; KEPT_BYTES],
+    len: usize,
+    /// What had no room there.
+    long: Vec<CString>,
 }
 
-/// Is a switch on? (Set to anything but 0 and nothing.)
-pub(crate) fn is_set(name: &str) -> bool {
-    std::env::var(name).is_ok_and(|value| !value.is_empty() && value != "0")
+impl Kept {
+    /// Of a name that stands there twice the first counts, as for getenv(3).
+    pub(crate) fn of<'a>(environment: impl Iterator<Item = &'a CStr>) -> Kept {
+        let mut kept = Kept { bytes: [0; KEPT_BYTES], len: 0, long: Vec::new() };
+        for string in environment {
+            if let Some(name) = NAMES.iter().find(|name| value_of(string, name).is_some())
+                && kept.value(name).is_none()
+            {
+                kept.push(string);
+            }
+        }
+        kept
+    }
+
+    fn push(&mut self, string: &CStr) {
+        let bytes = string.to_bytes_with_nul();
+        match self.bytes.get_mut(self.len..self.len + bytes.len()) {
+            Some(room) => {
+                room.copy_from_slice(bytes);
+                self.len += bytes.len();
+            }
+            None => self.long.push(string.to_owned()),
+        }
+    }
+
+    fn strings(&self) -> impl Iterator<Item = &CStr> {
+        let short = self.bytes[..self.len].split_inclusive(|byte| *byte == 0);
+        short.filter_map(|bytes| CStr::from_bytes_with_nul(bytes).ok()).chain(self.long.iter().map(CString::as_c_str))
+    }
+
+    pub(crate) fn value(&self, name: &str) -> Option<&[u8]> {
+        self.strings().find_map(|string| value_of(string, name))
+    }
+
+    /// Is a switch on? (Set to anything but 0 and nothing.)
+    fn is_set(&self, name: &str) -> bool {
+        self.value(name).is_some_and(|value| !matches!(value, b"" | b"0"))
+    }
+}
+
+/// `None`: the string has another name.
+fn value_of<'a>(string: &'a CStr, name: &str) -> Option<&'a [u8]> {
+    string.to_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"=")
+}
+
+/// Reads the program's environment, when it starts; `None` when this process is not under Ringway.
+pub(crate) fn read() -> Option<Settings> {
+    // SAFETY: glibc's environ, before the program runs.
+    let own = unsafe { strings_of(crate::process::own_environment()) };
+    // SAFETY: entries of environ are C strings.
+    let ours = own.iter().filter(|string| unsafe { has_prefix(**string, b"LD_PRELOAD=") || has_prefix(**string, b"RINGWAY_") });
+    // SAFETY: as above.
+    let kept = Kept::of(ours.map(|string| unsafe { CStr::from_ptr(*string) }));
+    kept.value("RINGWAY_SOCKET").filter(|path| !path.is_empty())?;
+    let settings = Settings {
+        strict: kept.is_set("RINGWAY_STRICT"),
+        quiet: kept.is_set("RINGWAY_QUIET"),
+        log_fallback: kept
+            .value("RINGWAY_LOG")
+            .is_some_and(|value| value.split(|byte| *byte == b',').any(|word| word == b"fallback")),
+    };
+    KEPT.set(kept).ok()?;
+    Some(settings)
+}
+
+/// The service that the environment names, of which nothing is made before the first socket.
+pub(crate) struct NamedService;
+
+impl NamedService {
+    fn get() -> &'static dyn Attach {
+        static NAMED: FirstUse<Box<dyn Attach>> = FirstUse::new();
+        let value = |name| KEPT.get().and_then(|kept| kept.value(name)).unwrap_or_default();
+        &**NAMED.get_or_init(|| {
+            let (socket, group) = (OsStr::from_bytes(value("RINGWAY_SOCKET")), String::from_utf8_lossy(value("RINGWAY_GROUP")));
+            Box::new(ringway_posix::client::from_environment(socket.into(), &group))
+        })
+    }
+}
+
+impl Attach for NamedService {
+    fn attach(&self, floor: Fd, earlier: u32) -> Result<Box<dyn Channel>, NotAttached> {
+        NamedService::get().attach(floor, earlier)
+    }
+
+    fn service(&self) -> String {
+        NamedService::get().service()
+    }
+}
+
+/// Looks no further than the first byte that differs.
+///
+/// # Safety
+/// `string` is a C string.
+unsafe fn has_prefix(string: *const c_char, prefix: &[u8]) -> bool {
+    // SAFETY: the caller's promise: no byte behind the NUL is read, because none of `prefix` is one.
+    prefix.iter().enumerate().all(|(at, byte)| unsafe { *string.add(at) }.cast_unsigned() == *byte)
+}
+
+/// # Safety
+/// `strings` is null or an array of C strings that ends with null, and lives as long as the caller likes.
+unsafe fn strings_of<'a>(strings: Strings) -> &'a [*const c_char] {
+    let mut count = 0;
+    // SAFETY: the caller's promise: everything up to the null entry is there.
+    while !strings.is_null() && unsafe { !(*strings.add(count)).is_null() } {
+        count += 1;
+    }
+    match count {
+        0 => &[],
+        // SAFETY: as above.
+        _ => unsafe { std::slice::from_raw_parts(strings, count) },
+    }
 }
 
 /// An environment for exec: the program's own, and what it lacks of ours.
@@ -41,36 +154,28 @@ impl Environment {
     /// `given` is null or an array of C strings that ends with null.
     pub(crate) unsafe fn complete(given: Strings) -> Environment {
         // SAFETY: the caller's promise.
-        unsafe { Environment::with(KEPT.get().map_or(&[], Vec::as_slice), given) }
+        KEPT.get().map_or(Environment::Given(given), |kept| unsafe { Environment::with(kept, given) })
     }
 
     /// `given`, and of `kept` what it lacks.
     ///
     /// # Safety
     /// As for `complete`; `kept` outlives the answer.
-    pub(crate) unsafe fn with(kept: &[CString], given: Strings) -> Environment {
-        let mut program_count = 0;
-        // SAFETY: the caller's promise: everything up to the null entry is there.
-        while !given.is_null() && unsafe { !(*given.add(program_count)).is_null() } {
-            program_count += 1;
-        }
-        let programs: &[*const c_char] = match program_count {
-            0 => &[],
-            // SAFETY: as above.
-            _ => unsafe { std::slice::from_raw_parts(given, program_count) },
-        };
-        let lacks = |ours: &&CString| {
+    pub(crate) unsafe fn with(kept: &Kept, given: Strings) -> Environment {
+        // SAFETY: the caller's promise.
+        let programs = unsafe { strings_of(given) };
+        let lacks = |ours: &&CStr| {
             let name_len = ours.to_bytes().iter().position(|byte| *byte == b'=').expect("made as NAME=value") + 1;
             let name = &ours.to_bytes()[..name_len];
-            // SAFETY: an entry of the program's array is a C string.
-            !programs.iter().any(|string| unsafe { CStr::from_ptr(*string) }.to_bytes().starts_with(name))
+            // SAFETY: entries of the program's array are C strings.
+            !programs.iter().any(|string| unsafe { has_prefix(*string, name) })
         };
         // Most programs pass on what they have: no memory is taken then, which may be a child of fork with a copy of all it touches.
-        if !kept.iter().any(|ours| lacks(&ours)) {
+        if !kept.strings().any(|ours| lacks(&ours)) {
             return Environment::Given(given);
         }
         let mut strings = programs.to_vec();
-        strings.extend(kept.iter().filter(lacks).map(|ours| ours.as_ptr()));
+        strings.extend(kept.strings().filter(lacks).map(CStr::as_ptr));
         strings.push(std::ptr::null());
         Environment::Extended(strings)
     }

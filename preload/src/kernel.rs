@@ -2,12 +2,12 @@
 
 use crate::c::{checked, checked_size};
 use crate::{real, signals};
-use libc::{c_int, c_void, sigset_t, socklen_t, timespec};
+use libc::{c_int, c_long, c_void, sigset_t, socklen_t, timespec};
 use ringway_posix::fallback::{Fd, Identity, Kernel, OnExec, RawAddress, SignalMask, words_of_epoll};
 use ringway_posix::{Answer, Errno};
+use ringway_shm::system_call::system_call;
 use ringway_shm::{Duration, Instant, PayloadMut};
 use std::io::{IoSlice, IoSliceMut};
-use std::ptr::{null, null_mut};
 
 /// The real thing.
 pub(crate) struct LibcKernel;
@@ -113,18 +113,22 @@ impl Kernel for LibcKernel {
 
     fn identity(&self, fd: Fd) -> Answer<Identity> {
         let mut file = std::mem::MaybeUninit::<libc::stat>::uninit();
-        // SAFETY: `file` is room for one stat; this library does not export fstat.
-        checked(unsafe { libc::fstat(fd, file.as_mut_ptr()) })?;
+        // SAFETY: `file` is room for one stat, which is the kernel's on 64-bit machines.
+        let answer = unsafe { system_call(libc::SYS_fstat, [fd.into(), file.as_mut_ptr() as c_long, 0, 0, 0, 0]) };
+        if answer < 0 {
+            return Err(Errno(-answer as c_int));
+        }
         // SAFETY: fstat has filled it.
         let file = unsafe { file.assume_init() };
         Ok(Identity { device: file.st_dev, inode: file.st_ino, kind: file.st_mode })
     }
 
-    fn open_descriptors(&self) -> Answer<Vec<Fd>> {
-        if let Some(few) = few_descriptors() {
-            return Ok(few);
+    fn for_each_descriptor(&self, visit: &mut dyn FnMut(Fd)) -> Answer<()> {
+        // Every program that starts does this: none of it takes memory, unless there are many.
+        if FEW.iter().any(|limit| visit_few(*limit, visit)) {
+            return Ok(());
         }
-        // Every program that starts does this: opendir(3) would take 32 KiB of its heap.
+        // opendir(3) would take 32 KiB of the heap.
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
         // SAFETY: a C string.
         let directory = checked(unsafe { libc::openat(libc::AT_FDCWD, c"/proc/self/fd".as_ptr(), flags) })?;
@@ -139,7 +143,9 @@ impl Kernel for LibcKernel {
             }
         };
         self.close(directory)?;
-        end.map(|()| found)
+        end?;
+        found.into_iter().for_each(visit);
+        Ok(())
     }
 
     fn descriptor_limit(&self) -> u64 {
@@ -278,7 +284,8 @@ impl Kernel for LibcKernel {
     }
 
     fn process_id(&self) -> u32 {
-        std::process::id()
+        // SAFETY: no arguments. Not libc's: a child of fork begins without its pages.
+        unsafe { system_call(libc::SYS_getpid, [0; 6]) as u32 }
     }
 
     fn raise_broken_pipe(&self) {
@@ -329,30 +336,36 @@ pub(crate) unsafe fn mask_of(set: *const sigset_t) -> Option<SignalMask> {
     (!set.is_null()).then(|| SignalMask(unsafe { set.cast::<u64>().read_unaligned() }))
 }
 
-/// Descriptors below this number are few: it costs less to ask for each than to list them.
-const FEW: usize = 256;
+/// Sizes of a table of descriptors that is small: it costs less to ask for each number than to list them. Linux begins with the first.
+const FEW: [usize; 2] = [64, 256];
 
-/// The open descriptors of a process whose table has no more than [`FEW`], in two system calls and without a file of proc(5); `None`:
-/// it has a larger one, or the kernel does not say.
+/// Visits the open descriptors of a process whose table has no more than `limit` places, in two system calls and without a file of
+/// proc(5). False, without a visit: it has a larger one, or the kernel does not say. `limit`: one of [`FEW`].
 ///
 /// select(2) takes no notice of a number beyond the table (its man page, BUGS), and says EBADF of one in the table that is not open.
-fn few_descriptors() -> Option<Vec<Fd>> {
+fn visit_few(limit: usize, visit: &mut dyn FnMut(Fd)) -> bool {
+    const MAX: usize = FEW[FEW.len() - 1];
     const WORD_BITS: usize = libc::c_ulong::BITS as usize;
-    let mut set: [libc::pollfd; FEW + 1] = std::array::from_fn(|fd| libc::pollfd { fd: fd as Fd, events: 0, revents: 0 });
+    let mut set: [libc::pollfd; MAX + 1] = std::array::from_fn(|fd| libc::pollfd { fd: fd as Fd, events: 0, revents: 0 });
     // The kernel writes what is left of it.
     let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `set` has so many entries.
-    let polled = unsafe { libc::syscall(libc::SYS_ppoll, set.as_mut_ptr(), set.len(), &raw mut now, null::<c_void>(), 0) };
+    // SAFETY: `set` has more entries.
+    let polled = unsafe {
+        system_call(libc::SYS_ppoll, [set.as_mut_ptr() as c_long, limit as c_long + 1, (&raw mut now) as c_long, 0, 0, 0])
+    };
     let is_open = |entry: &libc::pollfd| entry.revents & libc::POLLNVAL == 0;
-    if polled < 0 || is_open(&set[FEW]) {
-        return None;
+    if polled < 0 || is_open(&set[limit]) {
+        return false;
     }
-    let mut beyond: [libc::c_ulong; FEW / WORD_BITS + 1] = [0; FEW / WORD_BITS + 1];
-    beyond[FEW / WORD_BITS] = 1;
-    let (wanted, none) = (beyond.as_mut_ptr(), null_mut::<libc::c_ulong>());
+    let mut beyond: [libc::c_ulong; MAX / WORD_BITS + 1] = [0; MAX / WORD_BITS + 1];
+    beyond[limit / WORD_BITS] = 1;
+    let wanted = beyond.as_mut_ptr() as c_long;
     // SAFETY: the set has room for so many numbers.
-    let selected = unsafe { libc::syscall(libc::SYS_pselect6, FEW + 1, wanted, none, none, &raw mut now, null::<c_void>()) };
-    (selected == 0).then(|| set.iter().filter(|entry| is_open(entry)).map(|entry| entry.fd).collect())
+    let selected = unsafe { system_call(libc::SYS_pselect6, [limit as c_long + 1, wanted, 0, 0, (&raw mut now) as c_long, 0]) };
+    if selected == 0 {
+        set[..limit].iter().filter(|entry| is_open(entry)).for_each(|entry| visit(entry.fd));
+    }
+    selected == 0
 }
 
 /// The names of directory entries that are numbers (getdents64(2), struct linux_dirent64).

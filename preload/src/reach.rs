@@ -3,16 +3,20 @@
 //! Promises: the exec wrappers ask here before the program runs; in strict mode what the library cannot reach (static programs, Go,
 //! another libc or processor, programs that gain rights when started) is not started: ENETDOWN. Else a line says so, once for an
 //! image and all that fork from it (unless RINGWAY_QUIET is set), and connections that it would inherit are handed over to the kernel.
-//! Reads files into the stack only and allocates nothing, since the caller may be a child of `vfork` (which hands nothing over). Does not do: look at an `LD_PRELOAD` that the
-//! program has set itself, or at paths behind the file actions of a spawn.
+//! Reads files into the stack only and allocates nothing, since the caller may be a child of `vfork` (which hands nothing over).
+//! Calls the kernel itself: a child of `fork` begins without the pages of libc, and would fetch some for each function that it calls
+//! between `fork` and exec. Does not do: look at an `LD_PRELOAD` that the program has set itself, or at paths behind the file actions
+//! of a spawn.
 //!
 //! `cli/src/run/program.rs` looks for the same in the program that `ringway run` starts, and says it in words.
 
 use crate::c::{errno, set_errno};
 use crate::real;
-use libc::{c_char, c_int, c_void};
+use libc::{c_char, c_int, c_long};
 use ringway_posix::Errno;
+use ringway_shm::system_call::system_call;
 use std::ffi::CStr;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// How far `#!` lines are followed, as Linux does.
@@ -51,39 +55,44 @@ impl PathBuffer {
 }
 
 /// A descriptor that is closed at the end.
-struct File(c_int);
+struct File(c_long);
 
 impl File {
-    /// `None`: it cannot be read; errno says why.
-    fn open(directory: c_int, path: *const c_char) -> Option<File> {
+    /// # Errors
+    /// Why it cannot be read.
+    fn open(directory: c_int, path: *const c_char) -> Result<File, Errno> {
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
         // SAFETY: the caller's C string; the kernel says EFAULT where it is none.
-        let fd = unsafe { libc::openat(directory, path, libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK) };
-        (fd >= 0).then_some(File(fd))
+        let fd = unsafe { system_call(libc::SYS_openat, [directory.into(), path as c_long, flags.into(), 0, 0, 0]) };
+        if fd < 0 { Err(Errno(-fd as c_int)) } else { Ok(File(fd)) }
     }
 
     /// The bytes at `offset`, as many as there are.
-    fn read<'a>(&self, offset: u64, room: &'a mut [u8]) -> &'a [u8] {
-        let Ok(offset) = libc::off_t::try_from(offset) else { return &[] };
+    fn read<'a>(&self, offset: u64, room: &'a mut [MaybeUninit<u8>]) -> &'a [u8] {
+        let Ok(offset) = c_long::try_from(offset) else { return &[] };
+        let (at, len) = (room.as_mut_ptr(), room.len());
         // SAFETY: `room` is a local of the caller's.
-        let count = unsafe { real::pread(self.0, room.as_mut_ptr().cast(), room.len(), offset) };
-        usize::try_from(count).map_or(&[], |count| &room[..count])
+        let count = unsafe { system_call(libc::SYS_pread64, [self.0, at as c_long, len as c_long, offset, 0, 0]) };
+        // SAFETY: the kernel has written so many bytes.
+        usize::try_from(count).map_or(&[], |count| unsafe { std::slice::from_raw_parts(at.cast(), count.min(len)) })
     }
 
     fn gains_rights(&self) -> bool {
-        // SAFETY: plain numbers.
-        let mut status: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: a local.
-        if unsafe { libc::fstat(self.0, &raw mut status) } != 0 {
+        let mut status = MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: a local. libc's `stat` is the kernel's on 64-bit machines.
+        if unsafe { system_call(libc::SYS_fstat, [self.0, status.as_mut_ptr() as c_long, 0, 0, 0, 0]) } != 0 {
             return false;
         }
+        // SAFETY: the kernel has filled it.
+        let status = unsafe { status.assume_init() };
         // SAFETY: no arguments.
-        let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
-        let other_user = status.st_mode & libc::S_ISUID != 0 && status.st_uid != uid;
+        let (uid, gid) = unsafe { (system_call(libc::SYS_getuid, [0; 6]), || system_call(libc::SYS_getgid, [0; 6])) };
+        let other_user = status.st_mode & libc::S_ISUID != 0 && c_long::from(status.st_uid) != uid;
         let both = libc::S_ISGID | libc::S_IXGRP;
-        let other_group = status.st_mode & both == both && status.st_gid != gid;
-        let name = c"security.capability".as_ptr();
+        let other_group = status.st_mode & both == both && c_long::from(status.st_gid) != gid();
+        let name = c"security.capability".as_ptr() as c_long;
         // SAFETY: asks for the length only. Root has all capabilities anyway; nothing is gained.
-        let capable = uid != 0 && unsafe { libc::fgetxattr(self.0, name, std::ptr::null_mut::<c_void>(), 0) } > 0;
+        let capable = uid != 0 && unsafe { system_call(libc::SYS_fgetxattr, [self.0, name, 0, 0, 0, 0]) } > 0;
         other_user || other_group || capable
     }
 }
@@ -91,7 +100,7 @@ impl File {
 impl Drop for File {
     fn drop(&mut self) {
         // SAFETY: it is this value's own.
-        unsafe { real::close(self.0) };
+        unsafe { system_call(libc::SYS_close, [self.0, 0, 0, 0, 0, 0]) };
     }
 }
 
@@ -105,18 +114,21 @@ pub(crate) unsafe fn allows(name: *const c_char, is_reached: impl FnOnce() -> bo
     if posix.is_quiet() && !posix.is_strict() && posix.attached().is_none() {
         return true;
     }
-    let before = errno();
-    let is_reached = is_reached();
-    if !is_reached && !posix.is_strict() {
-        if !posix.is_quiet() && !name.is_null() {
-            // SAFETY: the caller's promise.
-            say_once(unsafe { CStr::from_ptr(name) }.to_bytes());
-        }
-        posix.before_unreached();
+    if is_reached() {
+        return true;
     }
-    let allowed = is_reached || !posix.is_strict();
-    set_errno(if allowed { before.0 } else { Errno::NETDOWN.0 });
-    allowed
+    if posix.is_strict() {
+        set_errno(Errno::NETDOWN.0);
+        return false;
+    }
+    let before = errno();
+    if !posix.is_quiet() && !name.is_null() {
+        // SAFETY: the caller's promise.
+        say_once(unsafe { CStr::from_ptr(name) }.to_bytes());
+    }
+    posix.before_unreached();
+    set_errno(before.0);
+    true
 }
 
 /// Hashes of the names that were said, in memory that this image shares with all that fork from it; null: there is none.
@@ -217,8 +229,9 @@ fn search(file: &[u8], depth: usize) -> bool {
         path.len = 0;
         let directory = if directory.is_empty() { &b"."[..] } else { directory };
         let whole = path.push(directory).and_then(|()| path.push(b"/")).and_then(|()| path.push(file));
-        // SAFETY: a C string on the stack.
-        if whole.is_some() && unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0 {
+        let arguments = [libc::AT_FDCWD.into(), path.as_ptr() as c_long, libc::X_OK.into(), 0, 0, 0];
+        // SAFETY: a C string on the stack. As access(2): it asks for the real user.
+        if whole.is_some() && unsafe { system_call(libc::SYS_faccessat, arguments) } == 0 {
             return inspect(libc::AT_FDCWD, path.as_ptr(), depth);
         }
     }
@@ -227,8 +240,11 @@ fn search(file: &[u8], depth: usize) -> bool {
 
 /// Is the library in the program at `path`? Also `true` where there is none: the exec will say so.
 fn inspect(directory: c_int, path: *const c_char, depth: usize) -> bool {
-    let Some(file) = File::open(directory, path) else { return errno() != Errno(libc::EACCES) };
-    let mut room = [0; FIRST_BYTES];
+    let file = match File::open(directory, path) {
+        Ok(file) => file,
+        Err(error) => return error != Errno(libc::EACCES),
+    };
+    let mut room = [MaybeUninit::uninit(); FIRST_BYTES];
     let first = file.read(0, &mut room);
     if let Some(line) = first[..first.len().min(HEAD_BYTES)].strip_prefix(b"#!") {
         return depth == 0 || interpreter(line, depth - 1);
@@ -270,7 +286,7 @@ fn links_to_us(file: &File, first: &[u8]) -> bool {
     };
     let mut has_linker = false;
     for index in 0..count.min(SEGMENTS_MAX) {
-        let mut room = [0; HEADER_BYTES];
+        let mut room = [MaybeUninit::uninit(); HEADER_BYTES];
         let header = piece(file, first, table.saturating_add(index * size), &mut room);
         let (Some(kind), Some(offset), Some(len)) = (number::<4>(header, 0), number::<8>(header, 8), number::<8>(header, 32))
         else {
@@ -279,7 +295,7 @@ fn links_to_us(file: &File, first: &[u8]) -> bool {
         if kind != PT_INTERP && kind != PT_NOTE {
             continue;
         }
-        let mut room = [0; HEAD_BYTES];
+        let mut room = [MaybeUninit::uninit(); HEAD_BYTES];
         let end = len.min(HEAD_BYTES as u64) as usize;
         let content = piece(file, first, offset, &mut room[..end]);
         if kind == PT_INTERP && content.windows(7).any(|name| name == b"ld-musl")
@@ -293,7 +309,7 @@ fn links_to_us(file: &File, first: &[u8]) -> bool {
 }
 
 /// As many bytes at `offset` as `room` has, of the first ones of the file or from it.
-fn piece<'a>(file: &File, first: &'a [u8], offset: u64, room: &'a mut [u8]) -> &'a [u8] {
+fn piece<'a>(file: &File, first: &'a [u8], offset: u64, room: &'a mut [MaybeUninit<u8>]) -> &'a [u8] {
     let start = usize::try_from(offset).unwrap_or(usize::MAX);
     let end = start.saturating_add(room.len());
     if end <= first.len() { &first[start..end] } else { file.read(offset, room) }

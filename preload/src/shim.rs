@@ -1,13 +1,14 @@
 //! The one instance of the room in this process: made when the library is loaded, never dropped.
 
-use crate::environment;
+use crate::environment::{self, NamedService};
 use crate::kernel::LibcKernel;
 use libc::c_int;
+use ringway_posix::Posix;
 use ringway_posix::fd_table::{Entry, SocketRef};
-use ringway_posix::{Posix, Settings};
-use std::sync::atomic::{AtomicPtr, Ordering};
 
-static SHIM: AtomicPtr<Posix> = AtomicPtr::new(std::ptr::null_mut());
+/// Not on the heap, which a program may start without.
+#[expect(clippy::disallowed_types, reason = "the library's constructor sets it, before the program has threads")]
+static SHIM: std::sync::OnceLock<Posix> = std::sync::OnceLock::new();
 
 /// The room; `None` when RINGWAY_SOCKET is not set, and before the constructor has run.
 #[inline]
@@ -16,8 +17,7 @@ pub(crate) fn posix() -> Option<&'static Posix> {
     if let Some(posix) = crate::fake::posix() {
         return Some(posix);
     }
-    // SAFETY: the pointer is null or comes from `Box::leak` in `load`.
-    unsafe { SHIM.load(Ordering::Acquire).as_ref() }
+    SHIM.get()
 }
 
 /// The socket of ours behind a descriptor, for calls that carry bytes. Two loads: the call itself finds out whether the kernel has got
@@ -45,18 +45,14 @@ static CONSTRUCTOR: extern "C" fn() = load;
 
 /// Runs when the loader has mapped the library, before `main`.
 extern "C" fn load() {
-    let Some(attach) = environment::read() else { return };
-    let settings = Settings {
-        strict: environment::is_set("RINGWAY_STRICT"),
-        quiet: environment::is_set("RINGWAY_QUIET"),
-        log_fallback: std::env::var("RINGWAY_LOG").is_ok_and(|value| value.split(',').any(|word| word == "fallback")),
-    };
-    let posix = Box::leak(Box::new(Posix::new(Box::new(LibcKernel), attach, settings)));
-    SHIM.store(posix, Ordering::Release);
+    let Some(settings) = environment::read() else { return };
+    let posix = SHIM.get_or_init(|| Posix::new(Box::new(LibcKernel), Box::new(NamedService), settings));
     // SAFETY: the three handlers are plain functions that live as long as the library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     posix.adopt_inherited();
-    (0..=2).for_each(crate::stdio::follow);
+    if posix.attached().is_some() {
+        (0..=2).for_each(crate::stdio::follow);
+    }
 }
 
 unsafe extern "C" fn prepare() {

@@ -2,7 +2,7 @@
 
 use super::told;
 use crate::c::errno;
-use crate::environment::Environment;
+use crate::environment::{Environment, Kept};
 use crate::fake::{Bench, Libc, Lonely};
 use crate::process;
 use crate::real::Strings;
@@ -33,10 +33,14 @@ unsafe fn words(list: Strings) -> Vec<String> {
         .collect()
 }
 
+fn kept(words: &[&str]) -> Kept {
+    Kept::of(strings(words).iter().map(CString::as_c_str))
+}
+
 const KEPT: [&str; 3] = ["LD_PRELOAD=/lib/ringway.so:/lib/other.so", "RINGWAY_SOCKET=/run/s", "RINGWAY_GROUP=7"];
 
 fn completed(given: &[&str]) -> Vec<String> {
-    let (kept, given) = (strings(&KEPT), strings(given));
+    let (kept, given) = (kept(&KEPT), strings(given));
     let given = array(&given);
     // SAFETY: both outlive the answer.
     unsafe { words(Environment::with(&kept, given.as_ptr()).as_ptr()) }
@@ -57,13 +61,28 @@ fn a_child_gets_what_its_environment_lacks_and_keeps_what_the_program_says() {
 
 #[test]
 fn no_environment_at_all_is_an_empty_one() {
-    let kept = strings(&KEPT);
+    let (kept, outside) = (kept(&KEPT), kept(&[]));
     // SAFETY: `kept` outlives the answer; null is allowed.
     unsafe {
         assert_eq!(words(Environment::with(&kept, ptr::null()).as_ptr()), KEPT);
         // Outside of Ringway the array is passed as it is, null too.
-        assert_eq!(Environment::with(&[], ptr::null()).as_ptr(), ptr::null());
+        assert_eq!(Environment::with(&outside, ptr::null()).as_ptr(), ptr::null());
     }
+}
+
+#[test]
+fn what_is_kept_is_a_copy_of_the_first_value_of_each_name() {
+    let long = format!("LD_PRELOAD=/{}.so", "x".repeat(4_000));
+    let own =
+        ["PATH=/bin", "RINGWAY_SOCKET=/run/first", "RINGWAY_SOCKET=/run/second", "RINGWAY_STRICTER=1", &long, "RINGWAY_LOG="];
+    let kept = kept(&own);
+    assert_eq!(kept.value("RINGWAY_SOCKET"), Some(b"/run/first".as_slice()));
+    assert_eq!(kept.value("LD_PRELOAD"), long.strip_prefix("LD_PRELOAD=").map(str::as_bytes));
+    assert_eq!((kept.value("RINGWAY_LOG"), kept.value("RINGWAY_STRICT"), kept.value("PATH")), (Some(b"".as_slice()), None, None));
+    // SAFETY: `kept` outlives the answer.
+    let mut passed = unsafe { words(Environment::with(&kept, ptr::null()).as_ptr()) };
+    passed.sort();
+    assert_eq!(passed, [long.as_str(), "RINGWAY_LOG=", "RINGWAY_SOCKET=/run/first"]);
 }
 
 #[test]

@@ -334,9 +334,10 @@ impl Kernel for SimKernel {
         Ok(Identity { device: status.st_dev, inode: status.st_ino, kind: status.st_mode & libc::S_IFMT })
     }
 
-    fn open_descriptors(&self) -> Answer<Vec<Fd>> {
+    fn for_each_descriptor(&self, visit: &mut dyn FnMut(Fd)) -> Answer<()> {
         let sorted: BTreeMap<Fd, ()> = self.tables().descriptors.keys().map(|fd| (*fd, ())).collect();
-        Ok(sorted.into_keys().collect())
+        sorted.into_keys().for_each(visit);
+        Ok(())
     }
 
     fn descriptor_limit(&self) -> u64 {
