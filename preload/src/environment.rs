@@ -78,7 +78,7 @@ pub(crate) fn read() -> Option<Settings> {
     // SAFETY: glibc's environ, before the program runs.
     let own = unsafe { strings_of(crate::process::own_environment()) };
     // SAFETY: entries of environ are C strings.
-    let ours = own.iter().filter(|string| unsafe { has_prefix(**string, b"LD_PRELOAD=") || has_prefix(**string, b"RINGWAY_") });
+    let ours = own.iter().filter(|string| NAMES.iter().any(|name| unsafe { has_prefix(**string, name.as_bytes()) }));
     // SAFETY: as above.
     let kept = Kept::of(ours.map(|string| unsafe { CStr::from_ptr(*string) }));
     kept.value("RINGWAY_SOCKET").filter(|path| !path.is_empty())?;

@@ -381,7 +381,8 @@ fn numbers(mut entries: &[u8]) -> impl Iterator<Item = Fd> {
 
 #[cfg(test)]
 mod tests {
-    use super::numbers;
+    use super::{FEW, LibcKernel, numbers, visit_few};
+    use ringway_posix::fallback::{Kernel, OnExec};
 
     /// An entry as the kernel writes it.
     fn entry(name: &str) -> Vec<u8> {
@@ -390,6 +391,22 @@ mod tests {
         entry[16..18].copy_from_slice(&(length as u16).to_ne_bytes());
         entry[19..19 + name.len()].copy_from_slice(name.as_bytes());
         entry
+    }
+
+    /// Other tests of this process open and close descriptors meanwhile, with the lowest numbers.
+    #[test]
+    fn a_descriptor_is_found_in_a_table_of_any_size() {
+        for minimum in FEW.map(|limit| limit as i32 - 20).into_iter().chain([1_000]) {
+            let fd = LibcKernel.duplicate(0, minimum, OnExec::Close).expect("a number is free");
+            let open = LibcKernel.open_descriptors().expect("they are listed");
+            assert!(open.contains(&fd), "{fd}: {open:?}");
+            let beyond = FEW.into_iter().filter(|limit| *limit <= fd as usize);
+            beyond.for_each(|limit| assert!(!visit_few(limit, &mut |_| panic!("of {limit}, beside {fd}"))));
+            LibcKernel.close(fd).expect("it is open");
+        }
+        let fd = LibcKernel.duplicate(0, 1_000, OnExec::Close).expect("a number is free");
+        LibcKernel.close(fd).expect("it is open");
+        assert!(!LibcKernel.open_descriptors().expect("they are listed").contains(&fd), "{fd} is closed");
     }
 
     #[test]

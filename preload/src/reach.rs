@@ -79,7 +79,8 @@ impl File {
 
     fn gains_rights(&self) -> bool {
         let mut status = MaybeUninit::<libc::stat>::uninit();
-        // Which call of the kernel's this is depends on libc, and so does a filter of system calls that lets programs start. SAFETY: a local.
+        // Which system call this is depends on libc, and so does a filter of system calls that lets programs start.
+        // SAFETY: a local.
         if unsafe { libc::fstat(self.0 as c_int, status.as_mut_ptr()) } != 0 {
             return false;
         }
@@ -225,16 +226,16 @@ fn search(file: &[u8], depth: usize) -> bool {
     }
     // SAFETY: a C string of the environment, or null.
     let listed = unsafe { libc::getenv(c"PATH".as_ptr()).as_ref().map(|start| CStr::from_ptr(start).to_bytes()) };
-    for directory in listed.unwrap_or(DEFAULT_SEARCH_PATH).split(|byte| *byte == b':') {
+    let before = errno();
+    let is_there = listed.unwrap_or(DEFAULT_SEARCH_PATH).split(|byte| *byte == b':').any(|directory| {
         path.len = 0;
         let directory = if directory.is_empty() { &b"."[..] } else { directory };
         let whole = path.push(directory).and_then(|()| path.push(b"/")).and_then(|()| path.push(file));
         // SAFETY: a C string on the stack.
-        if whole.is_some() && unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0 {
-            return inspect(libc::AT_FDCWD, path.as_ptr(), depth);
-        }
-    }
-    true
+        whole.is_some() && unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0
+    });
+    set_errno(before.0);
+    !is_there || inspect(libc::AT_FDCWD, path.as_ptr(), depth)
 }
 
 /// Is the library in the program at `path`? Also `true` where there is none: the exec will say so.

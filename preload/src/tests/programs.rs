@@ -86,6 +86,17 @@ fn what_is_kept_is_a_copy_of_the_first_value_of_each_name() {
 }
 
 #[test]
+fn the_look_at_a_program_leaves_errno_alone() {
+    crate::set_errno(libc::EXFULL);
+    // SAFETY: C strings.
+    unsafe {
+        assert!(crate::reach::found(c"sh".as_ptr()) && crate::reach::found(c"no-such-program".as_ptr()));
+        assert!(crate::reach::at(libc::AT_FDCWD, c"/no/such/program".as_ptr()));
+    }
+    assert_eq!(errno().0, libc::EXFULL);
+}
+
+#[test]
 fn a_huge_environment_is_passed_whole() {
     let many: Vec<String> = (0..20_000).map(|number| format!("V{number}={}", "x".repeat(50))).collect();
     let given: Vec<&str> = many.iter().map(String::as_str).collect();
