@@ -65,6 +65,8 @@ install-c:
 
 # Removes what `install` with the same PREFIX and DESTDIR has put there, and no folder that has anything else in it.
 uninstall:
+	@! grep -qs '^$(LIBDIR)/ringway/libringway_preload.so$$' $(DESTDIR)/etc/ld.so.preload || \
+		{ echo "the loader puts the library into all programs: ringway disable --program PATH of each line of /etc/ringway/programs"; exit 1; }
 	@stage=$$(mktemp -d) && $(MAKE) -s install-files DESTDIR=$$stage && \
 		(cd $$stage && find . ! -type d | while read -r file; do rm -fv "$(DESTDIR)/$$file"; done); \
 		rm -r $$stage; rmdir --ignore-fail-on-non-empty $(DESTDIR)$(LIBDIR)/ringway

@@ -78,7 +78,8 @@ enum ringway_option {
     RINGWAY_MAX_PACING_RATE = 15, /* bytes per second; UINT32_MAX: no limit */
 };
 
-/* A session: one attachment to a service. `path` is the service's socket; NULL: the path in RINGWAY_SOCKET. */
+/* A session: one attachment to a service. `path` is the service's socket, or without `/` in it the name of a service of this network
+   namespace; NULL: what RINGWAY_SOCKET has. */
 ringway_session *ringway_attach(const char *path);
 /* The caller must close the session's sockets before. */
 void ringway_detach(ringway_session *session);

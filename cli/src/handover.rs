@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use ringway_shm::channel::attach::want_at_kernel;
 
-use crate::services::{self, Service};
+use crate::services::{Choice, Service};
 
 /// Looks at the counters so often while programs hand over.
 const LOOK: Duration = Duration::from_millis(10);
@@ -80,7 +80,7 @@ fn words(what: &[String]) -> Result<String, String> {
 
 /// Returns true if no connection stays that was asked for.
 fn hand_over(arguments: &Arguments, words: &str) -> io::Result<bool> {
-    let services = services::find(arguments.name.as_deref())?;
+    let services = Choice::here(arguments.name.as_deref()).find()?;
     if services.is_empty() {
         return Err(io::Error::other("no service runs in this network namespace"));
     }

@@ -15,7 +15,8 @@ use ringway_service::{RunDirectory, printable};
 use rustix::fs::inotify;
 use serde_json::Value;
 
-use crate::{output, services};
+use crate::output;
+use crate::services::Choice;
 
 /// Room for what the kernel says of changed files.
 const CHANGES: usize = 4_096;
@@ -103,7 +104,7 @@ fn names(arguments: &Arguments) -> io::Result<Vec<String>> {
     if let Some(name) = &arguments.name {
         return Ok(vec![name.clone()]);
     }
-    let mut names: Vec<String> = services::find(None)?.into_iter().map(|service| service.name).collect();
+    let mut names: Vec<String> = Choice::here(None).find()?.into_iter().map(|service| service.name).collect();
     names.dedup();
     if names.is_empty() {
         return Err(io::Error::other(

@@ -27,9 +27,8 @@ pub(crate) struct Arguments {
     /// Serve GET /metrics at ADDRESS:PORT, or at a UNIX socket, of which a path with a `/` is the name
     #[arg(long, value_name = "WHERE")]
     listen: Option<Place>,
-    /// Only the service of this name
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
+    #[command(flatten)]
+    services: services::Choice,
 }
 
 /// Where scrapers ask.
@@ -52,7 +51,7 @@ impl FromStr for Place {
 
 /// Prints or serves them.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let page = || services::find(arguments.name.as_deref()).map(|services| families::page(&services));
+    let page = || arguments.services.find().map(|services| families::page(&services));
     match &arguments.listen {
         None => output::end("metrics", page().and_then(|page| output::write(&page))),
         Some(place) => output::end("metrics", http::serve(place, page)),

@@ -35,9 +35,8 @@ pub(crate) struct Arguments {
     /// Print indented JSON
     #[arg(short, long)]
     pretty: bool,
-    /// Show only the service of this name
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
+    #[command(flatten)]
+    services: services::Choice,
     /// Show only the counters of this worker; the first is 0
     #[arg(long, value_name = "N")]
     worker: Option<u32>,
@@ -52,10 +51,10 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn show(arguments: &Arguments) -> io::Result<()> {
-    let mut services = services::find(arguments.name.as_deref())?;
+    let mut services = arguments.services.find()?;
     services.retain(|service| arguments.worker.is_none_or(|worker| service.worker == worker));
     if services.is_empty() {
-        return Err(io::Error::other("no service is running in this network namespace"));
+        return Err(arguments.services.nothing());
     }
     let now = sum(&services);
     let history = History::of(&services);
@@ -121,7 +120,7 @@ impl History {
         let path = std::env::var_os("RINGWAY_NSTAT_HISTORY").map(PathBuf::from);
         let path = path.unwrap_or_else(|| std::env::temp_dir().join(format!(".ringway-nstat.u{user}")));
         let names: Vec<String> =
-            services.iter().map(|service| format!("{}:{}:{}", service.name, service.worker, service.stats.pid())).collect();
+            services.iter().map(|service| format!("{}:{}:{}", service.label, service.worker, service.stats.pid())).collect();
         History { path, services: format!("#{}", names.join(" ")) }
     }
 

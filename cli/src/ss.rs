@@ -85,9 +85,8 @@ pub(crate) struct Arguments {
     /// Print JSON
     #[arg(short, long)]
     json: bool,
-    /// Show only the service of this name
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
+    #[command(flatten)]
+    services: services::Choice,
     /// Filter as in ss(8): `state STATE`, `exclude STATE`, `sport = :PORT`, `dport >= :PORT`, `src 10.0.0.0/8`, `dst ADDRESS:PORT`, joined by
     /// `and`, `or`, `not` and parentheses
     #[arg(value_name = "FILTER")]
@@ -101,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 fn show(arguments: &Arguments) -> io::Result<()> {
     let filter = Filter::new(arguments).map_err(io::Error::other)?;
-    let services = services::find(arguments.name.as_deref())?;
+    let services = arguments.services.find()?;
     let sockets: Vec<Shown<'_>> = services.iter().flat_map(sockets).collect();
     let kept: Vec<Kept> = services.iter().flat_map(Service::kept).collect();
     let mut out = io::stdout().lock();
@@ -170,6 +169,7 @@ struct Shown<'a> {
     socket: SocketRecord,
     /// The processes that have it, once they are looked for.
     holders: Vec<Holder>,
+    /// The service's label.
     service: &'a str,
     interface: String,
     /// The time of this listing.
@@ -184,7 +184,7 @@ fn sockets(service: &Service) -> impl Iterator<Item = Shown<'_>> {
     let partner = |socket: &SocketRecord| service.worker > 0 && socket.state == LISTEN;
     service.sockets().into_iter().filter(move |socket| !partner(socket)).map(move |socket| {
         let interface = interfaces.get(&socket.interface).cloned().unwrap_or_else(|| "-".to_string());
-        Shown { socket, holders: Vec::new(), service: &service.name, interface, now }
+        Shown { socket, holders: Vec::new(), service: &service.label, interface, now }
     })
 }
 

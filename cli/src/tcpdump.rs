@@ -11,10 +11,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
 
 use clap::{Args, CommandFactory};
-use ringway_shm::capture::{CaptureReader, Packet};
+use ringway_shm::capture::CaptureReader;
 
-use crate::capture::{Packets, Source, feed, only, until_a_signal};
-use crate::services;
+use crate::capture::{Packets, RingPacket, Source, feed, until_a_signal, workers_of};
+use crate::services::Choice;
 
 mod filter;
 mod options;
@@ -29,6 +29,8 @@ const HELP: &str = "Handled here, since the packets are a service's and not an i
   -Q in|out      only this direction
   -w FILE        pcapng with interface, direction and the reasons for drops; needs no tcpdump unless there is a filter
   --name NAME    the service, if several are running
+  --net NAMESPACE, --all-namespaces
+                 services of another network namespace, or of all
   -h             print this
 All others are tcpdump's own (man tcpdump); -p, -B and -j have no meaning here.
 
@@ -40,7 +42,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true, after_help = HELP)]
 pub(crate) struct Arguments {
-    /// tcpdump's own arguments, and `--name NAME` to choose a service
+    /// tcpdump's own arguments, and `--name`, `--net` and `--all-namespaces` to choose services
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<OsString>,
 }
@@ -60,7 +62,7 @@ fn capture(arguments: &[OsString]) -> io::Result<ExitCode> {
     let options = Options::read(arguments).map_err(io::Error::other)?;
     match options.asked {
         Some(Asked::Help) => return Ok(help()),
-        Some(Asked::Interfaces) => return interfaces(options.name.as_deref()),
+        Some(Asked::Interfaces) => return interfaces(&options.services),
         None => {}
     }
     if options.without_source {
@@ -68,15 +70,17 @@ fn capture(arguments: &[OsString]) -> io::Result<ExitCode> {
         return Ok(exit_code(status));
     }
     let stop = until_a_signal()?;
-    let workers = only(services::find(options.name.as_deref())?)?;
-    let service = &workers[0];
-    let source = Source::new(service, options.interface.as_deref(), options.direction)?;
+    let workers = workers_of(&options.services)?;
+    let source = Source::new(&workers, options.interface.as_deref(), options.direction)?;
+    let names = source.names();
     let readers: Vec<CaptureReader> =
         workers.iter().map(|worker| CaptureReader::open(&worker.file("capture"), None)).collect::<io::Result<_>>()?;
-    let sink = Sink::open(&options, &source.interfaces(), readers[0].snaplen() as u32)?;
-    eprintln!("ringway tcpdump: listening on {} of service {}, both directions", source.names.join(","), service.name);
+    let sink = Sink::open(&options, &source.interfaces(&names), readers[0].snaplen() as u32)?;
+    let mut labels: Vec<&str> = workers.iter().map(|worker| &*worker.label).collect();
+    labels.dedup();
+    eprintln!("ringway tcpdump: listening on {} of service {}, both directions", names.join(","), labels.join(", "));
     let mut to = Records { source: &source, sink };
-    let fed = feed(service, readers, &mut to, &stop)?;
+    let fed = feed(&workers, readers, &mut to, &stop)?;
     let status = to.sink.finish(fed.nanos, fed.lost)?;
     eprintln!("ringway tcpdump: {} packets captured, {} lost", fed.captured, fed.lost);
     Ok(status.map_or(ExitCode::SUCCESS, exit_code))
@@ -88,17 +92,17 @@ fn help() -> ExitCode {
     crate::output::print("tcpdump", &own.render_long_help().to_string())
 }
 
-/// Lists the interfaces of the services of this network namespace, as `-i` takes them.
-fn interfaces(name: Option<&str>) -> io::Result<ExitCode> {
+/// Lists the interfaces of these services, as `-i` takes them.
+fn interfaces(choice: &Choice) -> io::Result<ExitCode> {
     let mut text = String::new();
-    for service in services::find(name)?.iter().filter(|service| service.worker == 0) {
+    for service in choice.find()?.iter().filter(|service| service.worker == 0) {
         for (_, interface) in service.stats.interfaces() {
             let frames = if interface.ethernet { "Ethernet" } else { "raw IP" };
-            text += &format!("{} [{frames}, MTU {}, service {}]\n", interface.name, interface.mtu, service.name);
+            text += &format!("{} [{frames}, MTU {}, service {}]\n", interface.name, interface.mtu, service.label);
         }
     }
     if text.is_empty() {
-        return Err(io::Error::other("no service is running in this network namespace"));
+        return Err(choice.nothing());
     }
     Ok(crate::output::print("tcpdump", &text))
 }
@@ -124,11 +128,11 @@ impl Packets for Records<'_> {
         self.sink.is_open()
     }
 
-    fn take(&mut self, packet: &Packet, nanos: u64) -> io::Result<bool> {
-        if !self.source.wants(packet) {
+    fn take(&mut self, captured: &RingPacket, nanos: u64) -> io::Result<bool> {
+        if !self.source.wants(captured) {
             return Ok(false);
         }
-        self.sink.write(&self.source.record(packet, nanos))
+        self.sink.write(&self.source.record(captured, nanos))
     }
 
     fn flush(&mut self) -> io::Result<()> {

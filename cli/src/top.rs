@@ -49,9 +49,8 @@ pub(crate) struct Arguments {
     /// Print JSON: a line for each interval, or with --once a single one
     #[arg(short, long)]
     json: bool,
-    /// Only the service of this name
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
+    #[command(flatten)]
+    services: services::Choice,
     /// Connections to show, as in `ringway ss`
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
@@ -74,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 fn show(arguments: &Arguments) -> io::Result<()> {
     let model = Model::new(&arguments.filter, arguments.delay).map_err(io::Error::other)?;
-    let read = || services::find(arguments.name.as_deref()).map(|services| Sample::take(&services));
+    let read = || arguments.services.find().map(|services| Sample::take(&services));
     let end = Arc::new(AtomicBool::new(false));
     if arguments.once || arguments.json {
         return print(arguments, model, read);
@@ -95,7 +94,7 @@ fn print(arguments: &Arguments, model: Model, read: impl Fn() -> io::Result<Samp
         thread::sleep(arguments.delay);
         let now = read()?;
         if arguments.once && now.is_empty() {
-            return Err(io::Error::other("no service is running in this network namespace"));
+            return Err(arguments.services.nothing());
         }
         let rates = Rates::between(&before, &now, model.filter());
         let text = if arguments.json { rates.json() } else { rates.text() };

@@ -18,11 +18,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ringway_device::pcap::{Record, Writer};
-use ringway_shm::capture::{CaptureReader, End, Ends, Packet};
+use ringway_shm::capture::{CaptureReader, End, Ends};
 use ringway_trace::ReadError;
 
-use crate::capture::{Packets, Source, feed, only, until_a_signal};
-use crate::{output, services};
+use crate::capture::{Packets, RingPacket, Source, feed, until_a_signal, workers_of};
+use crate::output;
+use crate::services::{Choice, Service};
 use absent::Absent;
 use follow::{Captured, Followed};
 use line::Lines;
@@ -95,11 +96,10 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 fn live(arguments: &Arguments) -> io::Result<()> {
     let stop = until_a_signal()?;
-    let workers = only(services::find(arguments.name.as_deref())?)?;
-    let service = &workers[0];
-    let source = Source::new(service, arguments.interface.as_deref(), None)?;
+    let workers = workers_of(&Choice::here(arguments.name.as_deref()))?;
+    let source = Source::new(&workers, arguments.interface.as_deref(), None)?;
     let connections = arguments.connections();
-    let open = |worker: &services::Service| {
+    let open = |worker: &Service| {
         let path = worker.file("capture");
         CaptureReader::open(&path, connections).map_err(|error| of_file(&path, &error))
     };
@@ -108,11 +108,11 @@ fn live(arguments: &Arguments) -> io::Result<()> {
         Some(path) => Some(PacketFile::create(path, &source, readers[0].snaplen() as u32)?),
         None => None,
     };
-    eprintln!("ringway trace: following service {}", service.name);
+    eprintln!("ringway trace: following service {}", workers[0].name);
     let printer = Printer::new(arguments);
     let prints = arguments.write.is_none() || arguments.print;
     let mut to = Live { workers: &workers, source, printer, file, prints, absent: Absent::default() };
-    let fed = feed(service, readers, &mut to, &stop)?;
+    let fed = feed(&workers, readers, &mut to, &stop)?;
     if let Some(file) = &mut to.file {
         file.end(fed.nanos, fed.lost)?;
     }
@@ -191,7 +191,7 @@ impl Printer {
 
 /// What a running service's packets go to.
 struct Live<'a> {
-    workers: &'a [services::Service],
+    workers: &'a [Service],
     source: Source,
     printer: Printer,
     file: Option<PacketFile>,
@@ -204,12 +204,13 @@ impl Packets for Live<'_> {
         Ok(self.printer.left > 0)
     }
 
-    fn take(&mut self, packet: &Packet, nanos: u64) -> io::Result<bool> {
-        if self.printer.left == 0 || !self.source.wants(packet) {
+    fn take(&mut self, captured: &RingPacket, nanos: u64) -> io::Result<bool> {
+        if self.printer.left == 0 || !self.source.wants(captured) {
             return Ok(false);
         }
+        let packet = &captured.packet;
         let state = packet.observed.as_deref().map(|observed| state::text(observed, packet.time));
-        let record = Record { comment: state.as_deref(), ..self.source.record(packet, nanos) };
+        let record = Record { comment: state.as_deref(), ..self.source.record(captured, nanos) };
         let Some(segment) = Captured::of_record(&record, self.source.medium).filter(|segment| self.printer.wants(segment)) else {
             return Ok(false);
         };
@@ -245,7 +246,8 @@ impl PacketFile {
             true => Box::new(io::stdout()),
             false => Box::new(File::create(path).map_err(|error| of_file(path, &error))?),
         };
-        let writer = Writer::new(BufWriter::new(to), &source.interfaces(), snaplen).map_err(|error| of_file(path, &error))?;
+        let writer = Writer::new(BufWriter::new(to), &source.interfaces(&source.names()), snaplen)
+            .map_err(|error| of_file(path, &error))?;
         Ok(PacketFile { path: path.to_owned(), writer })
     }
 

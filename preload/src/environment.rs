@@ -1,21 +1,27 @@
-//! The environment variables that `ringway run` sets, and keeping them for the programs that this one starts.
+//! The environment variables that `ringway run` sets (or, for a program of the machine's list, `listed`), and keeping them for the programs
+//! that this one starts.
 //!
 //! Promises: reading them takes no memory from the heap, since every program that starts does it, most of them without ever opening
 //! a socket.
 
+use crate::listed;
 use crate::real::Strings;
-use libc::c_char;
+use libc::{c_char, c_long};
 use ringway_posix::channel::{Attach, Channel, NotAttached};
 use ringway_posix::fallback::Fd;
 use ringway_posix::{FirstUse, Settings};
+use ringway_shm::channel::attach::{DIRECTORY_VARIABLE, Door, LIST_BYTES};
+use ringway_shm::system_call::system_call;
 use std::ffi::{CStr, CString, OsStr};
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 
 /// What a child needs.
 #[expect(clippy::disallowed_types, reason = "the library's constructor sets it, before the program has threads")]
 static KEPT: std::sync::OnceLock<Kept> = std::sync::OnceLock::new();
 
-const NAMES: [&str; 6] = ["LD_PRELOAD", "RINGWAY_SOCKET", "RINGWAY_GROUP", "RINGWAY_STRICT", "RINGWAY_QUIET", "RINGWAY_LOG"];
+const NAMES: [&str; 7] =
+    ["LD_PRELOAD", "RINGWAY_SOCKET", "RINGWAY_GROUP", "RINGWAY_STRICT", "RINGWAY_QUIET", "RINGWAY_LOG", DIRECTORY_VARIABLE];
 /// A path of a library, one of a socket, and short words.
 const KEPT_BYTES: usize = 1024;
 
@@ -53,6 +59,37 @@ impl Kept {
         }
     }
 
+    /// A function of its own, whose large frame few programs need.
+    #[inline(never)]
+    fn add_listed_program(&mut self) -> Option<()> {
+        self.add_listed(listed::service_of_this_program(&mut [MaybeUninit::uninit(); LIST_BYTES])?)
+    }
+
+    /// Adds what a listed program is started without: its service, and a group for itself and its children.
+    pub(crate) fn add_listed(&mut self, service: &[u8]) -> Option<()> {
+        let mut token = [0_u8; 16];
+        // SAFETY: a local of that length.
+        let count =
+            unsafe { system_call(libc::SYS_getrandom, [token.as_mut_ptr() as c_long, token.len() as c_long, 0, 0, 0, 0]) };
+        let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
+        let mut digits = [0_u8; 32];
+        digits.iter_mut().enumerate().for_each(|(at, to)| *to = digit(token[at / 2] >> (4 * (1 - at % 2)) & 15));
+        let is_whole = usize::try_from(count) == Ok(token.len());
+        let service = is_whole.then(|| self.add(&[b"RINGWAY_SOCKET=", service, b"\0"]))?;
+        let group = self.value("RINGWAY_GROUP").is_some().then_some(());
+        service.and(group.or_else(|| self.add(&[b"RINGWAY_GROUP=", &digits, b"\0"])))
+    }
+
+    /// `None`: there is no room.
+    fn add(&mut self, parts: &[&[u8]]) -> Option<()> {
+        for part in parts {
+            let end = self.len + part.len();
+            self.bytes.get_mut(self.len..end)?.copy_from_slice(part);
+            self.len = end;
+        }
+        Some(())
+    }
+
     fn strings(&self) -> impl Iterator<Item = &CStr> {
         let short = self.bytes[..self.len].split_inclusive(|byte| *byte == 0);
         short.filter_map(|bytes| CStr::from_bytes_with_nul(bytes).ok()).chain(self.long.iter().map(CString::as_c_str))
@@ -73,15 +110,24 @@ fn value_of<'a>(string: &'a CStr, name: &str) -> Option<&'a [u8]> {
     string.to_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"=")
 }
 
-/// Reads the program's environment, when it starts; `None` when this process is not under Ringway.
+/// Reads the program's environment, when it starts, and without a service in it the machine's list of programs; `None` when this process is
+/// not under Ringway. A program that gains rights is not, whatever its caller has set.
 pub(crate) fn read() -> Option<Settings> {
+    // SAFETY: reads the vector that the kernel has given to the program.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return None;
+    }
     // SAFETY: glibc's environ, before the program runs.
     let own = unsafe { strings_of(crate::process::own_environment()) };
     // SAFETY: entries of environ are C strings.
     let ours = own.iter().filter(|string| NAMES.iter().any(|name| unsafe { has_prefix(**string, name.as_bytes()) }));
     // SAFETY: as above.
-    let kept = Kept::of(ours.map(|string| unsafe { CStr::from_ptr(*string) }));
-    kept.value("RINGWAY_SOCKET").filter(|path| !path.is_empty())?;
+    let mut kept = Kept::of(ours.map(|string| unsafe { CStr::from_ptr(*string) }));
+    match kept.value("RINGWAY_SOCKET") {
+        Some([]) => return None,
+        Some(_) => {}
+        None => kept.add_listed_program()?,
+    }
     let settings = Settings {
         strict: kept.is_set("RINGWAY_STRICT"),
         quiet: kept.is_set("RINGWAY_QUIET"),
@@ -101,8 +147,9 @@ impl NamedService {
         static NAMED: FirstUse<Box<dyn Attach>> = FirstUse::new();
         let value = |name| KEPT.get().and_then(|kept| kept.value(name)).unwrap_or_default();
         &**NAMED.get_or_init(|| {
-            let (socket, group) = (OsStr::from_bytes(value("RINGWAY_SOCKET")), String::from_utf8_lossy(value("RINGWAY_GROUP")));
-            Box::new(ringway_posix::client::from_environment(socket.into(), &group))
+            let [socket, directory] = ["RINGWAY_SOCKET", DIRECTORY_VARIABLE].map(|name| OsStr::from_bytes(value(name)));
+            let group = String::from_utf8_lossy(value("RINGWAY_GROUP"));
+            Box::new(ringway_posix::client::from_environment(Door::of(socket, Some(directory)), &group))
         })
     }
 }

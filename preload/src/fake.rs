@@ -7,7 +7,7 @@ use libc::c_int;
 use ringway_posix::channel::Attach;
 use ringway_posix::fd_table::SocketRef;
 use ringway_posix::{Posix, Settings};
-use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, WakeFdKind, make_wake_fd};
+use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, Door, WakeFdKind, make_wake_fd};
 use ringway_shm::channel::{Attachment, ControlAnswer, Envelope, Failure, Flags, Operation, ProcessTable, Request, Shape, State};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::cell::{Cell, RefCell};
@@ -169,7 +169,7 @@ impl Bench {
             let (worker, requests, stop) = (worker.clone(), requests.clone(), stop.clone());
             move || Service { worker, requests, region, doorbell }.serve(&listener, &stop)
         });
-        let attach = ringway_posix::client::from_environment(path.clone(), "");
+        let attach = ringway_posix::client::from_environment(Door::At(path.clone()), "");
         let posix = Posix::new(Box::new(crate::kernel::LibcKernel), attach, Settings { quiet: true, ..Settings::default() });
         let posix: &'static Posix = Box::leak(Box::new(posix));
         assert!(posix.attach_early(), "the service says yes");

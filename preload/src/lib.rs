@@ -21,6 +21,7 @@ mod fake;
 mod files;
 mod io;
 mod kernel;
+mod listed;
 mod makers;
 mod message;
 mod peer;
@@ -30,6 +31,7 @@ mod process;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod raw;
 mod reach;
+mod reading;
 mod real;
 mod shim;
 mod signals;

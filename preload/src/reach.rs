@@ -11,6 +11,7 @@
 //! `cli/src/run/program.rs` looks for the same in the program that `ringway run` starts, and says it in words.
 
 use crate::c::{errno, set_errno};
+use crate::reading::{File, PathBuffer};
 use crate::real;
 use libc::{c_char, c_int, c_long};
 use ringway_posix::Errno;
@@ -25,85 +26,8 @@ const INTERPRETERS_MAX: usize = 4;
 const HEAD_BYTES: usize = 256;
 /// What is read of a program at once: almost always all that is looked at.
 const FIRST_BYTES: usize = 2048;
-const PATH_BYTES: usize = 4096;
 const DEFAULT_SEARCH_PATH: &[u8] = b"/bin:/usr/bin";
 const SHELL: &CStr = c"/bin/sh";
-
-/// A path on the stack, with the NUL behind it.
-struct PathBuffer {
-    bytes: [u8; PATH_BYTES],
-    len: usize,
-}
-
-impl PathBuffer {
-    const fn new() -> PathBuffer {
-        PathBuffer { bytes: [0; PATH_BYTES], len: 0 }
-    }
-
-    /// `None`: too long.
-    fn push(&mut self, part: &[u8]) -> Option<()> {
-        let end = self.len.checked_add(part.len()).filter(|end| *end < PATH_BYTES)?;
-        self.bytes[self.len..end].copy_from_slice(part);
-        self.bytes[end] = 0;
-        self.len = end;
-        Some(())
-    }
-
-    fn as_ptr(&self) -> *const c_char {
-        self.bytes.as_ptr().cast()
-    }
-}
-
-/// A descriptor that is closed at the end.
-struct File(c_long);
-
-impl File {
-    /// # Errors
-    /// Why it cannot be read.
-    fn open(directory: c_int, path: *const c_char) -> Result<File, Errno> {
-        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
-        // SAFETY: the caller's C string; the kernel says EFAULT where it is none.
-        let fd = unsafe { system_call(libc::SYS_openat, [directory.into(), path as c_long, flags.into(), 0, 0, 0]) };
-        if fd < 0 { Err(Errno(-fd as c_int)) } else { Ok(File(fd)) }
-    }
-
-    /// The bytes at `offset`, as many as there are.
-    fn read<'a>(&self, offset: u64, room: &'a mut [MaybeUninit<u8>]) -> &'a [u8] {
-        let Ok(offset) = c_long::try_from(offset) else { return &[] };
-        let (at, len) = (room.as_mut_ptr(), room.len());
-        // SAFETY: `room` is a local of the caller's.
-        let count = unsafe { system_call(libc::SYS_pread64, [self.0, at as c_long, len as c_long, offset, 0, 0]) };
-        // SAFETY: the kernel has written so many bytes.
-        usize::try_from(count).map_or(&[], |count| unsafe { std::slice::from_raw_parts(at.cast(), count.min(len)) })
-    }
-
-    fn gains_rights(&self) -> bool {
-        let mut status = MaybeUninit::<libc::stat>::uninit();
-        // Which system call this is depends on libc, and so does a filter of system calls that lets programs start.
-        // SAFETY: a local.
-        if unsafe { libc::fstat(self.0 as c_int, status.as_mut_ptr()) } != 0 {
-            return false;
-        }
-        // SAFETY: the kernel has filled it.
-        let status = unsafe { status.assume_init() };
-        // SAFETY: no arguments.
-        let (uid, gid) = unsafe { (system_call(libc::SYS_getuid, [0; 6]), || system_call(libc::SYS_getgid, [0; 6])) };
-        let other_user = status.st_mode & libc::S_ISUID != 0 && c_long::from(status.st_uid) != uid;
-        let both = libc::S_ISGID | libc::S_IXGRP;
-        let other_group = status.st_mode & both == both && c_long::from(status.st_gid) != gid();
-        let name = c"security.capability".as_ptr() as c_long;
-        // SAFETY: asks for the length only. Root has all capabilities anyway; nothing is gained.
-        let capable = uid != 0 && unsafe { system_call(libc::SYS_fgetxattr, [self.0, name, 0, 0, 0, 0]) } > 0;
-        other_user || other_group || capable
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        // SAFETY: it is this value's own.
-        unsafe { system_call(libc::SYS_close, [self.0, 0, 0, 0, 0, 0]) };
-    }
-}
 
 /// May the program called `name` be started, which `is_reached` looks for? In strict mode not unless this library reaches it; errno
 /// is ENETDOWN then. Else a line says once that it is not reached, and the kernel goes on with the sockets that it inherits.
@@ -249,11 +173,22 @@ fn inspect(directory: c_int, path: *const c_char, depth: usize) -> bool {
     if let Some(line) = first[..first.len().min(HEAD_BYTES)].strip_prefix(b"#!") {
         return depth == 0 || interpreter(line, depth - 1);
     }
-    if file.gains_rights() {
+    if gains_rights(&file) {
         return false;
     }
     // Not ELF: a shell reads it, or the exec fails.
     !first.starts_with(b"\x7fELF") || links_to_us(&file, first)
+}
+
+fn gains_rights(file: &File) -> bool {
+    let Some(status) = file.status() else { return false };
+    // SAFETY: no arguments.
+    let (uid, gid) = unsafe { (system_call(libc::SYS_getuid, [0; 6]), || system_call(libc::SYS_getgid, [0; 6])) };
+    let other_user = status.st_mode & libc::S_ISUID != 0 && c_long::from(status.st_uid) != uid;
+    let both = libc::S_ISGID | libc::S_IXGRP;
+    let other_group = status.st_mode & both == both && c_long::from(status.st_gid) != gid();
+    // Root has all capabilities anyway; nothing is gained.
+    other_user || other_group || uid != 0 && file.has_capabilities()
 }
 
 /// The program of a `#!` line; `/usr/bin/env NAME` is followed to NAME.

@@ -5,6 +5,7 @@ use crate::kernel::LibcKernel;
 use libc::c_int;
 use ringway_posix::Posix;
 use ringway_posix::fd_table::{Entry, SocketRef};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Not on the heap, which a program may start without.
 #[expect(clippy::disallowed_types, reason = "the library's constructor sets it, before the program has threads")]
@@ -39,6 +40,11 @@ pub(crate) fn entry(fd: c_int) -> Entry {
     posix().map_or(Entry::None, |posix| posix.entry_of(fd))
 }
 
+/// A copy of the library serves this program. `ringway run` and /etc/ld.so.preload may name two, which have this variable together: the
+/// loader binds references to exported data, other than to functions (`build.rs`), to the first one that it finds.
+#[unsafe(no_mangle)]
+pub static RINGWAY_PRELOAD_SERVES: AtomicBool = AtomicBool::new(false);
+
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = load;
@@ -46,6 +52,9 @@ static CONSTRUCTOR: extern "C" fn() = load;
 /// Runs when the loader has mapped the library, before `main`.
 extern "C" fn load() {
     let Some(settings) = environment::read() else { return };
+    if RINGWAY_PRELOAD_SERVES.swap(true, Ordering::Relaxed) {
+        return;
+    }
     let posix = SHIM.get_or_init(|| Posix::new(Box::new(LibcKernel), Box::new(NamedService), settings));
     // SAFETY: the three handlers are plain functions that live as long as the library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };

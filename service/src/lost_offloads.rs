@@ -1,4 +1,4 @@
-//! Offloads of cards that an XDP program has switched off, in the file NAME.offloads of the run directory.
+//! Offloads of cards that an XDP program has switched off, in the file `NAME@NETWORK.offloads` of the run directory.
 //!
 //! ```text
 //!   boot  network-namespace  interface  number  features, 32 in a word

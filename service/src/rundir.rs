@@ -1,9 +1,11 @@
 //! The files of running services in `/run/ringway`: which live, which are dead.
 //!
-//! A service NAME holds a lock on `NAME.lock`, which says its process and its network namespace, for as long as it lives; beside it stand `NAME.sock`,
-//! `NAME.stats`, `NAME.capture` and `NAME.selftest`, and `NAME.sock1` and so on for each further worker. Promises: two services never have one name; nothing stays after
-//! a clean stop; what a killed service left is removed by the next one, but for two files: NAME.offloads (`lost_offloads`) until what it says is
-//! restored, and the record of its log (`log`) for the next service of its name. Does not do: talk to services.
+//! Names belong to a network namespace: the files of service NAME in the one with inode NETWORK begin with `NAME@NETWORK` (`door` of `shm`). It
+//! holds a lock on `NAME@NETWORK.lock`, which says its process, for as long as it lives; beside it stand `.sock`, `.stats`, `.capture` and
+//! `.selftest`, and `.sock1` and so on for each further worker. Promises: two services of a network namespace never have one name; nothing stays
+//! after a clean stop; what a killed service left is removed by the next one of any network namespace, but for two files: `.offloads`
+//! (`lost_offloads`) until what it says is restored, and the record of its log (`log`) for the next service of its name. Does not do: talk
+//! to services.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -11,7 +13,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use ringway_shm::channel::attach::{WORKERS_MAX, path_of_worker};
+use ringway_shm::channel::attach::{
+    DEFAULT_DIRECTORY, DIRECTORY_VARIABLE, WORKERS_MAX, network_inode, path_of_worker, split_stem, stem,
+};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -24,9 +28,6 @@ use crate::selftest::Findings;
 /// The name of the service that `ringway run` looks for.
 pub const DEFAULT_NAME: &str = "default";
 
-const DEFAULT_DIRECTORY: &str = "/run/ringway";
-/// Names another directory, for tests and unprivileged use.
-const DIRECTORY_VARIABLE: &str = "RINGWAY_RUN_DIRECTORY";
 /// Milliseconds to wait for a lock whose holder is not known to be alive.
 const PATIENCE: u32 = 100;
 const NAME_LEN_MAX: usize = 64;
@@ -70,9 +71,14 @@ impl std::fmt::Display for ClaimError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ClaimError::Taken(Some(pid)) => {
-                write!(f, "a service of this name is already running as process {pid}; stop it or use --name")
+                write!(
+                    f,
+                    "a service of this name is already running in this network namespace as process {pid}; stop it or use --name"
+                )
             }
-            ClaimError::Taken(None) => write!(f, "a service of this name is already running; stop it or use --name"),
+            ClaimError::Taken(None) => {
+                write!(f, "a service of this name is already running in this network namespace; stop it or use --name")
+            }
             ClaimError::BadName => write!(f, "a service's name has 1 to {NAME_LEN_MAX} letters, digits, '-', '_' or '.'"),
             ClaimError::Io(path, error) => write!(f, "{}: {error}", path.display()),
         }
@@ -81,10 +87,21 @@ impl std::fmt::Display for ClaimError {
 
 impl std::error::Error for ClaimError {}
 
-/// The directory of the services' files.
+/// The services' files of one network namespace in a directory.
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     path: PathBuf,
+    network: u64,
+}
+
+/// A service that has files in the directory, and its network namespace.
+type Named = (String, u64);
+
+/// Whether a service holds its lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Living,
+    Dead,
 }
 
 /// A name that is ours while this lives. Dropping it removes all files of that name.
@@ -100,17 +117,27 @@ impl RunDirectory {
     /// `/run/ringway`, or what `RINGWAY_RUN_DIRECTORY` names.
     pub fn of_this_machine() -> RunDirectory {
         let path = std::env::var_os(DIRECTORY_VARIABLE).map_or_else(|| PathBuf::from(DEFAULT_DIRECTORY), PathBuf::from);
-        RunDirectory { path }
+        RunDirectory::at(path)
     }
 
     /// `/run/ringway`, whatever the environment names.
     pub(crate) fn default_of_machines() -> RunDirectory {
-        RunDirectory { path: PathBuf::from(DEFAULT_DIRECTORY) }
+        RunDirectory::at(PathBuf::from(DEFAULT_DIRECTORY))
     }
 
-    /// Some other directory.
+    /// Some other directory, and in it the services of this process's network namespace; of none where no /proc tells it.
     pub fn at(path: PathBuf) -> RunDirectory {
-        RunDirectory { path }
+        RunDirectory { path, network: network_inode().unwrap_or(0) }
+    }
+
+    /// The services of another network namespace, by its inode.
+    pub fn of_network(&self, network: u64) -> RunDirectory {
+        RunDirectory { path: self.path.clone(), network }
+    }
+
+    /// The inode of the network namespace.
+    pub fn network(&self) -> u64 {
+        self.network
     }
 
     /// Where it is.
@@ -216,52 +243,47 @@ impl RunDirectory {
         if is_still_at(lock, path) { std::fs::remove_file(path) } else { Ok(()) }
     }
 
-    /// The names of living services, sorted.
+    /// The names of living services of this network namespace, sorted.
     ///
     /// # Errors
     /// The directory cannot be read; that it is not there is no error.
     pub fn living(&self) -> io::Result<Vec<String>> {
-        Ok(self.names()?.into_iter().filter(|(_, alive)| *alive).map(|(name, _)| name).collect())
+        let living = self.services(Life::Living)?;
+        Ok(living.into_iter().filter(|(_, network)| *network == self.network).map(|(name, _)| name).collect())
     }
 
-    /// The names of dead services whose files are still here, sorted.
+    /// Dead services of all network namespaces whose files are still here, sorted: by name, those of others as `NAME@NETWORK`.
     ///
     /// # Errors
     /// The directory cannot be read; that it is not there is no error.
     pub fn dead(&self) -> io::Result<Vec<String>> {
-        Ok(self.names()?.into_iter().filter(|(_, alive)| !alive).map(|(name, _)| name).collect())
+        Ok(self.services(Life::Dead)?.iter().map(|service| self.label(service)).collect())
     }
 
-    /// Returns true if a service `name` lives in the network namespace of this process.
+    /// Returns true if a service `name` of this network namespace lives, and this process sees it.
     pub fn serves_here(&self, name: &str) -> bool {
         let Ok(mut lock) = OpenOptions::new().read(true).open(self.file(name, "lock")) else { return false };
         // Free: its service is dead.
         if try_lock(&lock).unwrap_or(true) {
             return false;
         }
-        let there = read_owner(&mut lock).filter(|(pid, _)| Path::new("/proc").join(pid.to_string()).exists());
-        there.and_then(|(_, network)| network).is_some_and(|network| Some(network) == network_here())
-    }
-
-    /// The network namespace of the service `name`, as the kernel names it. It is in the lock file: no other user may look into
-    /// the service's process.
-    pub fn network_of(&self, name: &str) -> Option<String> {
-        read_owner(&mut File::open(self.file(name, "lock")).ok()?)?.1
+        read_pid(&mut lock).is_some_and(|pid| Path::new("/proc").join(pid.to_string()).exists())
     }
 
     /// The process of the service `name`, as its lock file says.
     pub fn process_of(&self, name: &str) -> Option<u32> {
-        read_owner(&mut File::open(self.file(name, "lock")).ok()?).map(|(pid, _)| pid)
+        read_pid(&mut File::open(self.file(name, "lock")).ok()?)
     }
 
-    /// Removes the files of services that have died; returns their names.
+    /// Removes the files of services of any network namespace that have died; returns them as [`dead`](Self::dead).
     ///
     /// # Errors
     /// The directory cannot be read or a file not be removed.
     pub fn remove_dead(&self) -> io::Result<Vec<String>> {
         let mut removed = Vec::new();
-        for (name, _) in self.names()?.into_iter().filter(|(_, alive)| !alive) {
-            let path = self.file(&name, "lock");
+        for service in self.services(Life::Dead)? {
+            let (name, there) = (&service.0, self.of_network(service.1));
+            let path = there.file(name, "lock");
             let lock = match OpenOptions::new().read(true).open(&path) {
                 Ok(lock) => Some(lock),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -269,14 +291,18 @@ impl RunDirectory {
             };
             // Holding the lock of the dead keeps a new service of that name away while we clean.
             if lock.as_ref().map_or(Ok(true), try_lock)? {
-                self.remove_files(&name)?;
+                there.remove_files(name)?;
                 if name.starts_with(PRIVATE) {
-                    self.remove_record(&name)?;
+                    there.remove_record(name)?;
                 }
-                removed.push(name);
+                removed.push(self.label(&service));
             }
         }
         Ok(removed)
+    }
+
+    fn label(&self, (name, network): &Named) -> String {
+        if *network == self.network { name.clone() } else { stem(name, *network) }
     }
 
     /// Returns the interfaces that stay with the kernel because of its rules, as the service `name` found last.
@@ -286,39 +312,48 @@ impl RunDirectory {
 
     /// Describes the offloads of cards that dead services have left off in this network namespace, a line each.
     pub fn offloads_off(&self) -> Vec<String> {
-        let dead = self.dead().unwrap_or_default();
-        dead.iter().flat_map(|name| lost_offloads::describe(&self.file(name, OFFLOADS))).collect()
+        self.dead_here().iter().flat_map(|name| lost_offloads::describe(&self.file(name, OFFLOADS))).collect()
     }
 
     /// Switches on again what dead services have left off; returns what was done and what could not be, a line each.
     pub fn restore_offloads(&self) -> Vec<String> {
-        let dead = self.dead().unwrap_or_default();
-        dead.iter().flat_map(|name| lost_offloads::restore(&self.file(name, OFFLOADS))).collect()
+        self.dead_here().iter().flat_map(|name| lost_offloads::restore(&self.file(name, OFFLOADS))).collect()
     }
 
-    /// All names with files here, and whether their service lives.
-    fn names(&self) -> io::Result<Vec<(String, bool)>> {
+    fn dead_here(&self) -> Vec<String> {
+        let dead = self.services(Life::Dead).unwrap_or_default();
+        dead.into_iter().filter(|(_, network)| *network == self.network).map(|(name, _)| name).collect()
+    }
+
+    /// The services with files here that live, or do not, of all network namespaces, sorted.
+    fn services(&self, wanted: Life) -> io::Result<Vec<Named>> {
         let entries = match std::fs::read_dir(&self.path) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
-        let mut names = std::collections::BTreeMap::new();
+        let mut found = BTreeSet::new();
         for entry in entries {
             let file = PathBuf::from(entry?.file_name());
             let ours = file.extension().and_then(|extension| extension.to_str()).is_some_and(is_ours);
-            if let (true, Some(name)) = (ours, file.file_stem().and_then(|stem| stem.to_str())) {
-                names.insert(name.to_owned(), self.is_alive(name)?);
+            if let (true, Some((name, network))) = (ours, file.file_stem().and_then(|stem| split_stem(stem.to_str()?))) {
+                found.insert((name.to_owned(), network));
             }
         }
-        Ok(names.into_iter().collect())
+        let mut kept = Vec::new();
+        for service in found {
+            if self.of_network(service.1).life(&service.0)? == wanted {
+                kept.push(service);
+            }
+        }
+        Ok(kept)
     }
 
-    fn is_alive(&self, name: &str) -> io::Result<bool> {
+    fn life(&self, name: &str) -> io::Result<Life> {
         match OpenOptions::new().read(true).open(self.file(name, "lock")) {
             // The lock is given back at once, when `lock` is closed.
-            Ok(lock) => try_lock(&lock).map(|free| !free),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Ok(lock) => try_lock(&lock).map(|free| if free { Life::Dead } else { Life::Living }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Life::Dead),
             Err(error) => Err(error),
         }
     }
@@ -344,7 +379,7 @@ impl RunDirectory {
     }
 
     fn file(&self, name: &str, extension: &str) -> PathBuf {
-        self.path.join(format!("{name}.{extension}"))
+        self.path.join(format!("{}.{extension}", stem(name, self.network)))
     }
 }
 
@@ -468,24 +503,18 @@ fn is_still_at(lock: &File, path: &Path) -> bool {
 fn write_pid(lock: &mut File) -> io::Result<()> {
     lock.set_len(0)?;
     lock.seek(SeekFrom::Start(0))?;
-    writeln!(lock, "{}\n{}", std::process::id(), network_here().unwrap_or_default())
+    writeln!(lock, "{}", std::process::id())
 }
 
+/// The process that holds a lock.
 fn read_pid(lock: &mut File) -> Option<u32> {
-    read_owner(lock).map(|(pid, _)| pid)
-}
-
-/// Number and network namespace of the process that holds a lock.
-fn read_owner(lock: &mut File) -> Option<(u32, Option<String>)> {
     let mut text = String::new();
     lock.take(LOCK_BYTES).read_to_string(&mut text).ok()?;
-    let mut lines = text.lines();
-    let pid = lines.next()?.trim().parse().ok()?;
-    Some((pid, lines.next().filter(|network| !network.is_empty()).map(str::to_owned)))
+    text.lines().next()?.trim().parse().ok()
 }
 
 /// The network namespace of this process, as the kernel names it: `net:[4026531840]`.
-pub fn network_here() -> Option<String> {
+pub(crate) fn network_here() -> Option<String> {
     Some(std::fs::read_link("/proc/self/ns/net").ok()?.to_string_lossy().into_owned())
 }
 

@@ -31,6 +31,7 @@ use std::sync::Arc;
 use ringway_engine::{Host, InterfaceInfo, PortError, Ports, RegionId, RegionRequest, Transport, Worker, WorkerConfig};
 use ringway_posix::{Posix, Settings};
 use ringway_shm::channel::Shape;
+use ringway_shm::channel::attach::Door;
 use ringway_shm::{ArenaConfig, Duration, Instant};
 use ringway_stack::{StackConfig, TcpConfig};
 
@@ -87,7 +88,7 @@ impl Machine {
         let clock = Clock::new(now);
         let kernel = SimKernel::new(clock.clone(), &tcp, worker.stack().fast_open_keys(None));
         let broker = broker::start(region, handle, SHAPE);
-        let attach = ringway_posix::client::from_environment(broker.path().to_path_buf(), "0");
+        let attach = ringway_posix::client::from_environment(Door::At(broker.path().to_path_buf()), "0");
         let settings = Settings { strict: false, quiet: true, log_fallback: false };
         let posix = Arc::new(Posix::new(Box::new(kernel.clone()), attach, settings));
         assert!(posix.attach_early(), "the broker is in this process");

@@ -8,6 +8,7 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 
 use super::report::{Repair, Report};
+use crate::enable::programs::Programs;
 
 const TUN: &str = "/dev/net/tun";
 
@@ -77,11 +78,23 @@ pub(super) fn files(report: &mut Report) {
         report.warn("leftovers", format!("a service was killed: {line}"), "ringway doctor --fix, or start a service");
         report.may_repair(Repair::RemoveLeftovers);
     }
-    if Path::new("/etc/ld.so.preload").exists() {
-        report.warn(
-            "preload",
-            "/etc/ld.so.preload exists: its libraries intercept calls before or after Ringway's".to_owned(),
-            "",
-        );
+    preloaded(report);
+}
+
+/// Checks what the loader puts into all programs.
+fn preloaded(report: &mut Report) {
+    const REMEDY: &str = "ringway disable --program PATH of each line of /etc/ringway/programs";
+    let others = "/etc/ld.so.preload exists: its libraries intercept calls before or after Ringway's";
+    let is_there = Path::new("/etc/ld.so.preload").exists();
+    match Programs::read(Path::new("/")) {
+        Err(error) => report.warn("preload", error, "ask as root"),
+        Ok(programs) => match (programs.library(), programs.listed()) {
+            (None, _) if is_there => report.warn("preload", others.to_owned(), ""),
+            (None, _) => {}
+            (Some(library), _) if !Path::new(library).is_file() => {
+                report.fail("preload", format!("/etc/ld.so.preload names {library}, which is not there"), REMEDY);
+            }
+            (Some(_), listed) => report.ok("preload", format!("programs on Ringway whatever starts them: {}", listed.join(", "))),
+        },
     }
 }

@@ -39,16 +39,28 @@ fn a_unit_that_could_not_use_it_is_refused_with_the_reason() {
 fn a_drop_in_keeps_its_token() {
     let mut drop_in = DropIn {
         library: "/usr/lib/ringway/libringway_preload.so".into(),
-        socket: "/run/ringway/default.sock".into(),
-        service_unit: "ringway.service".to_owned(),
+        service: "default".to_owned(),
+        directory: None,
+        service_unit: Some("ringway.service".to_owned()),
         group: Some("ringway".to_owned()),
         group_token: "0f".repeat(16),
     };
     let text = drop_in.text();
     assert!(text.starts_with(FIRST_LINE) && text.contains("\nSupplementaryGroups=ringway\n"), "{text}");
     assert_eq!(DropIn::token_in(&text), Some(drop_in.group_token.as_str()));
-    drop_in.socket = "/run/ringway/other.sock".into();
+    drop_in.service = "other".to_owned();
     let change = difference("/x".as_ref(), &text, &drop_in.text());
-    let lines = "-Environment=RINGWAY_SOCKET=/run/ringway/default.sock\n+Environment=RINGWAY_SOCKET=/run/ringway/other.sock\n";
+    let lines = "-Environment=RINGWAY_SOCKET=default\n+Environment=RINGWAY_SOCKET=other\n";
     assert_eq!(change, format!("--- /x\n+++ /x\n{lines}"));
+    (drop_in.service_unit, drop_in.directory) = (None, Some("/srv/run".into()));
+    let text = drop_in.text();
+    assert!(!text.contains("[Unit]") && text.contains("\nEnvironment=RINGWAY_RUN_DIRECTORY=/srv/run\n"), "{text}");
+}
+
+#[test]
+fn a_unit_in_a_network_namespace_waits_for_the_service_of_that() {
+    let unit_of = |path: &str| Shown::read(&format!("LoadState=loaded\nNetworkNamespacePath={path}\n")).service_unit();
+    assert_eq!(unit_of("").as_deref(), Some("ringway.service"));
+    assert_eq!(unit_of("/run/netns/red").as_deref(), Some("ringway@red.service"));
+    assert_eq!(unit_of("/proc/77/ns/net"), None);
 }

@@ -4,16 +4,25 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
+use ringway_shm::channel::attach::DIRECTORY_VARIABLE;
+
 /// The first line of each drop-in.
 pub(super) const FIRST_LINE: &str = "# Written by `ringway enable`; `ringway disable` removes it.";
+
+/// The unit of the service of the machine's own network namespace.
+pub(super) const SERVICE_UNIT: &str = "ringway.service";
 
 const GROUP: &str = "Environment=RINGWAY_GROUP=";
 
 /// What stands in a drop-in.
 pub(super) struct DropIn {
     pub(super) library: PathBuf,
-    pub(super) socket: PathBuf,
-    pub(super) service_unit: String,
+    /// The name of the service, which each process looks for in its network namespace.
+    pub(super) service: String,
+    /// Another run directory than that of this machine.
+    pub(super) directory: Option<PathBuf>,
+    /// The unit that starts the service; `None`: it is none that comes with Ringway.
+    pub(super) service_unit: Option<String>,
     /// The group of users that the service serves, if this machine has it.
     pub(super) group: Option<String>,
     pub(super) group_token: String,
@@ -22,11 +31,15 @@ pub(super) struct DropIn {
 impl DropIn {
     /// Its text.
     pub(super) fn text(&self) -> String {
-        let (library, socket, service) = (self.library.display(), self.socket.display(), &self.service_unit);
+        let (library, service) = (self.library.display(), &self.service);
+        let wants = |unit: &String| format!("[Unit]\nWants={unit}\nAfter={unit}\n\n");
+        let wants = self.service_unit.as_ref().map(wants).unwrap_or_default();
+        let directory = |path: &PathBuf| format!("Environment={DIRECTORY_VARIABLE}={}\n", path.display());
+        let directory = self.directory.as_ref().map(directory).unwrap_or_default();
         let group = self.group.iter().map(|group| format!("SupplementaryGroups={group}\n")).collect::<String>();
         format!(
-            "{FIRST_LINE}\n[Unit]\nWants={service}\nAfter={service}\n\n[Service]\nEnvironment=LD_PRELOAD={library}\n\
-             Environment=RINGWAY_SOCKET={socket}\n{GROUP}{}\n{group}",
+            "{FIRST_LINE}\n{wants}[Service]\nEnvironment=LD_PRELOAD={library}\n\
+             Environment=RINGWAY_SOCKET={service}\n{directory}{GROUP}{}\n{group}",
             self.group_token
         )
     }
@@ -41,7 +54,7 @@ impl DropIn {
 pub(super) struct Shown(BTreeMap<String, String>);
 
 /// The properties that matter.
-const PROPERTIES: &str = "LoadState,PrivateNetwork,RestrictAddressFamilies,RootDirectory,RootImage,RestrictNetworkInterfaces,IPAddressDeny,Environment";
+const PROPERTIES: &str = "LoadState,NetworkNamespacePath,PrivateNetwork,RestrictAddressFamilies,RootDirectory,RootImage,RestrictNetworkInterfaces,IPAddressDeny,Environment";
 
 impl Shown {
     /// Asks systemd; `None`: there is none that answers.
@@ -58,6 +71,15 @@ impl Shown {
 
     fn get(&self, property: &str) -> &str {
         self.0.get(property).map_or("", String::as_str)
+    }
+
+    /// The unit of Ringway's that serves its network namespace; `None`: that has no name in ip-netns(8).
+    pub(super) fn service_unit(&self) -> Option<String> {
+        let path = self.get("NetworkNamespacePath");
+        if path.is_empty() {
+            return Some(SERVICE_UNIT.to_owned());
+        }
+        path.strip_prefix("/run/netns/").filter(|name| !name.contains('/')).map(|name| format!("ringway@{name}.service"))
     }
 
     /// Why its processes could not use Ringway, if that is so.

@@ -100,7 +100,7 @@ fn all(services: &[Service]) -> Families {
         table.quotas(service);
     }
     let sockets =
-        services.iter().flat_map(|service| service.stats.sockets().into_iter().map(|socket| (service.name.clone(), socket)));
+        services.iter().flat_map(|service| service.stats.sockets().into_iter().map(|socket| (service.label.clone(), socket)));
     table.sockets(sockets);
     table.into_families()
 }
@@ -141,7 +141,7 @@ impl Table {
     fn counters(&mut self, service: &Service) {
         let worker = service.worker.to_string();
         for (name, value) in service.stats.counters() {
-            let labels = [("service", &*service.name), ("worker", &*worker)];
+            let labels = [("service", &*service.label), ("worker", &*worker)];
             if let Some(part) = histogram_of(&name) {
                 self.add_part(part, &labels, value);
                 continue;
@@ -172,7 +172,7 @@ impl Table {
         ] {
             for (direction, value) in [("in", received), ("out", sent)] {
                 let labels =
-                    [("service", &*service.name), ("worker", &worker), ("interface", &interface.name), ("direction", direction)];
+                    [("service", &*service.label), ("worker", &worker), ("interface", &interface.name), ("direction", direction)];
                 self.add(name, || counter(about), &labels, value);
             }
         }
@@ -188,7 +188,7 @@ impl Table {
             };
             for (key, quota) in keys.iter().zip(&record.quotas) {
                 let Some(quota) = quota else { continue };
-                let labels = [("service", &*service.name), ("quota", key), ("scope", scope), ("holder", &number)];
+                let labels = [("service", &*service.label), ("quota", key), ("scope", scope), ("holder", &number)];
                 if let Some(used) = quota.used {
                     self.add("quota_used", || gauge("What is used of a quota (limits.*)"), &labels, used);
                 }

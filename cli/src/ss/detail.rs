@@ -22,6 +22,8 @@ pub(super) fn text(arguments: &Arguments, shown: &Shown<'_>) -> String {
     if arguments.extended {
         let socket = &shown.socket;
         line.push_str(&format!(" uid:{} slot:{}/{} service:{}", socket.uid, socket.region, socket.slot, shown.service));
+    } else if arguments.services.all_namespaces {
+        line.push_str(&format!(" service:{}", shown.service));
     }
     if let Some(path) = shown.socket.kernel {
         line.push_str(&format!(" path:kernel reason:{} count:{}", path.reason.word(), path.count));

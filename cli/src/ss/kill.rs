@@ -18,7 +18,7 @@ pub(super) fn kill<'a>(services: &'a [Service], filter: &Filter) -> io::Result<V
         for shown in sockets(service).filter(|shown| filter.wants(&shown.socket)) {
             let Some(words) = words(&shown.socket) else { continue };
             let count = want_at_kernel(&service.file("sock"), &words);
-            if count.map_err(|error| io::Error::other(format!("service {}: {error}", service.name)))? > 0 {
+            if count.map_err(|error| io::Error::other(format!("service {}: {error}", service.label)))? > 0 {
                 killed.push(shown);
             }
         }

@@ -24,7 +24,7 @@ pub(super) struct Told {
 impl Told {
     pub(super) fn by(service: &Service) -> Told {
         let (keys, holders) = (service.stats.quotas(), service.stats.holders());
-        Told { service: service.name.clone(), worker: service.worker, keys, holders }
+        Told { service: service.label.clone(), worker: service.worker, keys, holders }
     }
 
     /// Keys with their quotas, in the unit of the key.

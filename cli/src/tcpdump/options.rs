@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 
 use ringway_shm::capture::Direction;
 
+use crate::services::Choice;
+
 /// tcpdump's single-letter options that take a value.
 const WITH_VALUE: &str = "BcCEFGijmMQrsTVwWyzZ";
 /// Its long options that take a value, of those that are passed on.
@@ -27,8 +29,8 @@ pub(super) struct Options {
     pub(super) interface: Option<String>,
     /// `-Q in`, `-Q out`; `None`: both.
     pub(super) direction: Option<Direction>,
-    /// `--name`
-    pub(super) name: Option<String>,
+    /// `--name`, `--net` and `--all-namespaces`
+    pub(super) services: Choice,
     /// Nothing is captured: version, compiling a filter, reading a file.
     pub(super) without_source: bool,
     pub(super) asked: Option<Asked>,
@@ -74,6 +76,9 @@ impl Options {
                 options.short(text, &mut next)?;
             }
         }
+        if options.services.net.is_some() && options.services.all_namespaces {
+            return Err("--net and --all-namespaces exclude each other".to_owned());
+        }
         Ok(options)
     }
 
@@ -81,7 +86,9 @@ impl Options {
         let (name, given) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value.to_string())));
         let mut value = || given.clone().map_or_else(&mut *next, Ok);
         match name {
-            "--name" => self.name = Some(value()?),
+            "--name" => self.services.name = Some(value()?),
+            "--net" => self.services.net = Some(value()?.into()),
+            "--all-namespaces" => self.services.all_namespaces = true,
             "--interface" => self.interface = Some(value()?),
             "--direction" => self.direction = direction(&value()?)?,
             "--buffer-size" => drop(value()?),

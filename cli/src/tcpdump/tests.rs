@@ -16,7 +16,7 @@ fn passed(options: &Options) -> String {
 fn the_source_is_ours_and_the_rest_is_tcpdumps() {
     let read = options("-nnei veth1 -c5 -s 96 -w out.pcap --name test tcp port 80");
     assert_eq!(passed(&read), "-n -n -e -c 5 -s 96 -w out.pcap tcp port 80");
-    assert_eq!((read.interface.as_deref(), read.name.as_deref()), (Some("veth1"), Some("test")));
+    assert_eq!((read.interface.as_deref(), read.services.name.as_deref()), (Some("veth1"), Some("test")));
     assert!(!read.without_source);
 }
 

@@ -41,13 +41,13 @@ impl Sample {
         let mut sample = Sample { at: Instant::now(), time: SystemTime::now(), workers: Vec::new(), sockets: HashMap::new() };
         for service in services {
             sample.workers.push(WorkerSample {
-                service: service.name.clone(),
+                service: service.label.clone(),
                 worker: service.worker,
                 counters: service.stats.counters().into_iter().collect(),
                 interfaces: service.stats.interfaces().into_iter().map(|(_, interface)| interface).collect(),
             });
             for record in service.sockets() {
-                sample.add(&service.name, service.worker, record);
+                sample.add(&service.label, service.worker, record);
             }
         }
         sample

@@ -3,12 +3,16 @@
 //! A program may write over its environment, as nginx does with its title: the memory that a group shares with its service says more.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ringway_shm::channel::attach::{DIRECTORY_VARIABLE, Door};
 use ringway_shm::sys::REGION_FILE;
 
+use crate::enable::programs::Programs;
 use crate::run::program;
 use crate::services::Service;
 
@@ -59,6 +63,18 @@ impl Process {
         self.name == name.chars().take(15).collect::<String>() || program.unwrap_or(false)
     }
 
+    /// The inode of its network namespace; `None`: this user may not know.
+    fn network(&self) -> Option<u64> {
+        fs::metadata(file(self.pid, "ns/net")).ok().map(|file| file.ino())
+    }
+
+    /// Returns true if the library was loaded into it for itself, and not into all programs of the machine.
+    fn is_meant(&self) -> bool {
+        let Ok(machine) = Programs::read(Path::new("/")) else { return true };
+        let program = self.program().unwrap_or_default();
+        machine.library().is_none() || machine.listed().iter().any(|listed| Path::new(listed) == program)
+    }
+
     fn program(&self) -> Option<PathBuf> {
         fs::read_link(file(self.pid, "exe")).ok()
     }
@@ -79,7 +95,7 @@ impl Process {
         let lists = |service: &&Service| service.sockets().iter().any(|socket| self.shares_with(socket.pid));
         let attached = if self.regions.is_empty() { &[] } else { services };
         if let Some(service) = attached.iter().find(has_memory).or_else(|| attached.iter().find(lists)) {
-            return Found::Served(service.name.clone());
+            return Found::Served(service.label.clone());
         }
         let Some(environment) = &self.environment else {
             return Found::Kernel("its environment cannot be read".to_owned(), Some("ask as root, or as its user"));
@@ -89,7 +105,7 @@ impl Process {
             if !self.regions.is_empty() {
                 return Found::Kernel("its service has ended".to_owned(), again);
             }
-            if self.has_library {
+            if self.has_library && self.is_meant() {
                 return Found::Kernel(
                     "it has not attached to a service".to_owned(),
                     Some("it does when it makes its first socket"),
@@ -97,7 +113,7 @@ impl Process {
             }
             return Found::Kernel(
                 "it was not started on Ringway".to_owned(),
-                Some("`ringway run -- PROGRAM`, or `ringway enable UNIT` for a unit of systemd"),
+                Some("`ringway run -- PROGRAM`, `ringway enable UNIT` for a unit of systemd, or `ringway enable --program PATH`"),
             );
         };
         if !self.has_library {
@@ -105,10 +121,15 @@ impl Process {
             let why = obstacles.into_iter().next().unwrap_or_else(|| "the library was not loaded into it".to_owned());
             return Found::Kernel(why, None);
         }
-        let answers = |service: &&Service| service.file("sock") == Path::new(socket);
-        match services.iter().find(answers) {
-            Some(service) => Found::Served(service.name.clone()),
-            None => Found::Kernel(format!("no service answers at {socket}"), again),
+        let door = Door::of(OsStr::new(socket), environment.get(DIRECTORY_VARIABLE).map(OsStr::new));
+        let answers = |service: &&Service| match &door {
+            Door::At(path) => service.file("sock") == *path,
+            Door::Named { name, .. } => service.name == *name && Some(service.network) == self.network(),
+        };
+        match (services.iter().find(answers), door) {
+            (Some(service), _) => Found::Served(service.label.clone()),
+            (None, Door::At(_)) => Found::Kernel(format!("no service answers at {socket}"), again),
+            (None, Door::Named { .. }) => Found::Kernel(format!("no service {socket} answers in its network namespace"), again),
         }
     }
 }

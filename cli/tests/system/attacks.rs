@@ -79,7 +79,7 @@ impl Scene {
             }
             ("scribbling", Some((_, name))) => {
                 let hostile = std::path::Path::new(RINGWAY).with_file_name("hostile");
-                let socket = format!("/run/ringway/{name}.sock");
+                let socket = text(&net.service_socket(Server, name));
                 let tool = [&text(&hostile)[..], "--socket", &socket, "--rounds", "60", "--form", "region", "--peer", &client];
                 net.spawn(Server, &tool).finish(patience * 4).success().stdout
             }

@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use ringway_service::config::BulkChoice;
 use ringway_service::measured::Measured;
+use ringway_shm::channel::attach::stem;
 use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha256};
 
@@ -190,10 +192,22 @@ impl Net {
     /// Starts `ringway serve` under a name of its own; returns it with the name.
     pub(crate) fn serve(&self, side: Side, options: &[&str]) -> (Process, String) {
         let name = format!("test-{}-{}", std::process::id(), NUMBERS.fetch_add(1, Ordering::Relaxed));
-        let mut service = self.spawn(side, &[&[RINGWAY, "serve", "--name", &name], options].concat());
-        let socket = PathBuf::from(format!("/run/ringway/{name}.sock"));
+        (self.serve_as(side, &name, options), name)
+    }
+
+    /// Starts `ringway serve` under this name.
+    pub(crate) fn serve_as(&self, side: Side, name: &str, options: &[&str]) -> Process {
+        let mut service = self.spawn(side, &[&[RINGWAY, "serve", "--name", name], options].concat());
+        let socket = self.service_socket(side, name);
         service.wait_while_running("has its socket", || socket.exists());
-        (service, name)
+        service
+    }
+
+    /// Where the service of this name on this side listens.
+    pub(crate) fn service_socket(&self, side: Side, name: &str) -> PathBuf {
+        let namespace = Path::new("/run/netns").join(self.namespace(side));
+        let network = fs::metadata(namespace).expect("the namespace has a file").ino();
+        Path::new("/run/ringway").join(stem(name, network) + ".sock")
     }
 
     /// Waits until the kernel of this side listens on the port.

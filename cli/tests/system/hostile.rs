@@ -64,7 +64,7 @@ impl Scene {
         std::fs::copy(&built, &program).expect("the folder is ours");
         std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("the file is ours");
         std::fs::set_permissions(program.parent().expect("a folder"), PermissionsExt::from_mode(0o755)).expect("ours");
-        let socket = format!("/run/ringway/{}.sock", self.name);
+        let socket = text(&self.net.service_socket(Server, &self.name));
         let (program, rounds, peer) = (text(&program), rounds.to_string(), self.net.address(Client));
         let tool = [&program, "--socket", &socket, "--rounds", &rounds, "--form", form, "--peer", &peer];
         let attacker = self.net.spawn(Server, &[launcher, &tool[..]].concat());

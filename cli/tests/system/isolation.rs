@@ -12,7 +12,7 @@ use ringway_shm::channel::attach::{AttachError, Purpose};
 use ringway_shm::channel::{Client, ControlAnswer, ControlResult, Operation, SlotRef};
 use rustix::net::{AddressFamily, Shutdown, SocketType, bind, connect, getsockname, listen, shutdown, socket, sockopt};
 
-use crate::harness::{DEADLINE, Net, Process, Server};
+use crate::harness::{DEADLINE, Net, Process, Server, text};
 
 const TOKEN: [u8; 16] = [0x11; 16];
 const NOBODY: [&str; 6] = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
@@ -36,7 +36,8 @@ impl<'a> Attacked<'a> {
         let (service, name) = service(net);
         let binary = std::env::temp_dir().join(format!("{name}.attacker"));
         std::fs::copy(std::env::current_exe().expect("it runs"), &binary).expect("room for a copy");
-        Attacked { net, service, socket: format!("/run/ringway/{name}.sock"), binary }
+        let socket = text(&net.service_socket(Server, &name));
+        Attacked { net, service, socket, binary }
     }
 
     /// Starts an attacker, with `before` in front of it.

@@ -32,6 +32,7 @@ mod log;
 mod machines;
 mod memcached;
 mod metrics;
+mod network_namespaces;
 mod numbers;
 mod options;
 mod packaging;

@@ -7,8 +7,8 @@ use crate::harness::*;
 
 /// One unit accelerated, one command that shows it, and nothing left after the purge.
 const STEPS: &str = r#"
-web= service=
-trap 'kill $web $service 2> /dev/null || :' EXIT
+web= service= listed=
+trap 'kill $web $service $listed 2> /dev/null || :' EXIT
 files > /tmp/before; users > /tmp/users
 install
 ringway --version | grep -q '^commit '
@@ -19,6 +19,15 @@ for page in 1:ringway-ss 1:ringway-config-set 5:ringway.toml 7:ringway 8:ringway
     zcat /usr/share/man/man${page%%:*}/${page#*:}.${page%%:*}.gz | groff -man -Kutf8 -Tutf8 -ww > /dev/null 2> /tmp/troff
     if [ -s /tmp/troff ]; then cat /tmp/troff; exit 1; fi
 done
+
+# A program that is listed is on Ringway whatever starts it; the library is in all programs from here on, the service's too.
+socat=$(readlink -f "$(command -v socat)")
+ringway enable --dry-run --program "$socat" | grep '^+/usr/lib/ringway/libringway_preload.so$' > /dev/null
+test ! -e /etc/ld.so.preload
+for refused in /etc/passwd /bin/su socat /usr/bin/ringway; do ringway enable --program $refused 2>> /tmp/refused && exit 1; done
+ringway enable --program /usr/bin/socat
+ringway enable --program /usr/bin/socat | grep 'enabled already' > /dev/null
+ringway doctor | grep 'programs on Ringway whatever starts them: ' > /dev/null
 
 ringway serve 2> /tmp/serve.log &
 service=$!
@@ -39,6 +48,42 @@ sleep 100 &
 other=$!
 ringway why $other && exit 1
 kill $other
+
+socat TCP-LISTEN:8081,fork,reuseaddr EXEC:cat &
+listed=$!
+until ringway ss -Htln | grep -q ':8081 '; do kill -0 $listed; sleep 0.1; done
+ringway why $listed | grep -q 'on Ringway, service default'
+kill $listed
+# In a program that gains rights the library does nothing, whatever its caller sets; nor where others could have written the list.
+cp "$socat" /tmp/gains
+chmod 4755 /tmp/gains
+echo /tmp/gains >> /etc/ringway/programs
+RINGWAY_SOCKET=default RINGWAY_GROUP=00000000000000000000000000000001 \
+    setpriv --reuid 65534 --clear-groups /tmp/gains TCP-LISTEN:8082,fork,reuseaddr EXEC:cat &
+listed=$!
+until ss -Htln | grep -q ':8082 '; do kill -0 $listed; sleep 0.1; done
+sleep 0.3
+ringway ss -Htln | grep ':8082 ' && exit 1
+kill $listed
+chmod g+w /etc/ringway/programs
+socat TCP-LISTEN:8083,fork,reuseaddr EXEC:cat &
+listed=$!
+until ss -Htln | grep -q ':8083 '; do kill -0 $listed; sleep 0.1; done
+sleep 0.3
+ringway ss -Htln | grep ':8083 ' && exit 1
+kill $listed
+listed=
+ringway disable --program /usr/bin/socat
+grep -q libringway_preload.so /etc/ld.so.preload
+ringway disable --program /tmp/gains
+test ! -e /etc/ld.so.preload
+test ! -e /etc/ringway/programs
+ringway disable --program /usr/bin/socat | grep 'is not enabled' > /dev/null
+# A purge leaves the loader nothing to complain of.
+echo /usr/lib/other.so > /etc/ld.so.preload
+ringway enable --program /usr/bin/socat 2>&1 | grep '^+' > /dev/null
+grep -q '^/usr/lib/other.so$' /etc/ld.so.preload
+sed -i /other/d /etc/ld.so.preload
 
 kill $web $service
 wait $service
@@ -81,6 +126,7 @@ fn a_package_is_installed_used_and_purged() {
     let done = on_a_copy(&net, &top, package, STEPS);
     assert!(done.ends_with("nothing is left\n"), "{done}");
     assert!(done.contains("+Wants=ringway.service\n") && done.contains(":8080 "), "{done}");
+    assert!(done.contains("+++ /etc/ringway/programs\n") && done.contains("+++ /etc/ld.so.preload\n"), "{done}");
     assert!(done.contains("on Ringway, service default\n  LISTEN 0.0.0.0:8080 0.0.0.0:*: the stack\n"), "{done}");
     assert!(done.contains("on the kernel: it was not started on Ringway\n  remedy: "), "{done}");
 }

@@ -36,22 +36,22 @@ print('done')";
 
 const UNSHARE: [&str; 4] = ["unshare", "--pid", "--fork", "--mount-proc"];
 
-/// Starts a Python program on the service at `socket`, strictly. The library directly: the command looks for its service by the number of its
-/// process.
-pub(crate) fn spawn_python(net: &Net, socket: &str, before: &[&str], script: &str) -> Process {
+/// Starts a Python program on the service of this name, strictly. The library directly: the command looks for its service by the number of
+/// its process.
+pub(crate) fn spawn_python(net: &Net, name: &str, before: &[&str], script: &str) -> Process {
     let library = Path::new(RINGWAY).with_file_name("libringway_preload.so");
     let environment = [
         ("LD_PRELOAD", library.to_str().expect("a plain path")),
-        ("RINGWAY_SOCKET", socket),
+        ("RINGWAY_SOCKET", name),
         ("RINGWAY_GROUP", "000102030405060708090a0b0c0d0e0f"),
         ("RINGWAY_STRICT", "1"),
     ];
     net.spawn_with(Server, &[before, &["python3", "-c", script]].concat(), &environment, None)
 }
 
-pub(crate) fn serve_connections(net: &Net, socket: &str, before: &[&str]) {
+pub(crate) fn serve_connections(net: &Net, name: &str, before: &[&str]) {
     let before_all = net.kernel_tcp(Server);
-    let mut server = spawn_python(net, socket, before, SERVER);
+    let mut server = spawn_python(net, name, before, SERVER);
     net.wait_listening(Server, 4300, &mut server);
     assert_eq!(net.output(Client, &["python3", "-c", CLIENT, &net.address(Server)]), "done\n");
     assert_eq!(server.finish(DEADLINE).success().stdout, "served\n");
@@ -62,17 +62,17 @@ pub(crate) fn serve_connections(net: &Net, socket: &str, before: &[&str]) {
 fn a_program_in_a_pid_namespace_of_its_own_is_served() {
     let net = Net::new();
     let (_service, name) = net.serve(Server, &[]);
-    serve_connections(&net, &format!("/run/ringway/{name}.sock"), &UNSHARE);
+    serve_connections(&net, &name, &UNSHARE);
 }
 
 #[test]
 fn a_program_that_the_service_has_no_number_for_is_served() {
     let net = Net::new();
-    let Some((_service, socket)) = serve_apart(&net) else { return };
-    serve_connections(&net, &socket, &[]);
+    let Some((_service, name)) = serve_apart(&net) else { return };
+    serve_connections(&net, &name, &[]);
 }
 
-/// A service in a PID namespace of its own, and its socket; `None`: this kernel lets it serve no program outside.
+/// A service in a PID namespace of its own, and its name; `None`: this kernel lets it serve no program outside.
 pub(crate) fn serve_apart(net: &Net) -> Option<(Process, String)> {
     if !kernel_names_processes_by_pidfd() {
         eprintln!("skipped: before Linux 6.9 such a program is refused");
@@ -80,10 +80,9 @@ pub(crate) fn serve_apart(net: &Net) -> Option<(Process, String)> {
     }
     let name = format!("test-{}-apart", std::process::id());
     let serve = [&UNSHARE[..], &[RINGWAY, "serve", "--name", &name]].concat();
-    let mut service = net.spawn(Server, &serve);
-    let socket = format!("/run/ringway/{name}.sock");
-    service.wait_while_running("has its socket", || Path::new(&socket).exists());
-    Some((service, socket))
+    let (mut service, socket) = (net.spawn(Server, &serve), net.service_socket(Server, &name));
+    service.wait_while_running("has its socket", || socket.exists());
+    Some((service, name))
 }
 
 /// Returns true if pidfds have inodes of their own (pidfs).

@@ -1,7 +1,5 @@
 //! The service ends, and another one of the same name comes: programs attach to it, and their listeners are served again.
 
-use std::path::PathBuf;
-
 use rustix::process::Signal;
 
 use crate::harness::*;
@@ -82,7 +80,7 @@ impl House {
 
     fn start_service(&mut self, options: &[&str]) {
         let mut service = self.net.spawn(Server, &[&[RINGWAY, "serve", "--name", &self.name], options].concat());
-        let socket = PathBuf::from(format!("/run/ringway/{}.sock", self.name));
+        let socket = self.net.service_socket(Server, &self.name);
         let (net, name) = (&self.net, &self.name);
         service.wait_while_running("answers", || {
             socket.exists() && net.run(Server, &[RINGWAY, "ss", "--name", name, "-Hltn"]).code() == 0

@@ -164,21 +164,45 @@ fn without_its_library_it_does_not_run() {
 fn nothing_is_left_behind() {
     let net = Net::new();
     let mut program = net.spawn_ringway(Server, &["sh", "-c", "echo ready; read line"]);
-    let private = format!("private-{}.", program.pid().as_raw_pid());
+    let private = format!("private-{}@", program.pid().as_raw_pid());
     net.wait_printed(&mut program, "ready");
     program.finish(DEADLINE);
     assert_eq!(runtime_files(&private), Vec::<String>::new());
     let (mut named, name) = net.serve(Server, &[]);
-    assert_ne!(runtime_files(&format!("{name}.")), Vec::<String>::new(), "a running service has files");
+    assert_ne!(runtime_files(&format!("{name}@")), Vec::<String>::new(), "a running service has files");
     named.signal(Signal::TERM);
     wait_until("the service ends", DEADLINE, || named.poll().is_some());
-    assert_eq!(runtime_files(&format!("{name}.")), Vec::<String>::new());
+    assert_eq!(runtime_files(&format!("{name}@")), Vec::<String>::new());
 }
 
 /// Names in `/run/ringway` that start so; other services of the machine come and go.
 fn runtime_files(start: &str) -> Vec<String> {
     let entries = std::fs::read_dir("/run/ringway").into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).filter(|name| name.starts_with(start)).collect()
+}
+
+/// The loader may have the library of a package for all programs, and `ringway run` that of another place for one.
+#[test]
+fn of_two_copies_of_the_library_one_serves() {
+    let net = Net::new();
+    let copy = text(&net.path("libringway_preload.so"));
+    std::fs::copy(std::path::Path::new(RINGWAY).with_file_name("libringway_preload.so"), &copy).expect("it can be copied");
+    let script = "
+import os, socket
+s = socket.create_server(('', 7000)); print('ready', flush=True)
+c, _ = s.accept()
+if os.fork() == 0:
+    c.sendall(c.recv(100).upper()); os._exit(0)
+os.wait(); c.close()
+print(open('/proc/self/maps').read().count('libringway_preload.so') > 5)";
+    let run = [RINGWAY, "run", "-q", "-e", "strict", "--", "python3", "-c", script];
+    let before = net.kernel_tcp(Server);
+    let mut server = net.spawn_with(Server, &run, &[("LD_PRELOAD", &copy)], None);
+    net.wait_printed(&mut server, "ready");
+    let client = "import socket, sys; c = socket.create_connection((sys.argv[1], 7000)); c.sendall(b'hello'); print(c.recv(100), c.recv(1))";
+    assert_eq!(net.output(Client, &["python3", "-c", client, &net.address(Server)]), "b'HELLO' b''\n");
+    assert_eq!(server.finish(DEADLINE).success().stdout, "ready\nTrue\n");
+    net.assert_kernel_received(Server, &before, 0);
 }
 
 #[test]

@@ -203,7 +203,7 @@ impl Guest<'_> {
     /// One service over this device: serves, sleeps, and is killed.
     fn assert_device_works(&mut self, device: &str, port: u16) {
         self.start("serve.out", &serve(device));
-        self.wait_for("[ -S /run/ringway/vm.sock ]");
+        self.wait_for("[ -S /run/ringway/vm@*.sock ]");
         self.wait_for("[ $(cat /sys/class/net/eth0/operstate) = up ]");
         eprintln!("{device}: {}", self.run("cat /run/serve.out").trim());
         let before = self.kernel_segments();
@@ -254,9 +254,9 @@ impl Guest<'_> {
         // The socket of the killed one is still there.
         self.wait_for("grep -q 'service vm ready' /run/again.out");
         self.run("kill $(cat /run/again.out.pid)");
-        self.wait_for("[ ! -e /run/ringway/vm.lock ]");
+        self.wait_for("[ ! -e /run/ringway/vm@*.lock ]");
         assert_eq!(self.offloads(), before, "{}", self.run("cat /run/again.out"));
-        self.run("[ ! -e /run/ringway/vm.offloads ]");
+        self.run("[ ! -e /run/ringway/vm@*.offloads ]");
     }
 }
 

@@ -5,22 +5,21 @@ use crate::channel::{Attach, Channel, NotAttached};
 use crate::fallback::Fd;
 use crate::first_use::FirstUse;
 use ringway_shm::channel as shm;
-use ringway_shm::channel::attach::{AttachError, Membership, WORKERS_MAX, path_of_worker};
+use ringway_shm::channel::attach::{AttachError, Door, Membership, WORKERS_MAX, path_of_worker};
 use std::io::ErrorKind;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-/// Parameters from `ringway run`: the service's address, and the group of this process.
+/// Parameters from `ringway run`: the service, and the group of this process.
 struct Invitation {
-    socket: PathBuf,
+    door: Door,
     token: [u8; 16],
     /// What the first service has said of this process.
     membership: FirstUse<Membership>,
 }
 
-/// Makes an `Attach` from the values of RINGWAY_SOCKET and RINGWAY_GROUP (32 hexadecimal digits).
-pub fn from_environment(socket: PathBuf, group: &str) -> Box<dyn Attach> {
-    Box::new(Invitation { socket, token: token_of(group), membership: FirstUse::new() })
+/// Makes an `Attach` from what RINGWAY_SOCKET names and the value of RINGWAY_GROUP (32 hexadecimal digits).
+pub fn from_environment(door: Door, group: &str) -> Box<dyn Attach> {
+    Box::new(Invitation { door, token: token_of(group), membership: FirstUse::new() })
 }
 
 /// Parses a group token; all invalid tokens stand for one group.
@@ -51,9 +50,10 @@ impl Attached {
 impl Attach for Invitation {
     fn attach(&self, floor: Fd, earlier: u32) -> Result<Box<dyn Channel>, NotAttached> {
         let mut clients = Vec::new();
+        let path = self.door.path().map_err(|error| NotAttached::Kernel(error.to_string()))?;
         let membership = self.membership.get().copied().unwrap_or_default();
         for worker in 0..WORKERS_MAX {
-            match shm::Client::attach_again(&path_of_worker(&self.socket, worker), self.token, membership, floor) {
+            match shm::Client::attach_again(&path_of_worker(&path, worker), self.token, membership, floor) {
                 Ok(client) => clients.push(client),
                 Err(AttachError::System(error)) if worker > 0 && error.kind() == ErrorKind::NotFound => break,
                 Err(AttachError::Denied(reason)) => return Err(NotAttached::Denied(reason)),
@@ -67,6 +67,6 @@ impl Attach for Invitation {
     }
 
     fn service(&self) -> String {
-        self.socket.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+        self.door.service()
     }
 }

@@ -4,6 +4,7 @@ use super::{piece, told};
 use crate::fake::{Bench, sockaddr};
 use crate::{datagram, io, message};
 use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, timespec};
+use std::os::fd::AsRawFd;
 use std::ptr;
 
 /// An address that no message can lie at.
@@ -234,4 +235,16 @@ fn a_batch_longer_than_linux_takes_is_cut() {
     // SAFETY: the function of libc is not called.
     assert_eq!(unsafe { message::sendmmsg(77, messages.as_mut_ptr(), 5000, 0) }, 1);
     assert_eq!(bench.libc.calls("sendmmsg")[0][2], 5000, "on the kernel's socket the kernel cuts");
+}
+
+/// A program outside of Ringway into which /etc/ld.so.preload has loaded the library; it was ended by a panic.
+#[test]
+fn outside_of_ringway_messages_are_the_kernels() {
+    let (ours, peer) = std::os::unix::net::UnixDatagram::pair().expect("two descriptors");
+    let mut bytes = *b"x";
+    let mut parts = [piece(&mut bytes), piece(&mut [])];
+    let mut messages = batch(&mut parts);
+    // SAFETY: two messages are there.
+    assert_eq!(unsafe { message::sendmmsg(ours.as_raw_fd(), messages.as_mut_ptr(), 2, 0) }, 2);
+    assert_eq!((peer.recv(&mut [0; 9]).expect("it was sent"), peer.recv(&mut [0; 9]).expect("this one too")), (1, 0));
 }

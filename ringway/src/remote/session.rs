@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use ringway_shm::channel::attach::Purpose;
+use ringway_shm::channel::attach::{DIRECTORY_VARIABLE, Door, Purpose};
 use ringway_shm::channel::{Client, Failure, SlotRef};
 use rustix::io::Errno;
 
@@ -21,7 +21,7 @@ use super::{Listener, Stream, UdpSocket};
 /// use ringway::remote::Session;
 ///
 /// # fn main() -> std::io::Result<()> {
-/// let session = Session::attach("/run/ringway/ringway.sock".as_ref())?;
+/// let session = Session::attach("default".as_ref())?;
 /// let stream = session.connect("10.0.0.1:7".parse().expect("an address"))?;
 /// println!("from {}", stream.local_addr());
 /// # Ok(()) }
@@ -39,7 +39,8 @@ pub(super) struct Shared {
 }
 
 impl Session {
-    /// Attaches, as an application group of its own, to the service with the socket `path`.
+    /// Attaches, as an application group of its own, to the service with the socket `path`, or, where that has no `/` in it, to the one of
+    /// this name in the network namespace of the calling thread.
     ///
     /// # Errors
     /// No service answers there, or it refuses.
@@ -58,7 +59,8 @@ impl Session {
     /// # Errors
     /// The errors of `attach`.
     pub fn attach_as(path: &Path, token: [u8; 16]) -> io::Result<Session> {
-        let client = Client::attach(path, token, 0).map_err(|error| {
+        let path = Door::of(path.as_os_str(), std::env::var_os(DIRECTORY_VARIABLE).as_deref()).path()?;
+        let client = Client::attach(&path, token, 0).map_err(|error| {
             io::Error::new(io::ErrorKind::NotConnected, format!("the service at {}: {error}", path.display()))
         })?;
         Ok(Session::over(client))
@@ -70,14 +72,14 @@ impl Session {
     /// # Errors
     /// RINGWAY_SOCKET is not set, RINGWAY_GROUP is not 32 hexadecimal digits, or the errors of `attach`.
     pub fn from_environment() -> io::Result<Session> {
-        let path = std::env::var_os("RINGWAY_SOCKET").filter(|path| !path.is_empty());
-        let path = path.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "RINGWAY_SOCKET is not set"))?;
-        let Some(group) = std::env::var_os("RINGWAY_GROUP") else { return Session::attach(Path::new(&path)) };
+        let socket = std::env::var_os("RINGWAY_SOCKET").filter(|socket| !socket.is_empty());
+        let socket = socket.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "RINGWAY_SOCKET is not set"))?;
+        let Some(group) = std::env::var_os("RINGWAY_GROUP") else { return Session::attach(Path::new(&socket)) };
         let digits = group.to_str().filter(|digits| digits.len() == 32);
         let token = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
         let token =
             token.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "RINGWAY_GROUP is not 32 hexadecimal digits"))?;
-        Session::attach_as(Path::new(&path), token.to_be_bytes())
+        Session::attach_as(Path::new(&socket), token.to_be_bytes())
     }
 
     pub(super) fn over(client: Client) -> Session {

@@ -1,4 +1,4 @@
-//! The record of a service: the last lines of its log in `NAME.log`, and those before them in `NAME.log-old`.
+//! The record of a service: the last lines of its log in `NAME@NETWORK.log`, and those before them in `.log-old`.
 //!
 //! Promises: both together are not more than twice [`BYTES_MAX`]; only root and the service's user can read them, since they name programs
 //! of all users. Those of a service that was killed stay until one of its name has started twice. Does not do: reading; `ringway log` does.

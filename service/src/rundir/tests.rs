@@ -1,7 +1,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::{ClaimError, RunDirectory, network_here};
+use ringway_shm::channel::attach::{network_inode, stem};
+
+use super::{ClaimError, RunDirectory};
 
 /// A directory that vanishes with the test.
 struct Scratch(PathBuf);
@@ -16,10 +18,17 @@ impl Scratch {
         RunDirectory::at(self.0.clone())
     }
 
+    /// A file of a service of this network namespace.
+    fn file(&self, name: &str, ending: &str) -> PathBuf {
+        self.0.join(format!("{}.{ending}", stem(name, self.directory().network())))
+    }
+
     fn files(&self) -> Vec<String> {
+        // Those of this network namespace without it.
+        let here = format!("@{}", network_inode().expect("/proc is mounted"));
         let mut files: Vec<String> = fs::read_dir(&self.0)
             .expect("the directory is there")
-            .map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8"))
+            .map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8").replace(&here, ""))
             .collect();
         files.sort();
         files
@@ -38,7 +47,7 @@ fn a_name_is_had_once_and_nothing_stays() {
     let claim = scratch.directory().claim("default").expect("free");
     fs::write(claim.socket_path(), "").expect("writable");
     fs::write(claim.stats_path(), "").expect("writable");
-    fs::write(scratch.0.join("default.stats3"), "").expect("writable");
+    fs::write(scratch.file("default", "stats3"), "").expect("writable");
     match scratch.directory().claim("default") {
         Err(ClaimError::Taken(Some(pid))) => assert_eq!(pid, std::process::id()),
         other => panic!("{other:?}"),
@@ -52,18 +61,29 @@ fn a_name_is_had_once_and_nothing_stays() {
     scratch.directory().claim("default").expect("free again");
 }
 
-/// A user that may not look into the service's process finds its network namespace too.
+/// Each network namespace has names of its own, and a service knows of the files of all.
 #[test]
-fn the_lock_names_the_network_namespace() {
+fn a_name_belongs_to_a_network_namespace() {
     let scratch = Scratch::new("network");
-    let claim = scratch.directory().claim("default").expect("free");
-    assert_eq!(scratch.directory().network_of("default"), network_here());
-    assert!(scratch.directory().serves_here("default"));
-    let elsewhere = format!("{}\nnet:[1]\n", std::process::id());
-    fs::write(scratch.0.join("default.lock"), elsewhere).expect("ours");
-    assert!(!scratch.directory().serves_here("default"));
+    let (here, there) = (scratch.directory(), scratch.directory().of_network(7));
+    let claim = here.claim("default").expect("free");
+    assert!(here.serves_here("default") && !there.serves_here("default"));
+    assert_eq!(here.process_of("default"), Some(std::process::id()));
+    let other = there.claim("default").expect("free there");
+    assert!(matches!(there.claim("default"), Err(ClaimError::Taken(Some(_)))), "once in each");
+    assert_eq!(
+        (here.living().expect("readable"), there.living().expect("readable")),
+        (vec!["default".into()], vec!["default".into()])
+    );
     drop(claim);
-    assert!(!scratch.directory().serves_here("default"));
+    assert!(!here.serves_here("default") && there.serves_here("default"));
+    assert_eq!(scratch.files(), ["default@7.lock"]);
+    drop(other);
+    fs::write(scratch.0.join("killed@7.sock"), "").expect("writable");
+    fs::write(scratch.file("killed", "sock"), "").expect("writable");
+    assert_eq!(here.dead().expect("readable"), ["killed@7", "killed"]);
+    assert_eq!(there.remove_dead().expect("removable"), ["killed".to_owned(), stem("killed", here.network())]);
+    assert!(scratch.files().is_empty());
 }
 
 #[test]
@@ -71,9 +91,12 @@ fn what_the_dead_left_is_removed_and_the_living_stay() {
     let scratch = Scratch::new("dead");
     let living = scratch.directory().claim("living").expect("free");
     fs::write(living.socket_path(), "").expect("writable");
-    for file in ["gone.lock", "gone.sock", "gone.stats", "gone.sock1", "older.capture", "oldest.capture7", "unrelated.txt"] {
-        fs::write(scratch.0.join(file), "").expect("writable");
+    for (name, ending) in
+        [("gone", "lock"), ("gone", "sock"), ("gone", "stats"), ("gone", "sock1"), ("older", "capture"), ("oldest", "capture7")]
+    {
+        fs::write(scratch.file(name, ending), "").expect("writable");
     }
+    fs::write(scratch.0.join("unrelated.txt"), "").expect("writable");
     assert_eq!(scratch.directory().living().expect("readable"), ["living"]);
     let claim = scratch.directory().claim("gone").expect("its service is dead");
     assert_eq!(scratch.files(), ["gone.lock", "living.lock", "living.sock", "unrelated.txt"]);
@@ -102,8 +125,9 @@ fn a_lock_of_an_unprivileged_user_keeps_no_service_from_starting() {
     let path = std::env::temp_dir().join(format!("ringway-rundir-lock-{}", std::process::id()));
     let directory = RunDirectory::at(path.clone());
     drop(directory.claim("name").expect("nobody has it"));
-    std::fs::write(path.join("name.lock"), "").expect("our directory");
-    let locked = std::fs::File::open(path.join("name.lock")).expect("everybody may read it");
+    let lock = path.join(stem("name", directory.network()) + ".lock");
+    std::fs::write(&lock, "").expect("our directory");
+    let locked = std::fs::File::open(&lock).expect("everybody may read it");
     rustix::fs::flock(&locked, rustix::fs::FlockOperation::LockExclusive).expect("and lock it");
     let claim = directory.claim("name").expect("the lock is no service");
     assert!(matches!(directory.claim("name"), Err(ClaimError::Taken(Some(_)))), "one service has the name");

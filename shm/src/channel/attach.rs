@@ -19,18 +19,22 @@
 //! descriptors that a message should not have are closed. The connection stays open for as long as
 //! the process image lives; its hang-up tells either side that the other is gone.
 
+mod allow_list;
+mod door;
 mod peer;
 mod service;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::layout::{Layout, Map, PROCESSES, Shape, VERSION};
 use super::slot::SlotRef;
 use crate::region::Region;
 use crate::sys;
 
+pub use allow_list::{LIST, LIST_BYTES, LISTED_SERVICE, entries, listed};
+pub use door::{DEFAULT_DIRECTORY, DIRECTORY_VARIABLE, Door, network_inode, path_of_worker, split_stem, stem};
 pub use peer::Peer;
 pub use service::{ClientMessage, ControlConnection, ControlListener, Credentials, make_wake_fd};
 
@@ -56,17 +60,6 @@ const WELCOME_MEMBERSHIP_AT: usize = 14;
 
 /// Workers of a service at most: a process keeps descriptors and a mapping for each.
 pub const WORKERS_MAX: u32 = 8;
-
-/// The file of worker `worker` of a service, where `path` is that of its first one: the door to attach at, and what else
-/// each worker has one of.
-pub fn path_of_worker(path: &Path, worker: u32) -> PathBuf {
-    if worker == 0 {
-        return path.to_path_buf();
-    }
-    let mut name = path.as_os_str().to_os_string();
-    name.push(worker.to_string());
-    name.into()
-}
 
 /// That a process belongs to a group, in the words of the service that has admitted it. A later service of the same name takes it for
 /// the process itself: one that has given up its rights would not be admitted again. Forked children have it, other programs do not.

@@ -172,11 +172,11 @@ fn a_cgroup_in_which_an_unseen_program_cannot_be_does_not_concern_it() {
     let Some(cgroup) = Cgroup::new() else { return };
     let net = Net::new();
     cgroup.attach(EGRESS, ALLOWS);
-    let Some((_service, socket)) = serve_apart(&net) else { return };
-    serve_connections(&net, &socket, &[]);
+    let Some((_service, name)) = serve_apart(&net) else { return };
+    serve_connections(&net, &name, &[]);
     let _there = cgroup.spawn(&net, &["sleep", "1000"]);
     let listens = "import socket; socket.create_server(('0.0.0.0', 4301))";
-    let refused = spawn_python(&net, &socket, &[], listens).finish(DEADLINE);
+    let refused = spawn_python(&net, &name, &[], listens).finish(DEADLINE);
     assert!(refused.code() == 1 && refused.stderr.contains("Network is down"), "{}", refused.stderr);
 }
 
