@@ -83,7 +83,7 @@ pub(super) fn files(report: &mut Report) {
 
 /// Checks what the loader puts into all programs.
 fn preloaded(report: &mut Report) {
-    const REMEDY: &str = "ringway disable --program PATH of each line of /etc/ringway/programs";
+    const REMEDY: &str = "grep -o '^/[^ ]*' /etc/ringway/programs | xargs -n 1 ringway disable --program";
     let others = "/etc/ld.so.preload exists: its libraries intercept calls before or after Ringway's";
     let is_there = Path::new("/etc/ld.so.preload").exists();
     match Programs::read(Path::new("/")) {

@@ -3,10 +3,10 @@
 //! Promises: other lines of both files stay; the library is in /etc/ld.so.preload as long as a program is listed, and no longer; a program in
 //! which the library would do nothing is not listed. Does not do: scripts, which are their interpreter's program.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use ringway_service::rundir::write_whole;
@@ -47,7 +47,7 @@ impl Programs {
 
     /// The library in the loader's list; `None`: it is not there.
     pub(crate) fn library(&self) -> Option<&str> {
-        self.preload.split([':', ' ', '\t', '\n']).find(|word| word.ends_with(LIBRARY))
+        self.preload.lines().flat_map(libraries).find(|library| library.ends_with(LIBRARY))
     }
 
     /// The files with this program on this service.
@@ -56,24 +56,33 @@ impl Programs {
     /// The program cannot be on Ringway; the reason.
     pub(super) fn with(&self, path: &Path, service: &str) -> Result<Programs, String> {
         let path = self.checked(path)?;
-        let mut list = without(&self.list, |line| is_of(line, &path));
-        list += &format!("{path} {service}\n");
-        if list.len() > LIST_BYTES {
-            return Err(format!("/{} may have {LIST_BYTES} bytes, of which that would be more", list_file()));
+        let library = library::find()?;
+        if let Some(place) = library.ancestors().find(|place| !is_roots(place)) {
+            return Err(format!("{}: only root may be able to write what is loaded into all programs", place.display()));
         }
-        let library = library::find()?.display().to_string();
-        let mut preload = without(&self.preload, |line| line.ends_with(LIBRARY));
-        preload += &format!("{library}\n");
-        Ok(Programs { root: self.root.clone(), list, preload })
+        let then = self.adding(&path, service, &library.display().to_string());
+        match then.list.len() > LIST_BYTES {
+            true => Err(format!("/{} may have {LIST_BYTES} bytes, and that would be more", list_file())),
+            false => Ok(then),
+        }
+    }
+
+    fn adding(&self, path: &str, service: &str, library: &str) -> Programs {
+        let list = kept_lines(&self.list, path) + &format!("{path} {service}\n");
+        let preload = match self.library() == Some(library) {
+            true => self.preload.clone(),
+            false => without_library(&self.preload) + &format!("{library}\n"),
+        };
+        Programs { root: self.root.clone(), list, preload }
     }
 
     /// The files without it.
     pub(super) fn without(&self, path: &Path) -> Programs {
         // A program that is no longer there is listed by the path that it had.
         let path = self.resolved(path).unwrap_or_else(|_| path.display().to_string());
-        let list = without(&self.list, |line| is_of(line, &path));
+        let list = kept_lines(&self.list, &path);
         let is_needed = entries(list.as_bytes()).next().is_some();
-        let preload = if is_needed { self.preload.clone() } else { without(&self.preload, |line| line.ends_with(LIBRARY)) };
+        let preload = if is_needed { self.preload.clone() } else { without_library(&self.preload) };
         Programs { root: self.root.clone(), list, preload }
     }
 
@@ -101,7 +110,10 @@ impl Programs {
                 (true, _) => Ok(()),
                 (false, true) => fs::remove_file(&path),
                 (false, false) => {
-                    fs::create_dir_all(path.parent().expect("it stands in a folder")).and_then(|()| write_whole(&path, after))
+                    let written = fs::create_dir_all(path.parent().expect("it stands in a folder"))
+                        .and_then(|()| write_whole(&path, after));
+                    // Whatever the caller's umask is: all programs read both.
+                    written.and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o644)))
                 }
             };
             done.map_err(|error| named(&path, &error))?;
@@ -151,11 +163,62 @@ fn list_file() -> &'static str {
     LIST.to_str().expect("a plain path").trim_start_matches('/')
 }
 
-fn is_of(line: &str, path: &str) -> bool {
-    line.split_whitespace().next() == Some(path)
+/// The lines of the list that are not this program's.
+fn kept_lines(list: &str, path: &str) -> String {
+    let others = list.lines().filter(|line| line.split_whitespace().next() != Some(path));
+    others.map(|line| line.to_owned() + "\n").collect()
 }
 
-/// A text without some of its lines.
-fn without(text: &str, goes: impl Fn(&str) -> bool) -> String {
-    text.lines().filter(|line| !goes(line)).map(|line| line.to_owned() + "\n").collect()
+/// The libraries of a line of the loader's list, which stand between white space or colons, before a remark.
+fn libraries(line: &str) -> impl Iterator<Item = &str> {
+    let before_remark = line.split('#').next().unwrap_or_default();
+    before_remark.split(|letter: char| letter == ':' || letter.is_whitespace()).filter(|library| !library.is_empty())
+}
+
+/// The loader's list without ours; another library on its line stays.
+fn without_library(preload: &str) -> String {
+    let mut kept = String::new();
+    for line in preload.lines() {
+        let others: Vec<&str> = libraries(line).filter(|library| !library.ends_with(LIBRARY)).collect();
+        match (others.len() == libraries(line).count(), others.is_empty()) {
+            (true, _) => kept += &format!("{line}\n"),
+            (false, true) => {}
+            (false, false) => kept += &format!("{}\n", others.join(" ")),
+        }
+    }
+    kept
+}
+
+/// Returns true if only root may write it.
+fn is_roots(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.uid() == 0 && found.mode() & 0o022 == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn programs(list: &str, preload: &str) -> Programs {
+        Programs { root: PathBuf::from("/nowhere"), list: list.to_owned(), preload: preload.to_owned() }
+    }
+
+    #[test]
+    fn others_lines_stay_and_the_library_goes_with_the_last_program() {
+        let now = programs(
+            "# ours\n/usr/bin/a default\n",
+            "/usr/lib/x.so:/old/libringway_preload.so # both\n# /z/libringway_preload.so\n",
+        );
+        assert_eq!((now.listed(), now.library()), (vec!["/usr/bin/a"], Some("/old/libringway_preload.so")));
+        let then = now.adding("/usr/bin/b", "red", "/new/libringway_preload.so");
+        assert_eq!(then.list, "# ours\n/usr/bin/a default\n/usr/bin/b red\n");
+        assert_eq!(then.preload, "/usr/lib/x.so\n# /z/libringway_preload.so\n/new/libringway_preload.so\n");
+        let again = then.adding("/usr/bin/b", "blue", "/new/libringway_preload.so");
+        assert_eq!((again.list.as_str(), &again.preload), ("# ours\n/usr/bin/a default\n/usr/bin/b blue\n", &then.preload));
+        // Paths that are not there are taken as they are.
+        let one = then.without(Path::new("/usr/bin/b"));
+        assert_eq!((one.list.as_str(), &one.preload), ("# ours\n/usr/bin/a default\n", &then.preload));
+        let none = one.without(Path::new("/usr/bin/a"));
+        assert_eq!((none.list.as_str(), none.library()), ("# ours\n", None));
+        assert!(none.without(Path::new("/usr/bin/a")).changes(&none).is_empty());
+    }
 }

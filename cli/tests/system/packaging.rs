@@ -25,7 +25,7 @@ socat=$(readlink -f "$(command -v socat)")
 ringway enable --dry-run --program "$socat" | grep '^+/usr/lib/ringway/libringway_preload.so$' > /dev/null
 test ! -e /etc/ld.so.preload
 for refused in /etc/passwd /bin/su socat /usr/bin/ringway; do ringway enable --program $refused 2>> /tmp/refused && exit 1; done
-ringway enable --program /usr/bin/socat
+(umask 077; ringway enable --program /usr/bin/socat)
 ringway enable --program /usr/bin/socat | grep 'enabled already' > /dev/null
 ringway doctor | grep 'programs on Ringway whatever starts them: ' > /dev/null
 
@@ -83,6 +83,7 @@ ringway disable --program /usr/bin/socat | grep 'is not enabled' > /dev/null
 echo /usr/lib/other.so > /etc/ld.so.preload
 ringway enable --program /usr/bin/socat 2>&1 | grep '^+' > /dev/null
 grep -q '^/usr/lib/other.so$' /etc/ld.so.preload
+test "$(stat -c %a /etc/ld.so.preload /etc/ringway/programs | uniq)" = 644
 sed -i /other/d /etc/ld.so.preload
 
 kill $web $service
