@@ -72,7 +72,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn show(arguments: &Arguments) -> io::Result<()> {
-    let model = Model::new(&arguments.filter, arguments.delay).map_err(io::Error::other)?;
+    let mut model = Model::new(&arguments.filter, arguments.delay).map_err(io::Error::other)?;
+    model.nothing = arguments.services.nothing().to_string();
     let read = || arguments.services.find().map(|services| Sample::take(&services));
     let end = Arc::new(AtomicBool::new(false));
     if arguments.once || arguments.json {

@@ -8,6 +8,7 @@ use super::history::History;
 use super::sample::{Sample, Socket};
 use super::sheet::{Order, Sheet};
 use super::sheets::{self, Rates};
+use crate::services::Choice;
 use crate::ss::Filter;
 
 /// The tables, each with a key.
@@ -60,6 +61,8 @@ pub(super) struct Model {
     pub(super) program: Option<String>,
     /// What went wrong last.
     pub(super) message: Option<String>,
+    /// What is wrong where no service runs.
+    pub(super) nothing: String,
     pub(super) history: History,
     filter: Filter,
     orders: [Order; 4],
@@ -84,6 +87,7 @@ impl Model {
             words: words.join(" "),
             program: None,
             message: None,
+            nothing: Choice::default().nothing().to_string(),
             history: History::default(),
             filter: Filter::of_words(words)?,
             orders: [(0, false), (5, true), (5, true), (1, true)].map(|(column, descending)| Order { column, descending }),
@@ -98,7 +102,7 @@ impl Model {
 
     /// Takes a reading in.
     pub(super) fn add(&mut self, sample: Sample) {
-        self.message = sample.is_empty().then(|| "no service is running in this network namespace".to_owned());
+        self.message = sample.is_empty().then(|| self.nothing.clone());
         // The first reading has none before it: its rates are zero.
         let before = self.samples.take().map_or_else(|| sample.clone(), |(_, latest)| latest);
         self.history.add(sheets::points(&before, &sample));

@@ -207,6 +207,9 @@ fn counters_that_begin_again_give_no_rate() {
         assert_eq!((total.busy, total.bits), (0.0, [0.0, 0.0]));
     }
     assert_eq!(model.message.as_deref(), Some("no service is running in this network namespace"));
+    model.nothing = crate::services::Choice { net: Some("red".into()), ..Default::default() }.nothing().to_string();
+    model.add(model.latest().expect("three").clone());
+    assert_eq!(model.message.as_deref(), Some("no service is running in network namespace red"));
 }
 
 #[test]
