@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::Args;
-use ringway_service::rundir::write_whole;
+use ringway_service::rundir::{check_name, write_whole};
 use ringway_service::{DEFAULT_NAME, RunDirectory};
 use ringway_shm::channel::attach::DEFAULT_DIRECTORY;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH", conflicts_with = "unit")]
     program: Option<PathBuf>,
     /// The service that it uses
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME)]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME, value_parser = check_name)]
     name: String,
     /// Only show what would change
     #[arg(long)]

@@ -43,11 +43,8 @@ impl Choice {
     /// # Errors
     /// There is no service of that name, or its file cannot be read, or no such network namespace.
     pub(crate) fn find(&self) -> io::Result<Vec<Service>> {
-        let mut found = everywhere();
-        if !self.all_namespaces {
-            let wanted = self.network()?;
-            found.retain(|service| service.network == wanted);
-        }
+        let network = if self.all_namespaces { None } else { Some(self.network()?) };
+        let mut found = running(network);
         let Some(name) = &self.name else { return Ok(found) };
         found.retain(|service| service.name == *name);
         match found.is_empty() {
@@ -149,9 +146,15 @@ impl Service {
 
 /// Finds all running services of this machine, sorted by name and network namespace.
 pub(crate) fn everywhere() -> Vec<Service> {
+    running(None)
+}
+
+/// Those of this network namespace; `None`: of all.
+fn running(wanted: Option<u64>) -> Vec<Service> {
     let entries = fs::read_dir(RunDirectory::of_this_machine().path()).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| split(entry.file_name().to_str()?));
     // A file that cannot be opened was just removed or belongs to a dead service.
+    let names = names.filter(|(_, network, _)| wanted.is_none_or(|wanted| *network == wanted));
     let opened = names.filter_map(|(name, network, worker)| open(&name, network, worker).ok());
     let mut found: Vec<Service> = opened.filter(Service::is_alive).collect();
     found.sort_by(|one, other| (&one.name, one.network, one.worker).cmp(&(&other.name, other.network, other.worker)));

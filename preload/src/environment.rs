@@ -74,10 +74,14 @@ impl Kept {
         let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
         let mut digits = [0_u8; 32];
         digits.iter_mut().enumerate().for_each(|(at, to)| *to = digit(token[at / 2] >> (4 * (1 - at % 2)) & 15));
-        let is_whole = usize::try_from(count) == Ok(token.len());
-        let service = is_whole.then(|| self.add(&[b"RINGWAY_SOCKET=", service, b"\0"]))?;
-        let group = self.value("RINGWAY_GROUP").is_some().then_some(());
-        service.and(group.or_else(|| self.add(&[b"RINGWAY_GROUP=", &digits, b"\0"])))
+        if usize::try_from(count) != Ok(token.len()) {
+            return None;
+        }
+        self.add(&[b"RINGWAY_SOCKET=", service, b"\0"])?;
+        match self.value("RINGWAY_GROUP") {
+            Some(_) => Some(()),
+            None => self.add(&[b"RINGWAY_GROUP=", &digits, b"\0"]),
+        }
     }
 
     /// `None`: there is no room.

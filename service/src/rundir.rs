@@ -198,10 +198,7 @@ impl RunDirectory {
     /// # Errors
     /// See [`ClaimError`].
     pub fn claim(&self, name: &str) -> Result<Claim, ClaimError> {
-        let valid = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-        if name.is_empty() || name.len() > NAME_LEN_MAX || name.starts_with('.') || !name.chars().all(valid) {
-            return Err(ClaimError::BadName);
-        }
+        check_name(name)?;
         self.create().map_err(|error| ClaimError::Io(self.path.clone(), error))?;
         self.remove_dead().map_err(|error| ClaimError::Io(self.path.clone(), error))?;
         let path = self.file(name, "lock");
@@ -441,6 +438,18 @@ impl Drop for Claim {
         if let Err(error) = removed {
             eprintln!("ringway: files of {} stay in {}: {error}", self.name, self.directory.path.display());
         }
+    }
+}
+
+/// Returns the name if a service may have it.
+///
+/// # Errors
+/// [`ClaimError::BadName`].
+pub fn check_name(name: &str) -> Result<String, ClaimError> {
+    let valid = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    match name.is_empty() || name.len() > NAME_LEN_MAX || name.starts_with('.') || !name.chars().all(valid) {
+        true => Err(ClaimError::BadName),
+        false => Ok(name.to_owned()),
     }
 }
 

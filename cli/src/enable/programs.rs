@@ -129,8 +129,9 @@ impl Programs {
             return says("a path in the list has no white space");
         }
         let mode = fs::metadata(&file).map_err(|error| named(&file, &error))?.mode();
-        if mode & 0o6000 != 0 {
-            return says("it gains rights when it starts (setuid, setgid), and the library does nothing in it");
+        let capabilities = rustix::fs::getxattr(&file, "security.capability", &mut [0_u8; 64]);
+        if mode & 0o6000 != 0 || capabilities.is_ok_and(|len| len > 0) {
+            return says("it gains rights when it starts (setuid, setgid, capabilities), and the library does nothing in it");
         }
         if std::env::current_exe().is_ok_and(|own| own == file) {
             return says("Ringway itself runs on the kernel");

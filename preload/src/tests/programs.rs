@@ -86,6 +86,23 @@ fn what_is_kept_is_a_copy_of_the_first_value_of_each_name() {
 }
 
 #[test]
+fn a_listed_program_gets_its_service_and_a_group_of_its_own() {
+    let mut groups = Vec::new();
+    for _ in 0..2 {
+        let mut listed = kept(&["RINGWAY_LOG=fallback"]);
+        assert_eq!(listed.add_listed(b"red"), Some(()));
+        assert_eq!((listed.value("RINGWAY_SOCKET"), listed.value("RINGWAY_LOG")), (Some(&b"red"[..]), Some(&b"fallback"[..])));
+        let group = listed.value("RINGWAY_GROUP").expect("it was added").to_vec();
+        assert!(group.len() == 32 && group.iter().all(u8::is_ascii_hexdigit), "{group:?}");
+        groups.push(group);
+    }
+    assert_ne!(groups[0], groups[1]);
+    let mut named = kept(&["RINGWAY_GROUP=7"]);
+    assert_eq!((named.add_listed(b"red"), named.value("RINGWAY_GROUP")), (Some(()), Some(&b"7"[..])));
+    assert_eq!(kept(&[]).add_listed(&[b'x'; 4_000]), None, "there is no room");
+}
+
+#[test]
 fn the_look_at_a_program_leaves_errno_alone() {
     crate::set_errno(libc::EXFULL);
     // SAFETY: C strings.
