@@ -77,6 +77,7 @@ fn examine(arguments: &Arguments, report: &mut Report) {
         Err(error) => return report.fail("configuration", error.to_string(), "ringway config check"),
     };
     report.ok("configuration", format!("valid; keys changed from their defaults: {}", config.changed().len()));
+    checks::rules(&config, report);
     match Snapshot::read() {
         Ok(kernel) => {
             interfaces::examine(&config, &kernel, report);

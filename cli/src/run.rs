@@ -13,6 +13,7 @@ pub(crate) mod program;
 
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -25,7 +26,7 @@ use ringway_service::plan::{Machine, firewall_lines, plan};
 use ringway_service::rundir::PRIVATE;
 use ringway_service::{Admission, Config, DEFAULT_NAME, Opening, RunDirectory, Service};
 use ringway_shm::channel::Client;
-use ringway_shm::channel::attach::AttachError;
+use ringway_shm::channel::attach::{AttachError, ProgramFile};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use launch::Signals;
@@ -191,7 +192,7 @@ impl<'a> Launch<'a> {
         let library = library::find()?;
         let mut server = Server::Nobody;
         if program.obstacles.is_empty() {
-            match find_server(arguments, config, token, strict) {
+            match find_server(arguments, config, (token, &program.image), strict) {
                 Ok(found) => server = found,
                 Err(Unserved::Kernel(text)) => program.obstacles.push(text),
                 Err(Unserved::Denied(text)) => return Err(text),
@@ -282,7 +283,12 @@ enum Unserved {
 }
 
 /// Finds the running service that the arguments name, or the default one; else starts a private one.
-fn find_server(arguments: &Arguments, config: &Config, token: [u8; 16], strict: bool) -> Result<Server, Unserved> {
+fn find_server(
+    arguments: &Arguments,
+    config: &Config,
+    (token, image): ([u8; 16], &Path),
+    strict: bool,
+) -> Result<Server, Unserved> {
     let directory = RunDirectory::of_this_machine();
     let name = arguments.name.as_deref().unwrap_or(DEFAULT_NAME);
     if directory.serves_here(name) {
@@ -292,7 +298,8 @@ fn find_server(arguments: &Arguments, config: &Config, token: [u8; 16], strict: 
             // Rules of the service that name programs are about the one that this process becomes the parent of.
             let program = Path::new(&arguments.program[0]).file_name().unwrap_or(&arguments.program[0]);
             CString::new(program.as_bytes()).map(|program| rustix::thread::set_name(&program)).ok();
-            let client = Client::attach(&socket, token, DESCRIPTORS_FROM).map_err(|error| match error {
+            let file = std::fs::metadata(image).map(|file| ProgramFile { device: file.dev(), inode: file.ino() });
+            let client = Client::attach_for(&socket, token, file.ok(), DESCRIPTORS_FROM).map_err(|error| match error {
                 AttachError::Denied(_) => Unserved::Denied(format!("service {name}: {error}")),
                 error => Unserved::Kernel(format!("service {name}: {error}")),
             })?;

@@ -5,6 +5,7 @@
 //! what programs have open (service.handover_s), and leaves nothing behind. Does not do: fork.
 
 mod followed;
+mod replace;
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -30,6 +31,10 @@ pub(crate) struct Arguments {
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Take the place of the service of this name that runs: it hands its connections over to the kernel and ends, then this one starts. Where this one
+    /// could not start, the other goes on
+    #[arg(long)]
+    pub(crate) replace: bool,
     /// Number of workers (worker.count)
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<u32>,
@@ -55,6 +60,9 @@ fn serve(arguments: &Arguments) -> Result<(), String> {
     let mut signals = Signals::take().map_err(|error| format!("cannot install signal handlers: {error}"))?;
     let admission = Admission::of_group(&config.policy.group);
     let directory = RunDirectory::of_this_machine();
+    if arguments.replace {
+        replace::end_other(&directory, &arguments.name, &config, &mut signals)?;
+    }
     let mut service = Service::start(&config, &arguments.name, &directory, admission, Opening::AtStart)
         .map_err(|error| format!("{}: {error}", arguments.name))?;
     if let Err(error) = ringway_service::raise_descriptor_limit() {

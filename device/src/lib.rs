@@ -13,8 +13,9 @@
 //!
 //! [`steering`] shares an interface between a device and the kernel. Middleware: [`offload`] (cuts and sums for a device that cannot), [`impair`] (a bad wire),
 //! [`pcap`] (capture files), [`share`] (several workers on one interface). [`probe`] says what a machine offers;
-//! [`netlink`] reads and makes the kernel's messages.
+//! [`netlink`] reads and makes the kernel's messages, [`accounting`] says which file a process runs.
 
+pub mod accounting;
 pub mod impair;
 pub mod interface;
 pub mod memory;

@@ -49,6 +49,7 @@ pub(crate) use seals::Seals;
 pub(crate) use wake_fds::{WakeFdLimits, WakeFds};
 
 use crate::cgroups::Cgroups;
+use crate::executables::Executables;
 use crate::host::{Fork, Forks};
 use crate::live::Live;
 use crate::policy::Policy;
@@ -153,6 +154,7 @@ pub(crate) struct BrokerConfig {
     /// Behind it the devices are open.
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) stop: Arc<OwnedFd>,
+    pub(crate) executables: Executables,
     pub(crate) status: Arc<BrokerStatus>,
     /// Written when `status.is_busy` becomes false.
     pub(crate) idle: Arc<OwnedFd>,
@@ -311,9 +313,10 @@ impl Broker {
         let Some(control) = self.connections.get(&number).map(|connection| connection.control.clone()) else { return Ok(()) };
         let worker = self.config.worker.clone();
         let answer = match (message, process) {
-            (ClientMessage::Hello { token, membership, wanted, name, socket }, None) => {
+            (ClientMessage::Hello { token, membership, wanted, name, socket, program }, None) => {
                 let served = self.config.desk.is_served(socket.as_ref());
                 self.config.desk.discard(uid, socket);
+                self.config.executables.will_start(control.credentials().pid, program);
                 return if served {
                     self.welcome(number, token, &membership, (wanted, name))
                 } else {
@@ -444,7 +447,7 @@ impl Broker {
         }
         self.config.admission.decide(&token, standing, peer, &groups)?;
         self.config.readiness.pass()?;
-        let allowance = obey_rules(&self.config.policy.rules(), peer)?;
+        let allowance = obey_rules(&self.config.policy.rules(), &self.config.executables, peer)?;
         let seen = self.confined.examine(peer.pid);
         let owner = standing.map_or(peer.uid, |standing| standing.owner);
         let (process, group) = self.members.join(token, peer, NewGroup { owner, allowance }, (wanted, name))?;

@@ -10,6 +10,7 @@ pub mod cgroups;
 mod classifiers;
 pub mod config;
 mod devices;
+pub mod executables;
 pub mod firewall;
 mod follow;
 pub mod handover;

@@ -73,11 +73,11 @@ impl std::fmt::Display for ClaimError {
             ClaimError::Taken(Some(pid)) => {
                 write!(
                     f,
-                    "a service of this name is already running in this network namespace as process {pid}; stop it or use --name"
+                    "a service of this name is already running in this network namespace as process {pid}; use --replace or --name"
                 )
             }
             ClaimError::Taken(None) => {
-                write!(f, "a service of this name is already running in this network namespace; stop it or use --name")
+                write!(f, "a service of this name is already running in this network namespace; use --replace or --name")
             }
             ClaimError::BadName => write!(f, "a service's name has 1 to {NAME_LEN_MAX} letters, digits, '-', '_' or '.'"),
             ClaimError::Io(path, error) => write!(f, "{}: {error}", path.display()),

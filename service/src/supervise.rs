@@ -27,6 +27,7 @@ use crate::broker::{self, Account, Admission, BrokerConfig, BrokerStatus, Desk, 
 use crate::cgroups::{self, Cgroups};
 use crate::config::{Config, DeviceChoice};
 use crate::devices::Devices;
+use crate::executables::{self, Executables};
 use crate::firewall::{Gate, Watch, hooks};
 use crate::follow::{Follower, Served};
 use crate::host::{Forks, ServiceHost};
@@ -129,6 +130,15 @@ impl Service {
         })
     }
 
+    /// Finds out whether one could start now, but for its name.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn try_start(config: &Config) -> Result<(), StartError> {
+        let mirror = Mirror::open().map_err(StartError::Netlink)?;
+        plan_at_start(config, &mirror, Opening::AtStart).map(|_| ())
+    }
+
     /// Gives rights up as it goes; see `privileges`.
     fn start_here(
         config: &Config,
@@ -187,14 +197,16 @@ impl Service {
         service.open_devices(plan, is_now)?;
         service.follow(config, mirror, watch, links).map_err(StartError::Start)?;
         service.notes.extend(reader.as_ref().and_then(cgroups::Reader::ignorance));
+        service.notes.extend(config.rules().names_files().then(executables::obstacle).flatten());
         // Their threads end with the brokers.
         let (cgroups, reader) = Cgroups::start(config, reader).map_err(StartError::Start)?;
         let (handovers, maker) = Handovers::start(thread, steering);
+        let (executables, asker) = Executables::start().map_err(StartError::Start)?;
         hand.on_flows(handovers.on_flows());
         privileges::keep(CapabilitySet::empty()).map_err(StartError::Start)?;
         crate::log::open(&service.claim.log_path());
-        service.open_doors(config, admission, forks, (cgroups.clone(), handovers)).map_err(StartError::Start)?;
-        service.brokers.extend(reader.into_iter().chain([maker]));
+        service.open_doors(config, admission, forks, (cgroups.clone(), executables, handovers)).map_err(StartError::Start)?;
+        service.brokers.extend(reader.into_iter().chain([asker, maker]));
         if let (Admission::Private(_), Err(line)) = (admission, cgroups.of_this_process()) {
             service.notes.push(line);
         }
@@ -350,7 +362,7 @@ impl Service {
         config: &Config,
         admission: &Admission,
         forks: Vec<Forks>,
-        (cgroups, handovers): (Cgroups, Handovers),
+        (cgroups, executables, handovers): (Cgroups, Executables, Handovers),
     ) -> io::Result<()> {
         let policy = self.lock_interfaces().policy();
         let wake_fds = WakeFds::new(self.limits.wake_fds.clone());
@@ -377,6 +389,7 @@ impl Service {
                 desk: desk.clone(),
                 handovers: handovers.clone(),
                 cgroups: cgroups.clone(),
+                executables: executables.clone(),
                 readiness: self.readiness.clone(),
                 stop: self.stop.clone(),
                 status: self.status.clone(),

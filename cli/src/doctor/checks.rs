@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use ringway_service::{RunDirectory, kernel};
+use ringway_service::{Config, RunDirectory, executables, kernel};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 
@@ -52,6 +52,17 @@ fn memlock(report: &mut Report) {
 /// Returns true when CAP_IPC_LOCK is effective; root may lack it, others may have it.
 fn may_lock_all() -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK))
+}
+
+/// Checks whether rules can be followed.
+pub(super) fn rules(config: &Config, report: &mut Report) {
+    if !config.rules().names_files() {
+        return;
+    }
+    match executables::obstacle() {
+        None => report.ok("rules", "the kernel says which file a process runs, as rules with a path need it".to_owned()),
+        Some(obstacle) => report.warn("rules", obstacle, "sudo ringway doctor"),
+    }
 }
 
 /// Checks the preload library, running services and files of dead ones.

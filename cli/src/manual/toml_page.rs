@@ -82,6 +82,8 @@ fn rules(page: &mut Roff) {
     page.text([
         bold("program"),
         roman(", "),
+        bold("path"),
+        roman(", "),
         bold("user"),
         roman(", "),
         bold("port"),

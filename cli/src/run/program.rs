@@ -34,6 +34,8 @@ pub(crate) enum Unusable {
 pub(crate) struct Program {
     /// Its file.
     pub(crate) path: PathBuf,
+    /// The file that the kernel runs: of a script its interpreter.
+    pub(crate) image: PathBuf,
     /// Why its libc calls cannot be intercepted; empty: they can.
     pub(crate) obstacles: Vec<String>,
 }
@@ -42,8 +44,8 @@ pub(crate) struct Program {
 pub(crate) fn find(name: &OsStr, search_path: Option<OsString>) -> Result<Program, Unusable> {
     let path = locate(name, search_path.as_deref())?;
     let mut obstacles = Vec::new();
-    inspect(&path, search_path.as_deref(), INTERPRETERS_MAX, &mut obstacles);
-    Ok(Program { path, obstacles })
+    let image = inspect(&path, search_path.as_deref(), INTERPRETERS_MAX, &mut obstacles);
+    Ok(Program { path, image, obstacles })
 }
 
 /// Why the libc calls of the program in `path` cannot be intercepted; empty: they can.
@@ -82,12 +84,12 @@ fn executable(path: &Path) -> Result<(), Unusable> {
     }
 }
 
-/// Adds to `obstacles` the reasons why a preloaded library cannot work in `path`.
-fn inspect(path: &Path, search_path: Option<&OsStr>, depth: usize, obstacles: &mut Vec<String>) {
+/// Adds to `obstacles` the reasons why a preloaded library cannot work in `path`. Returns the file that the kernel runs.
+fn inspect(path: &Path, search_path: Option<&OsStr>, depth: usize, obstacles: &mut Vec<String>) -> PathBuf {
     let name = path.display();
     let Ok(file) = File::open(path) else {
         obstacles.push(format!("{name} cannot be read to check that it is dynamically linked"));
-        return;
+        return path.to_owned();
     };
     if gains_rights(&file, path) {
         obstacles
@@ -98,9 +100,9 @@ fn inspect(path: &Path, search_path: Option<&OsStr>, depth: usize, obstacles: &m
     head.truncate(len);
     if let Some(line) = head.strip_prefix(b"#!") {
         if let (Some(interpreter), true) = (interpreter(line, search_path), depth > 0) {
-            inspect(&interpreter, search_path, depth - 1, obstacles);
+            return inspect(&interpreter, search_path, depth - 1, obstacles);
         }
-        return;
+        return path.to_owned();
     }
     match linkage(&file, &head) {
         Some(Linkage::Dynamic) => {}
@@ -110,6 +112,7 @@ fn inspect(path: &Path, search_path: Option<&OsStr>, depth: usize, obstacles: &m
         Some(Linkage::OtherMachine) => obstacles.push(format!("{name} is for another processor or word size")),
         None => obstacles.push(format!("{name} is not an ELF program")),
     }
+    path.to_owned()
 }
 
 /// The interpreter of a `#!` line; for `/usr/bin/env NAME`, NAME.

@@ -183,6 +183,35 @@ fn a_rule_leaves_programs_to_the_kernel() {
     assert_eq!(config(&net, &["check", &file]).1, "rule: action = \"kernel\", program = \"sleep\", user = \"root\"\n");
 }
 
+/// A copy of a program has its name and its bytes, and is another file.
+#[test]
+fn a_rule_names_the_file_that_a_program_runs() {
+    let net = Net::new();
+    let copied = net.file("folder/sleep", "");
+    std::fs::copy("/usr/bin/sleep", &copied).expect("every machine has it");
+    let digest = net.output(Server, &["sha256sum", &copied]);
+    let digest = digest.split(' ').next().expect("the digest is first");
+    let rules = format!(
+        "[[rule]]\naction = \"kernel\"\npath = \"/usr/bin/sleep\"\n\
+         [[rule]]\naction = \"kernel\"\npath = \"{copied}\"\nsha256 = \"{}\"\n\
+         [[rule]]\naction = \"accelerate\"\npath = \"{copied}\"\nsha256 = \"{digest}\"\n\
+         [[rule]]\naction = \"deny\"\nprogram = \"sleep\"\n",
+        "0".repeat(64)
+    );
+    let file = net.file("ringway.toml", &rules);
+    let (_service, name) = net.serve(Server, &["--config", &file]);
+    let said = |program: &str| net.run(Server, &[RINGWAY, "run", "--name", &name, "--", program, "0"]);
+    let refused = said("/usr/bin/sleep").success().stderr;
+    assert!(refused.contains("leaves it to the kernel (action = \"kernel\", path = \"/usr/bin/sleep\""), "{refused}");
+    let served = said(&copied).success().stderr;
+    assert!(!served.contains("a rule of the configuration"), "{served}");
+    // The file is another one from now on: none of the first three rules fits it.
+    let append = std::fs::OpenOptions::new().append(true).open(&copied);
+    append.and_then(|mut file| std::io::Write::write_all(&mut file, b"x")).expect("it is ours");
+    let denied = said(&copied);
+    assert!(denied.code() == 125 && denied.stderr.contains("denies it: a rule"), "{}", denied.stderr);
+}
+
 /// Four connections of a program send together no faster than its rule allows, and when the rule goes, as fast as they can.
 #[test]
 fn connections_share_the_rate_of_their_rule() {

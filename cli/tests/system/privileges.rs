@@ -67,7 +67,7 @@ fn assert_threads(service: &Process, devices: u64, available: u64) {
         let opens_devices = ["ringway-w0", "ringway-w1"].contains(&thread.name.as_str()) || thread.name == "ringway-netlink";
         let expected = if opens_devices {
             devices
-        } else if thread.name == "ringway-cgroups" {
+        } else if ["ringway-cgroups", "ringway-files"].contains(&thread.name.as_str()) {
             NET_ADMIN
         } else if thread.name == "ringway-handove" {
             NET_ADMIN | NET_BIND_SERVICE

@@ -113,6 +113,43 @@ fn the_service_is_replaced_while_nginx_is_under_load() {
     nginx.finish(DEADLINE).success();
 }
 
+/// One that could not start leaves the other alone.
+#[test]
+fn a_service_takes_the_place_of_another() {
+    let mut house = Replaced::start();
+    let nginx = house.nginx();
+    let load = house.wrk();
+    let name = house.name.clone();
+    let fails = |arguments: &[&str], why: &str| {
+        let said = house.net.run(Server, &[&[RINGWAY, "serve"], arguments].concat());
+        assert!(said.code() == 1 && said.stderr.contains(why), "{}", said.stderr);
+    };
+    fails(&["--name", &name], "use --replace or --name");
+    let none = house.net.file("none.toml", "[interface]\nnames = [\"nosuch0\"]\n");
+    fails(
+        &["--replace", "--name", &name, "--config", &none],
+        "the service that runs is not replaced: no interface can be served",
+    );
+    fails(&["--replace", "--name", "private-1"], "none takes its place");
+    for _ in 0..2 {
+        house.wait_for_connections(80);
+        let mut next = house.net.spawn(Server, &[RINGWAY, "serve", "--replace", "--name", &name]);
+        next.wait_for_error_line("ready");
+        let before = house.service.replace(next).expect("one ran").finish(DEADLINE).success();
+        assert!(!before.stderr.contains("not handed over"), "{}", before.stderr);
+    }
+    house.wait_for_connections(80);
+    load.into_iter().for_each(prove_wrk);
+    nginx.signal(Signal::QUIT);
+    nginx.finish(DEADLINE).success();
+    // Where none runs, there is none to wait for.
+    let service = house.service.take().expect("one runs");
+    service.signal(Signal::TERM);
+    service.finish(DEADLINE).success();
+    let mut next = house.net.spawn(Server, &[RINGWAY, "serve", "--replace", "--name", &name]);
+    next.wait_for_error_line("ready");
+}
+
 /// The client compares every reply.
 #[test]
 fn the_service_is_replaced_while_redis_is_under_load() {

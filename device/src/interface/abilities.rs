@@ -6,9 +6,9 @@
 use std::fmt;
 use std::io;
 
-use super::route::ask_generic;
+use super::route::{ask_generic, attribute_of, family_of};
 use super::sys;
-use crate::netlink::{attribute, put, u32_at, u64_at};
+use crate::netlink::{put, u32_at, u64_at};
 
 /// See the module's text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,13 +56,6 @@ const OFFLOADS: [(&str, &[&str]); 8] = [
     ("large-receive-offload", &["rx-lro"]),
 ];
 
-/// Netlink's family of families (linux/genetlink.h).
-const GENL_ID_CTRL: u16 = 16;
-const CTRL_CMD_GETFAMILY: u8 = 3;
-const CTRL_ATTR_FAMILY_ID: u16 = 1;
-const CTRL_ATTR_FAMILY_NAME: u16 = 2;
-/// `struct genlmsghdr`
-const GENERIC_BYTES: usize = 4;
 const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
@@ -96,20 +89,13 @@ fn offloads(features: &[(String, bool)]) -> Vec<(&'static str, bool)> {
 
 fn xdp_support(index: u32) -> io::Result<XdpSupport> {
     let missing = || io::Error::other("the kernel does not say");
-    let mut body = vec![CTRL_CMD_GETFAMILY, 1, 0, 0];
-    put(&mut body, CTRL_ATTR_FAMILY_NAME, b"netdev\0");
-    let family = attribute_of(&ask_generic(GENL_ID_CTRL, &body)?, CTRL_ATTR_FAMILY_ID).ok_or_else(missing)?;
-    let family = u16::from_ne_bytes(family.get(..2).and_then(|bytes| bytes.try_into().ok()).ok_or_else(missing)?);
+    let family = family_of(b"netdev\0")?;
     let mut body = vec![NETDEV_CMD_DEV_GET, 1, 0, 0];
     put(&mut body, NETDEV_A_DEV_IFINDEX, &index.to_ne_bytes());
     let bits = attribute_of(&ask_generic(family, &body)?, NETDEV_A_DEV_XDP_FEATURES).ok_or_else(missing)?;
     // The kernel may write it in four bytes.
     let bits = u64_at(&bits, 0).or_else(|| u32_at(&bits, 0).map(u64::from)).ok_or_else(missing)?;
     Ok(XdpSupport(bits))
-}
-
-fn attribute_of(body: &[u8], kind: u16) -> Option<Vec<u8>> {
-    attribute(body.get(GENERIC_BYTES..)?, kind).map(<[u8]>::to_vec)
 }
 
 impl XdpSupport {

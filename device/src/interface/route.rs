@@ -1,4 +1,4 @@
-//! Single questions and orders of rtnetlink to one interface. Read rtnetlink(7), linux/if_link.h and linux/if_addr.h first.
+//! Single questions and orders of rtnetlink to one interface, and questions of generic netlink. Read rtnetlink(7), linux/if_link.h and linux/if_addr.h first.
 //!
 //! Promises: a message of the kernel that makes no sense is an error, never a panic. Does not do: dumps and changes (the
 //! service's mirror follows those).
@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, So
 
 use super::Trouble;
 use crate::netlink::{
-    ACK, Attributes, CREATE, DONE, DUMP, Message, Messages, REPLACE, REQUEST, attribute, message, put, u32_at, u64_at,
+    ACK, Attributes, CREATE, DONE, DUMP, Message, Messages, REPLACE, REQUEST, attribute, message, put, u16_at, u32_at, u64_at,
 };
 
 /// Datagrams of one list.
@@ -36,6 +36,13 @@ const AF_INET6: u8 = 10;
 
 /// The carrier is there.
 const IFF_LOWER_UP: u32 = 1 << 16;
+/// Netlink's family of families (linux/genetlink.h).
+const GENL_ID_CTRL: u16 = 16;
+const CTRL_CMD_GETFAMILY: u8 = 3;
+const CTRL_ATTR_FAMILY_ID: u16 = 1;
+const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+/// `struct genlmsghdr`
+const GENERIC_BYTES: usize = 4;
 /// `struct ifinfomsg`
 const LINK_BYTES: usize = 16;
 /// The kernel never sends more at once.
@@ -124,8 +131,21 @@ pub(crate) fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<Answer> {
     Ok(first.map_or(Answer { kind: 0, body: Vec::new(), error: None }, Answer::from))
 }
 
+/// The number of a family of generic netlink, by its name, which ends with a zero.
+pub(crate) fn family_of(name: &[u8]) -> io::Result<u16> {
+    let mut body = vec![CTRL_CMD_GETFAMILY, 1, 0, 0];
+    put(&mut body, CTRL_ATTR_FAMILY_NAME, name);
+    let number = attribute_of(&ask_generic(GENL_ID_CTRL, &body)?, CTRL_ATTR_FAMILY_ID);
+    number.and_then(|number| u16_at(&number, 0)).ok_or_else(|| io::Error::other("the kernel does not say"))
+}
+
+/// An attribute of generic netlink's answer.
+pub(crate) fn attribute_of(body: &[u8], kind: u16) -> Option<Vec<u8>> {
+    attribute(body.get(GENERIC_BYTES..)?, kind).map(<[u8]>::to_vec)
+}
+
 /// The body of the answer to a question of generic netlink.
-pub(super) fn ask_generic(family: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+pub(crate) fn ask_generic(family: u16, body: &[u8]) -> io::Result<Vec<u8>> {
     let answer = receive(&request_of(Some(netlink::GENERIC), family, REQUEST, body)?)?;
     let first = Messages(&answer).next().map(Answer::from);
     match first {

@@ -6,6 +6,7 @@ use ringway_shm::channel::attach::{Credentials, Peer};
 use super::members::program_name;
 use crate::cgroups;
 use crate::config::rules::{Action, Process, Rules};
+use crate::executables::Executables;
 
 /// The relation of a process to an existing group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,12 +93,13 @@ impl From<String> for Refusal {
 ///
 /// # Errors
 /// One leaves it to the kernel, or denies it.
-pub(super) fn obey_rules(rules: &Rules, peer: Credentials) -> Result<Allowance, Refusal> {
+pub(super) fn obey_rules(rules: &Rules, executables: &Executables, peer: Credentials) -> Result<Allowance, Refusal> {
     if !rules.names_processes() {
         return Ok(Allowance::default());
     }
     let program = Some(program_name(peer.pid)).filter(|name| !name.is_empty() && !Peer::is_foreign(peer.pid));
-    let process = Process { user: peer.uid, cgroup: cgroups::name_of(peer.pid), program };
+    let runs = |file: &_| executables.runs(peer.pid, file);
+    let process = Process { user: peer.uid, cgroup: cgroups::name_of(peer.pid), program, runs: &runs };
     let Some(rule) = rules.on_process(&process) else { return Ok(Allowance::default()) };
     match rule.action() {
         Action::Accelerate => Ok(rule.allowance()),

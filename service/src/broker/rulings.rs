@@ -11,6 +11,7 @@ use super::Broker;
 use super::admission::{Refusal, obey_rules};
 use super::members::open_pid;
 use crate::config::rules::Rules;
+use crate::executables::Executables;
 
 impl Broker {
     /// The rules have changed.
@@ -19,7 +20,7 @@ impl Broker {
         let rules = self.config.policy.rules();
         for region in self.members.groups() {
             let owner = self.members.owner(region);
-            let (ruling, why) = judge(&rules, &self.members.pids_of(region), owner);
+            let (ruling, why) = judge((&rules, &self.config.executables), &self.members.pids_of(region), owner);
             let has_changed = self.members.rule(region, ruling);
             if has_changed && self.config.number == 0 {
                 let (application, program) = (region.0, self.members.program(region));
@@ -35,11 +36,11 @@ impl Broker {
 }
 
 /// What the rules say of an application with these processes, and why, if it is not served.
-fn judge(rules: &Rules, pids: &[u32], owner: u32) -> (Ruling, Option<String>) {
+fn judge((rules, executables): (&Rules, &Executables), pids: &[u32], owner: u32) -> (Ruling, Option<String>) {
     let refused = |verdict, why| (Ruling { verdict, allowance: Allowance::default() }, Some(why));
     let (mut allowed, mut kernels) = (None, None);
     for &pid in pids {
-        match obey_rules(rules, Credentials { pid, uid: user_of(pid).unwrap_or(owner), gid: 0 }) {
+        match obey_rules(rules, executables, Credentials { pid, uid: user_of(pid).unwrap_or(owner), gid: 0 }) {
             Ok(allowance) => allowed = allowed.or(Some(allowance)),
             // It has died meanwhile, and nothing is known of it any more.
             Err(_) if is_dead(pid) => {}
@@ -70,7 +71,7 @@ mod tests {
 
     fn judged(rules: &str, pids: &[u32]) -> (Ruling, Option<String>) {
         let config = Config::parse("t.toml", rules, Vec::new()).expect("the rules are right");
-        judge(config.rules(), pids, 0)
+        judge((config.rules(), &Executables::off()), pids, 0)
     }
 
     #[test]

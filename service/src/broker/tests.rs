@@ -23,6 +23,7 @@ use super::{
 };
 use crate::cgroups::Cgroups;
 use crate::config::rules::Rules;
+use crate::executables::Executables;
 use crate::host::{Fork, Forks};
 use crate::netlink::Snapshot;
 use crate::policy::Policy;
@@ -125,6 +126,7 @@ impl House {
             desk,
             handovers: Handovers::start(HandoverThread::new().expect("threads are left"), Box::new(NoSteering)).0,
             cgroups: Cgroups::off(),
+            executables: Executables::off(),
             readiness: Readiness::new(true).expect("descriptors are left"),
             stop: stop.clone(),
             status: status.clone(),

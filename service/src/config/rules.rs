@@ -1,17 +1,18 @@
 //! `[[rule]]`: which programs, ports and peers are Ringway's, on which terms, which are the kernel's, and which are denied. The first
 //! rule that fits decides; without one, Ringway serves.
 //!
-//! A rule names either programs (user, cgroup, unit, program), and is looked at when a process attaches and when rules change, or packets
+//! A rule names either programs (user, cgroup, unit, program, path), and is looked at when a process attaches and when rules change, or packets
 //! (protocol, port, peer port, address, interface, peer), and is looked at when a port is listened on or bound, when a connection is opened, and
 //! when rules change; in one network namespace, if it names one. Packets of a listening or
 //! UDP port are the kernel's or Ringway's whatever peer they are of: a rule of `kernel` that fits some peers takes the port, and one of
-//! `accelerate` or `deny` must fit all of them. Promises: user and cgroup are the kernel's word on a process. Does not do: a program that
+//! `accelerate` or `deny` must fit all of them. Promises: user, cgroup and file are the kernel's word on a process. Does not do: a program that
 //! lies (its name is its own choice), or that goes around the library: what is denied is denied to programs that run on Ringway.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use ringway_engine::{Allowance, Terms, Transport, Verdict};
 use ringway_shm::channel::KernelReason;
@@ -24,13 +25,15 @@ use super::read::{suggestion, unknown};
 /// The section's name.
 pub const SECTION: &str = "rule";
 /// The names of everything that may stand in a rule.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 19] = [
     "action",
     "namespace",
     "user",
     "cgroup",
     "unit",
     "program",
+    "path",
+    "sha256",
     "protocol",
     "port",
     "peer_port",
@@ -87,6 +90,15 @@ struct ProcessRule {
     cgroup: Option<String>,
     unit: Option<String>,
     program: Option<String>,
+    file: Option<Executable>,
+}
+
+/// A file that a rule names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Executable {
+    pub(crate) path: PathBuf,
+    /// What SHA-256 makes of it; `None`: anything.
+    pub(crate) digest: Option<[u8; 32]>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,13 +120,14 @@ struct Interface {
 }
 
 /// A process that wants to attach.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Process {
+pub(crate) struct Process<'a> {
     pub(crate) user: u32,
     /// Its cgroup, from the root of version 2; `None`: not known.
     pub(crate) cgroup: Option<String>,
     /// The name that `ps` shows; `None`: not known.
     pub(crate) program: Option<String>,
+    /// Whether it runs a file; `None`: not known. May wait for the kernel.
+    pub(crate) runs: &'a dyn Fn(&Executable) -> Option<bool>,
 }
 
 /// As in a file, on one line.
@@ -142,7 +155,7 @@ impl Rule {
     }
 
     /// What is not known of a process makes it the kernel's, or denied, where anything could.
-    fn fits_process(&self, process: &Process) -> bool {
+    fn fits_process(&self, process: &Process<'_>) -> bool {
         let Subject::Process(rule) = &self.subject else { return false };
         let unknown = self.action != Action::Accelerate;
         let is_in = |is_there: &dyn Fn(&str) -> bool| process.cgroup.as_ref().map_or(unknown, |cgroup| is_there(cgroup));
@@ -150,6 +163,7 @@ impl Rule {
             && rule.cgroup.as_ref().is_none_or(|wanted| is_in(&|cgroup| is_below(cgroup, wanted)))
             && rule.unit.as_ref().is_none_or(|unit| is_in(&|cgroup| cgroup.split('/').any(|part| part == unit)))
             && rule.program.as_ref().is_none_or(|wanted| process.program.as_ref().map_or(unknown, |program| program == wanted))
+            && rule.file.as_ref().is_none_or(|file| (process.runs)(file).unwrap_or(unknown))
     }
 
     /// Whether it fits the packets of a port; where it fits those of some peers only, a rule of `kernel` does.
@@ -174,7 +188,10 @@ impl Rule {
         match &self.subject {
             _ if allows && self.action != Action::Accelerate => Some("only one that accelerates has terms and limits"),
             Subject::Packets(_) if self.allowance.sockets != u32::MAX || self.allowance.processes != u32::MAX => {
-                Some("sockets and processes are of programs; name a user, cgroup, unit or program")
+                Some("sockets and processes are of programs; name a user, cgroup, unit, program or path")
+            }
+            Subject::Process(ProcessRule { file: Some(Executable { path, .. }), .. }) if path.as_os_str().is_empty() => {
+                Some("sha256 is of the file that path names")
             }
             Subject::Packets(PacketRule { protocol: Some(Transport::Udp), .. }) if has_terms => {
                 Some("congestion_control and rates are of TCP")
@@ -215,7 +232,7 @@ impl Rules {
     }
 
     /// The rule that decides on this process.
-    pub(crate) fn on_process(&self, process: &Process) -> Option<&Rule> {
+    pub(crate) fn on_process(&self, process: &Process<'_>) -> Option<&Rule> {
         self.0.iter().find(|rule| rule.fits_process(process))
     }
 
@@ -265,6 +282,11 @@ impl Rules {
         self.0.iter().any(|rule| matches!(rule.subject, Subject::Process(_)))
     }
 
+    /// Returns true if a rule names a file.
+    pub fn names_files(&self) -> bool {
+        self.0.iter().any(|rule| matches!(rule.subject, Subject::Process(ProcessRule { file: Some(_), .. })))
+    }
+
     fn judge(&self, fits: impl Fn(&Rule) -> bool) -> Verdict {
         match self.0.iter().find(|rule| fits(rule)) {
             None => Verdict::default(),
@@ -301,6 +323,12 @@ pub(super) fn read(table: &DeTable<'_>, origin: String) -> Result<Rule, String> 
             "unit" => process.unit = Some(value.clone()),
             "program" if value.is_empty() || value.contains('/') => return Err(wrong("the name of a program, without a path")),
             "program" => process.program = Some(value.chars().take(COMM_LEN).collect()),
+            "path" if !is_path(&value) => return Err(wrong("the path of a file, from the root")),
+            "path" => process.file.get_or_insert_default().path = PathBuf::from(&value),
+            "sha256" => {
+                let digest = read_digest(&value).ok_or_else(|| wrong("what sha256sum(1) prints, 64 digits"))?;
+                process.file.get_or_insert_default().digest = Some(digest);
+            }
             "protocol" => packets.protocol = Some(read_protocol(&value).ok_or_else(|| wrong("\"tcp\" or \"udp\""))?),
             "port" => packets.port = Some(read_ports(&value).ok_or_else(|| wrong("a port or \"FIRST-LAST\""))?),
             "peer_port" => packets.peer_port = Some(read_ports(&value).ok_or_else(|| wrong("a port or \"FIRST-LAST\""))?),
@@ -397,6 +425,16 @@ fn read_prefix(text: &str) -> Option<Cidr> {
         return Some(Cidr { ip, prefix_len: if ip.is_ipv4() { 32 } else { 128 } });
     }
     text.parse().ok()
+}
+
+fn is_path(text: &str) -> bool {
+    text.starts_with('/') && !text.ends_with('/')
+}
+
+fn read_digest(text: &str) -> Option<[u8; 32]> {
+    let digits: Vec<u8> = text.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
+    let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+    bytes.try_into().ok().filter(|_| digits.len() == 64)
 }
 
 fn is_below(cgroup: &str, wanted: &str) -> bool {

@@ -57,6 +57,8 @@ const KIND_WANT: u32 = 20;
 const NONE: u32 = u32::MAX;
 const HELLO_MEMBERSHIP_AT: usize = 5;
 const WELCOME_MEMBERSHIP_AT: usize = 14;
+/// Behind the token.
+const HELLO_PROGRAM_AT: usize = 16;
 
 /// Workers of a service at most: a process keeps descriptors and a mapping for each.
 pub const WORKERS_MAX: u32 = 8;
@@ -73,6 +75,15 @@ pub struct Membership {
 
 /// Words of a membership in a message.
 const MEMBERSHIP_WORDS: usize = 5;
+
+/// A file that a process is going to run in a child, by its numbers in stat(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramFile {
+    /// The device of its file system.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+}
 
 /// Why attaching failed.
 #[derive(Debug)]
@@ -180,6 +191,19 @@ impl Message {
         Membership { owner: self.word(at), seal }
     }
 
+    fn set_program(&mut self, at: usize, program: Option<ProgramFile>) {
+        let numbers = program.map_or([0; 2], |program| [program.device, program.inode]);
+        for (word, number) in numbers.into_iter().flat_map(|number| [number as u32, (number >> 32) as u32]).enumerate() {
+            self.set(at + word, number);
+        }
+    }
+
+    /// A file has an inode.
+    fn program(&self, at: usize) -> Option<ProgramFile> {
+        let number = |at| u64::from(self.word(at)) | u64::from(self.word(at + 1)) << 32;
+        Some(ProgramFile { device: number(at), inode: number(at + 2) }).filter(|program| program.inode != 0)
+    }
+
     fn kind(&self) -> u32 {
         self.word(2)
     }
@@ -248,12 +272,14 @@ pub(super) struct Welcome {
 }
 
 /// What a process says of itself as it attaches.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Applicant {
     pub(super) token: [u8; 16],
     pub(super) membership: Membership,
     /// The number that is reserved for it.
     pub(super) wanted: Option<u32>,
+    /// It attaches for a program that it is going to start.
+    pub(super) program: Option<ProgramFile>,
 }
 
 /// Connects, says hello, maps the region.
@@ -267,6 +293,7 @@ fn greet(socket: OwnedFd, applicant: Applicant, fd_floor: RawFd) -> Result<Welco
     let mut hello = Message::new(KIND_HELLO, &[applicant.wanted.unwrap_or(NONE), name_inside(ours, sys::process_number())]);
     hello.set_membership(HELLO_MEMBERSHIP_AT, &applicant.membership);
     hello.set_key(applicant.token);
+    hello.set_program(HELLO_PROGRAM_AT, applicant.program);
     // Without a network there is no namespace to show; the service then refuses.
     let shown = sys::inet_socket().ok();
     let shown: Vec<BorrowedFd<'_>> = shown.iter().map(AsFd::as_fd).collect();
@@ -378,6 +405,16 @@ pub fn want_at_kernel(path: &Path, what: &str) -> Result<u32, AttachError> {
     sys::send_message(socket.as_fd(), &Message::with_text(KIND_WANT, what).0, &[])?;
     let (answer, _) = receive_answer(socket.as_fd())?;
     if answer.kind() == KIND_DONE { Ok(answer.word(3)) } else { Err(AttachError::Protocol("an answer that was not asked for")) }
+}
+
+/// The process that listens at a control socket.
+///
+/// # Errors
+/// None listens (ECONNREFUSED, ENOENT), or the system says no more of it.
+pub fn process_behind(path: &Path) -> io::Result<Peer> {
+    let socket = sys::connect_local(path)?;
+    let (number, ..) = sys::peer_credentials(socket.as_fd())?;
+    peer::of_connection(socket.as_fd(), number)
 }
 
 /// Tells of a child that has not attached. No answer comes, and nothing is allocated: the caller may have just forked.

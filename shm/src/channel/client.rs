@@ -24,7 +24,7 @@ mod urgent;
 use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32};
 
-use super::attach::{self, Applicant, AttachError, Membership};
+use super::attach::{self, Applicant, AttachError, Membership, ProgramFile};
 use super::layout::{Map, RINGS};
 use super::lock::{self, LockError};
 use super::request::{Operation, Request};
@@ -85,7 +85,20 @@ impl Client {
     /// # Errors
     /// See [`AttachError`]; nothing is left open then.
     pub fn attach(path: &std::path::Path, token: [u8; 16], fd_floor: RawFd) -> Result<Client, AttachError> {
-        Client::attach_again(path, token, Membership::default(), fd_floor)
+        Client::attach_as(path, Applicant { token, ..Applicant::default() }, fd_floor)
+    }
+
+    /// The same for a process that is going to start a program of this file, and is judged as that.
+    ///
+    /// # Errors
+    /// See [`AttachError`]; nothing is left open then.
+    pub fn attach_for(
+        path: &std::path::Path,
+        token: [u8; 16],
+        program: Option<ProgramFile>,
+        fd_floor: RawFd,
+    ) -> Result<Client, AttachError> {
+        Client::attach_as(path, Applicant { token, program, ..Applicant::default() }, fd_floor)
     }
 
     /// The same for a process that an earlier service of this name has admitted with this [`membership`](Client::membership).
@@ -98,7 +111,11 @@ impl Client {
         membership: Membership,
         fd_floor: RawFd,
     ) -> Result<Client, AttachError> {
-        let welcome = attach::request_attach(path, Applicant { token, membership, wanted: None }, fd_floor)?;
+        Client::attach_as(path, Applicant { token, membership, ..Applicant::default() }, fd_floor)
+    }
+
+    fn attach_as(path: &std::path::Path, applicant: Applicant, fd_floor: RawFd) -> Result<Client, AttachError> {
+        let (welcome, token) = (attach::request_attach(path, applicant, fd_floor)?, applicant.token);
         Ok(Client {
             map: welcome.map,
             process: AtomicU32::new(welcome.process),

@@ -14,12 +14,17 @@ fn at(text: &str) -> SocketAddr {
 }
 
 /// Whether a rule leaves the process to the kernel.
-fn leaves(rules: &Rules, process: &Process) -> bool {
+fn leaves(rules: &Rules, process: &Process<'_>) -> bool {
     rules.on_process(process).is_some_and(|rule| rule.action() == Action::Kernel)
 }
 
-fn process(user: u32, cgroup: &str, program: &str) -> Process {
-    Process { user, cgroup: Some(cgroup.to_owned()), program: Some(program.to_owned()) }
+fn process(user: u32, cgroup: &str, program: &str) -> Process<'static> {
+    Process { cgroup: Some(cgroup.to_owned()), program: Some(program.to_owned()), ..hidden(user) }
+}
+
+/// A process of which no more is known.
+fn hidden(user: u32) -> Process<'static> {
+    Process { user, cgroup: None, program: None, runs: &|_| None }
 }
 
 #[test]
@@ -59,9 +64,8 @@ fn processes_are_known_by_what_the_kernel_says() {
     assert!(leaves(&rules, &process(33, "/system.slice/nginx.service2", "nginx")), "another one");
     assert!(leaves(&rules, &process(1000, "", "a-program-of-a-")), "the kernel keeps 15 letters");
     assert!(!leaves(&rules, &process(1000, "", "other")));
-    let hidden = Process { user: 1000, ..Process::default() };
-    assert!(leaves(&rules, &hidden), "it could be the program");
-    assert!(!leaves(&rules, &Process { user: 0, ..Process::default() }));
+    assert!(leaves(&rules, &hidden(1000)), "it could be the program");
+    assert!(!leaves(&rules, &hidden(0)));
     let ip: IpAddr = "10.0.0.1".parse().expect("an address");
     assert!(rules.judge_port(Transport::Tcp, ip, 80).serves(), "these are about processes");
 }
@@ -78,7 +82,26 @@ fn a_unit_is_a_cgroup_wherever_it_stands() {
     ] {
         assert_eq!(leaves(&rules, &process(0, cgroup, "web")), is_in, "{cgroup}");
     }
-    assert!(leaves(&rules, &Process::default()), "it could be in it");
+    assert!(leaves(&rules, &hidden(0)), "it could be in it");
+}
+
+#[test]
+fn a_file_is_what_the_kernel_says_that_a_process_runs() {
+    let digest = "5E".repeat(32);
+    let text = format!(
+        "[[rule]]\naction = \"accelerate\"\npath = \"/usr/sbin/nginx\"\nsha256 = \"{digest}\"\n\
+         [[rule]]\naction = \"kernel\"\npath = \"/usr/bin/curl\"\n[[rule]]\naction = \"deny\"\n user = 33\n"
+    );
+    let some = right(&text);
+    assert!(some.names_files() && !right("[[rule]]\naction = \"kernel\"\nprogram = \"x\"\n").names_files());
+    let nginx = Executable { path: PathBuf::from("/usr/sbin/nginx"), digest: Some([0x5e; 32]) };
+    let decided = |runs: &dyn Fn(&Executable) -> Option<bool>| some.on_process(&Process { runs, ..hidden(33) }).map(Rule::action);
+    assert_eq!(decided(&|file| Some(*file == nginx)), Some(Action::Accelerate));
+    assert_eq!(decided(&|file| Some(file.path.ends_with("curl"))), Some(Action::Kernel));
+    assert_eq!(decided(&|_| Some(false)), Some(Action::Deny));
+    assert_eq!(decided(&|_| None), Some(Action::Kernel), "it could be curl, and is not shown to be nginx");
+    let alone = rules(&format!("[[rule]]\naction = \"kernel\"\nsha256 = \"{digest}\"\n"));
+    assert!(alone.expect_err("no path").contains("sha256 is of the file that path names"));
 }
 
 #[test]
@@ -93,6 +116,10 @@ fn mistakes_are_named_with_their_place() {
         ("action = \"kernel\"\nuser = \"no such user\"", "rule.user"),
         ("action = \"kernel\"\nprogram = \"/bin/x\"", "rule.program"),
         ("action = \"kernel\"\nprogram = \"x\"\nport = 80", "write two rules"),
+        ("action = \"kernel\"\npath = \"nginx\"", "rule.path: \"nginx\" is not the path of a file, from the root"),
+        ("action = \"kernel\"\npath = \"/usr/bin/\"", "rule.path"),
+        ("action = \"kernel\"\npath = \"/bin/x\"\nport = 80", "write two rules"),
+        ("action = \"kernel\"\npath = \"/bin/x\"\nsha256 = \"5e\"", "rule.sha256: \"5e\" is not what sha256sum(1) prints"),
         ("action = \"kernel\"\nunit = \"x.service\"\ninterface = \"eth0\"", "write two rules"),
         ("action = \"kernel\"\nunit = \"nginx\"", "rule.unit: \"nginx\" is not a unit of systemd, such as \"nginx.service\""),
         ("action = \"kernel\"\nunit = \".service\"", "rule.unit"),

@@ -8,8 +8,9 @@ use super::super::layout::{CONTEXTS, Shape};
 use super::super::slot::SlotRef;
 use super::super::{ContextIndex, ProcessIndex};
 use super::{
-    HELLO_MEMBERSHIP_AT, KIND_CHILD, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HANDOVER, KIND_HELLO, KIND_SETTLE, KIND_WANT,
-    KIND_WELCOME, MESSAGE_BYTES, Membership, Message, NONE, Peer, Purpose, WELCOME_MEMBERSHIP_AT, WakeFdKey, WakeFdKind, peer,
+    HELLO_MEMBERSHIP_AT, HELLO_PROGRAM_AT, KIND_CHILD, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HANDOVER, KIND_HELLO,
+    KIND_SETTLE, KIND_WANT, KIND_WELCOME, MESSAGE_BYTES, Membership, Message, NONE, Peer, ProgramFile, Purpose,
+    WELCOME_MEMBERSHIP_AT, WakeFdKey, WakeFdKind, peer,
 };
 use crate::sys;
 
@@ -44,6 +45,8 @@ pub enum ClientMessage {
         name: u32,
         /// A socket of the process's network, as it says.
         socket: Option<OwnedFd>,
+        /// I attach for a program that I am going to start; unchecked.
+        program: Option<ProgramFile>,
     },
     /// A kernel socket of mine holds the port that this slot will serve.
     Claim {
@@ -272,7 +275,8 @@ fn decode(message: &Message, mut fds: Vec<OwnedFd>) -> ClientMessage {
         (KIND_HELLO, 0 | 1) => {
             let wanted = (word(3) != NONE).then_some(word(3));
             let membership = message.membership(HELLO_MEMBERSHIP_AT);
-            ClientMessage::Hello { token: message.key(), wanted, membership, name: word(4), socket: fds.pop() }
+            let program = message.program(HELLO_PROGRAM_AT);
+            ClientMessage::Hello { token: message.key(), wanted, membership, name: word(4), socket: fds.pop(), program }
         }
         (KIND_CONTEXT, 0) if word(3) < CONTEXTS && kind_of_wake_fd.is_some() => {
             let (key, kind) = (message.key(), kind_of_wake_fd.expect("it has just been seen"));

@@ -39,7 +39,9 @@ fn expect_nonsense(pair: &Pair, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> &'stati
     }
 }
 
-const APPLICANT: Applicant = Applicant { token: [0; 16], membership: Membership { owner: 33, seal: [5; 16] }, wanted: None };
+const APPLICANT: Applicant =
+    Applicant { token: [0; 16], membership: Membership { owner: 33, seal: [5; 16] }, wanted: None, program: Some(PROGRAM) };
+const PROGRAM: ProgramFile = ProgramFile { device: 0xfe00, inode: 1 << 40 };
 
 #[test]
 fn messages_of_wrong_length_version_or_kind_are_nonsense() {
@@ -125,7 +127,7 @@ fn a_service_that_dies_leaves_no_process_waiting() {
     let Pair { service, application } = pair;
     thread::scope(|scope| {
         let greeting = scope.spawn(move || greet(application, APPLICANT, 0).err());
-        while !matches!(service.receive(), Ok(ClientMessage::Hello { .. })) {
+        while !matches!(service.receive(), Ok(ClientMessage::Hello { program: Some(PROGRAM), .. })) {
             thread::yield_now();
         }
         drop(service);

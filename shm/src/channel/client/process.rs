@@ -136,7 +136,7 @@ impl Client {
         if self.known_dead() {
             return Err(AttachError::ServiceGone);
         }
-        let applicant = Applicant { token: self.token, membership: self.membership, wanted: Some(self.process()) };
+        let applicant = Applicant { token: self.token, membership: self.membership, wanted: Some(self.process()), program: None };
         let welcome = attach::request_attach(&self.path, applicant, self.fd_floor)?;
         if welcome.region != self.region {
             // Another service listens at the path by now.
