@@ -20,6 +20,7 @@ use crate::services::{self, Service};
 use holders::Holder;
 
 mod detail;
+mod events;
 mod expression;
 mod filter;
 mod holders;
@@ -76,6 +77,9 @@ pub(crate) struct Arguments {
     /// Reset the connections that the filter names, and show them; for root and the service's user
     #[arg(short = 'K', long, conflicts_with = "summary")]
     kill: bool,
+    /// Show sockets as they end, until a signal; for root and the service's user
+    #[arg(short = 'E', long, conflicts_with_all = ["kill", "summary"])]
+    events: bool,
     /// Do not print the header
     #[arg(short = 'H', long)]
     no_header: bool,
@@ -100,6 +104,9 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 fn show(arguments: &Arguments) -> io::Result<()> {
     let filter = Filter::new(arguments).map_err(io::Error::other)?;
+    if arguments.events {
+        return events::follow(arguments, &filter);
+    }
     let services = arguments.services.find()?;
     let sockets: Vec<Shown<'_>> = services.iter().flat_map(sockets).collect();
     let kept: Vec<Kept> = services.iter().flat_map(Service::kept).collect();
@@ -128,7 +135,7 @@ fn show(arguments: &Arguments) -> io::Result<()> {
         let interfaces: Vec<_> = kept.iter().map(detail::kept_json).collect();
         return writeln!(out, "{}", json!({ "sockets": all, "unlisted": unlisted, "interfaces": interfaces }));
     }
-    table::print(&mut out, arguments, &sockets, &Names::new(arguments.numeric))?;
+    table::Table::new().print(&mut out, arguments, &sockets, &Names::new(arguments.numeric))?;
     for interface in kept.iter().filter(|_| arguments.filter.is_empty()) {
         writeln!(out, "{}", detail::kept_row(interface))?;
     }

@@ -50,12 +50,25 @@ impl Ending {
 const RESET_HOLD: Duration = Duration::from_secs(2);
 
 /// A connection without an application.
-#[derive(Clone, Copy, Debug)]
-struct Orphan {
+#[derive(Debug)]
+pub(crate) struct Orphan {
     /// The group that had it.
-    region: u32,
+    pub(crate) region: u32,
     /// The port that it still uses.
-    port: Option<(IpAddr, u16)>,
+    pub(crate) port: Option<(IpAddr, u16)>,
+    /// Where a tool listens for its end: the program that had it.
+    pub(crate) owner: Option<Box<Owner>>,
+}
+
+/// The program of a group.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Owner {
+    /// The process that made the group.
+    pub(crate) pid: u32,
+    /// Its user.
+    pub(crate) uid: u32,
+    /// Its name.
+    pub(crate) program: String,
 }
 
 /// The worker's state without its devices and applications.
@@ -233,24 +246,29 @@ impl Core {
         (self.orphans.len(), self.orphans_max)
     }
 
+    /// The program that an orphan is of, where a tool listened when it became one.
+    pub(crate) fn owner_of_orphan(&self, id: SocketId) -> Option<&Owner> {
+        self.orphans.get(&id)?.owner.as_deref()
+    }
+
     /// Those of them whose peers have yet to acknowledge data or the FIN.
     pub(crate) fn sending_orphans(&self) -> impl Iterator<Item = SocketId> {
         self.orphans.keys().copied().filter(|id| self.stack.orphan_sends(*id))
     }
 
-    /// Closes a connection for the group `region`; it lives on until its peer has everything, and gives back its port
+    /// Closes a connection for its group; it lives on until its peer has everything, and gives back its port
     /// at its end. If there are too many orphans it is reset, as by Linux (tcp_max_orphans).
-    pub(crate) fn orphan(&mut self, id: SocketId, region: u32, port: Option<(IpAddr, u16)>) {
+    pub(crate) fn orphan(&mut self, id: SocketId, orphan: Orphan) {
         if self.orphans.len() >= self.orphans_max as usize {
             self.metrics.add(Work::OrphansReset, 1);
             self.metrics.hit(Quota::Orphans, 0);
             self.stack.abort(self.now, id);
-            if let Some((ip, port)) = port {
+            if let Some((ip, port)) = orphan.port {
                 self.release_port(ip, port, Ending::Reset);
             }
             return;
         }
-        self.orphans.insert(id, Orphan { region, port });
+        self.orphans.insert(id, orphan);
         self.stack.close(self.now, id);
     }
 
@@ -270,8 +288,8 @@ impl Core {
 
     /// Like [`orphan`](Core::orphan), for a connection that is reset once the queued bytes that its windows allow are
     /// sent.
-    pub(crate) fn reset_behind_data(&mut self, id: SocketId, region: u32, port: Option<(IpAddr, u16)>) {
-        self.orphans.insert(id, Orphan { region, port });
+    pub(crate) fn reset_behind_data(&mut self, id: SocketId, orphan: Orphan) {
+        self.orphans.insert(id, orphan);
         self.departing.push(id);
     }
 

@@ -8,6 +8,7 @@
 use std::io;
 use std::path::Path;
 
+use ringway_shm::capture::EndedWriter;
 use ringway_shm::stats::{HolderRecord, InterfaceRecord, Names, SocketRecord, StatsWriter};
 use ringway_shm::{Arena, Class, Duration, Instant};
 use ringway_stack::{Counter, Stack, stats::COUNTERS};
@@ -175,6 +176,7 @@ pub(crate) struct Metrics {
     turn_times: TurnTimes,
     hits: Hits,
     writer: Option<StatsWriter>,
+    ended: Option<EndedWriter>,
     free: Vec<u32>,
     next: u32,
     /// Record indices of orphans.
@@ -184,7 +186,8 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(path: Option<&Path>) -> io::Result<Metrics> {
+    /// With a file of statistics, and one for sockets that end.
+    pub(crate) fn new(path: Option<&Path>, ended: Option<&Path>) -> io::Result<Metrics> {
         let quotas = QUOTAS.iter().map(|info| info.counter);
         let classes: Vec<String> = HISTOGRAMS.iter().flat_map(HistogramInfo::names).collect();
         let works = TABLE.iter().map(|(name, _)| *name);
@@ -199,6 +202,7 @@ impl Metrics {
             turn_times: TurnTimes::default(),
             hits: Hits::default(),
             writer,
+            ended: ended.map(EndedWriter::create).transpose()?,
             free: Vec::new(),
             next: 0,
             orphans: Vec::new(),
@@ -273,6 +277,18 @@ impl Metrics {
         }
     }
 
+    /// Returns true if a tool listens for sockets that end.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.ended.as_ref().is_some_and(EndedWriter::is_wanted)
+    }
+
+    /// Tells it of one.
+    pub(crate) fn write_end(&mut self, now: Instant, socket: &SocketRecord) {
+        if let Some(ended) = &mut self.ended {
+            ended.write(now, socket);
+        }
+    }
+
     /// Replaces the records of orphans.
     pub(crate) fn write_orphans(&mut self, orphans: &[SocketRecord]) {
         while self.orphans.len() > orphans.len() {
@@ -315,6 +331,9 @@ impl Metrics {
     pub(crate) fn write(&mut self, now: Instant, stack: &Stack, interfaces: &Interfaces, arena: &Arena) {
         self.written_at = now;
         self.dirty = false;
+        if let Some(ended) = self.ended.as_ref().filter(|ended| ended.is_wanted()) {
+            ended.forget_readers(is_alive);
+        }
         self.set(Work::LargeFramesFree, u64::from(arena.free(Class::Large)));
         self.set(Work::SmallFramesFree, u64::from(arena.free(Class::Small)));
         let (mut errors, mut rx_dropped, mut tx_dropped, mut syscalls) = (0, 0, 0, 0);
@@ -345,6 +364,12 @@ impl Metrics {
             }
         }
     }
+}
+
+/// Returns true if there is a process of this number.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
 fn record(port: &crate::interface::WorkerInterface, counted: &ringway_device::Counters) -> InterfaceRecord {

@@ -28,7 +28,7 @@ use crate::command::{Command, Commands, InterfaceInfo, OpenDevice, WorkerHandle}
 use crate::core::Core;
 use crate::idle::{Awaited, Idle};
 use crate::interface::{Interfaces, kernel_number};
-use crate::metrics::{Metrics, Work};
+use crate::metrics::{Metrics, Work, is_alive};
 use crate::native::Sockets;
 use crate::port_table::PortTable;
 use crate::ports::{Host, Ports};
@@ -81,6 +81,8 @@ pub struct WorkerConfig {
     pub stats_path: Option<PathBuf>,
     /// File of the capture ring; `None`: none.
     pub capture_path: Option<PathBuf>,
+    /// File in which tools hear of sockets that end; `None`: none.
+    pub ended_path: Option<PathBuf>,
 }
 
 impl Default for WorkerConfig {
@@ -98,6 +100,7 @@ impl Default for WorkerConfig {
             group: GroupQuotas::default(),
             stats_path: None,
             capture_path: None,
+            ended_path: None,
         }
     }
 }
@@ -159,7 +162,7 @@ impl Worker {
         idle.add(commands.wake_fd())?;
         let arena = Arena::new(config.arena);
         let stack = Stack::new(config.stack.clone(), arena.clone(), now);
-        let metrics = Metrics::new(config.stats_path.as_deref())?;
+        let metrics = Metrics::new(config.stats_path.as_deref(), config.ended_path.as_deref())?;
         let capture = config.capture_path.as_deref();
         let mut core = Core::new(now, stack, arena.clone(), PortTable::new(ports), metrics);
         core.follow_config(&config.stack.tcp);
@@ -436,6 +439,7 @@ impl Worker {
     /// thread, which answers after the iteration.
     fn deliver(&mut self) -> (bool, bool) {
         let (mut delivered, mut native) = (false, false);
+        self.attachments.tell_ends(&mut self.core);
         while let Some(event) = self.core.stack.poll_event() {
             if self.native.deliver(&event) {
                 native = true;
@@ -531,6 +535,7 @@ impl Worker {
         }
         self.attachments.disarm();
         self.core.now = clock::now();
+        self.core.stack.want_ends(self.core.metrics.is_followed());
         self.write_due_metrics();
         Ok(())
     }
@@ -584,15 +589,11 @@ impl Worker {
         self.interfaces.advise();
         self.idle.write_metrics(&mut core.metrics);
         core.metrics.write(core.now, &core.stack, &self.interfaces, &self.arena);
+        core.stack.want_ends(core.metrics.is_followed());
         if let Some(capture) = self.capture.as_ref().filter(|capture| capture.is_wanted()) {
             capture.forget_readers(is_alive);
         }
     }
-}
-
-fn is_alive(pid: u32) -> bool {
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
 #[cfg(test)]

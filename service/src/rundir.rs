@@ -1,7 +1,7 @@
 //! The files of running services in `/run/ringway`: which live, which are dead.
 //!
 //! Names belong to a network namespace: the files of service NAME in the one with inode NETWORK begin with `NAME@NETWORK` (`door` of `shm`). It
-//! holds a lock on `NAME@NETWORK.lock`, which says its process, for as long as it lives; beside it stand `.sock`, `.stats`, `.capture` and
+//! holds a lock on `NAME@NETWORK.lock`, which says its process, for as long as it lives; beside it stand `.sock`, `.stats`, `.capture`, `.ended` and
 //! `.selftest`, and `.sock1` and so on for each further worker. Promises: two services of a network namespace never have one name; nothing stays
 //! after a clean stop; what a killed service left is removed by the next one of any network namespace, but for two files: `.offloads`
 //! (`lost_offloads`) until what it says is restored, and the record of its log (`log`) for the next service of its name. Does not do: talk
@@ -35,8 +35,8 @@ const NAME_LEN_MAX: usize = 64;
 const LOCK_BYTES: u64 = 64;
 /// Everything that a service may leave behind, the lock last.
 #[rustfmt::skip]
-const EXTENSIONS: [&str; 14] = [
-    "sock", "new", "stats", "capture", "selftest", PROGRAMS, "offloads-new", KEPT, "kernel-new", CONFIG, "config-new", SET, "set-new",
+const EXTENSIONS: [&str; 15] = [
+    "sock", "new", "stats", "capture", ENDED, "selftest", PROGRAMS, "offloads-new", KEPT, "kernel-new", CONFIG, "config-new", SET, "set-new",
     "lock",
 ];
 /// The interfaces that stay with the kernel; see `kept`.
@@ -47,6 +47,8 @@ const CONFIG: &str = "config";
 const SET: &str = "set";
 /// Offloads that cards have lost; see `lost_offloads`.
 const OFFLOADS: &str = "offloads";
+/// Sockets that end, for tools that listen.
+const ENDED: &str = "ended";
 /// The record of the log; see `log`.
 const LOG: &str = "log";
 /// The beginning of the names of services of `ringway run`, which none has again.
@@ -54,7 +56,7 @@ pub const PRIVATE: &str = "private-";
 /// The numbers of the programs that a service has attached to interfaces, a line each.
 const PROGRAMS: &str = "programs";
 /// Those of which each worker but the first has one, with its number behind it.
-const NUMBERED: [&str; 3] = ["sock", "stats", "capture"];
+const NUMBERED: [&str; 4] = ["sock", "stats", "capture", ENDED];
 
 /// Why a name could not be had.
 #[derive(Debug)]
@@ -419,6 +421,11 @@ impl Claim {
     /// Where it keeps its capture ring.
     pub fn capture_path(&self) -> PathBuf {
         self.directory.capture_path(&self.name)
+    }
+
+    /// Where tools hear of its sockets that end.
+    pub(crate) fn ended_path(&self) -> PathBuf {
+        self.directory.file(&self.name, ENDED)
     }
 
     /// Where it keeps the record of its log.

@@ -563,6 +563,7 @@ fn start_worker(
         group: config.limits.group(),
         stats_path: own_file(claim.stats_path()),
         capture_path: own_file(claim.capture_path()),
+        ended_path: own_file(claim.ended_path()),
     };
     let worker = ringway_engine::spawn(worker, Box::new(ports), Box::new(host))?;
     if let Some(core) = config.worker.core {

@@ -22,9 +22,11 @@ use crate::frame::Frame;
 use crate::payload::Payload;
 use crate::time::Instant;
 
+mod ended;
 mod observed;
 mod wishes;
 
+pub use ended::{EndedReader, EndedWriter};
 pub use observed::Observed;
 pub use wishes::{End, Ends, Wishes};
 
@@ -186,15 +188,31 @@ impl CaptureWriter {
         direction: Direction,
         pieces: &mut dyn Iterator<Item = Payload<'a>>,
     ) {
-        let most = RECORD_HEADER + self.snaplen.div_ceil(8) + observed::WORDS;
-        let head = self.map.atomics(0, header::WORDS);
-        head[header::BEGUN].store(self.written + most as u64, Ordering::Relaxed);
-        fence(Ordering::Release);
+        self.announce();
         let (original, kept) = self.copy(pieces);
         let sent = u64::from(direction == Direction::Sent);
         self.put(1, self.number);
         self.put(2, now.as_nanos());
         self.begun = Some((kept, original as u64 | u64::from(interface as u16) << 32 | sent << 48));
+    }
+
+    /// Writes words in place of a packet.
+    fn write_words(&mut self, now: Instant, words: &[u64]) {
+        self.announce();
+        words.iter().enumerate().for_each(|(offset, word)| self.put(RECORD_HEADER + offset, *word));
+        self.put(1, self.number);
+        self.put(2, now.as_nanos());
+        let bytes = size_of_val(words);
+        self.begun = Some((bytes, bytes as u64));
+        self.publish(None, None);
+    }
+
+    /// Tells readers which words the next record may overwrite.
+    fn announce(&self) {
+        let most = RECORD_HEADER + self.snaplen.div_ceil(8) + observed::WORDS;
+        let head = self.map.atomics(0, header::WORDS);
+        head[header::BEGUN].store(self.written + most as u64, Ordering::Relaxed);
+        fence(Ordering::Release);
     }
 
     /// Copies the bytes behind the record's header; returns their length and how many were kept.

@@ -22,6 +22,9 @@ mod holder;
 pub use holder::{Holder, HolderRecord, QuotaRecord};
 pub use record::{HOLDERS_NAMED, InfoRecord, InterfaceRecord, SocketRecord, TimerRecord};
 
+/// Words of a socket's record.
+pub(crate) const SOCKET_WORDS: usize = record::WORDS;
+
 const MAGIC: u64 = u64::from_le_bytes(*b"RWSTATS\0");
 const VERSION: u64 = 5;
 /// Words of a counter's name.
@@ -323,4 +326,4 @@ pub struct Endpoint {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -43,7 +43,7 @@ pub use stack::Stack;
 pub use stats::{Counter, Counters};
 pub use tcp::handover;
 pub use tcp::{
-    ActiveOpen, HEADROOM as TCP_HEADROOM, MarkInfo, Observation, OwnerUse, Protocol, SharedRate, SharedRates, SocketSummary,
-    SocketTimer, State, TcpInfo,
+    ActiveOpen, EndedConnection, HEADROOM as TCP_HEADROOM, MarkInfo, Observation, OwnerUse, Protocol, SharedRate, SharedRates,
+    SocketSummary, SocketTimer, State, TcpInfo,
 };
 pub use udp::{HEADROOM as UDP_HEADROOM, UdpError, UdpErrorReport, UdpInfo, UdpMessage, UdpSend};

@@ -75,10 +75,10 @@ impl Filter {
 /// Linux's number of the state of an unconnected socket.
 const UNCONNECTED: u8 = 7;
 
-/// States that the flags select, as in ss: without `-a` and `-l`, the connected ones.
+/// States that the flags select, as in ss: without `-a` and `-l`, the connected ones; of those that end, all.
 fn states_of(arguments: &Arguments) -> Vec<u8> {
     let all = STATES.iter().map(|(number, _, _)| *number);
-    match (arguments.all, arguments.listening) {
+    match (arguments.all || arguments.events, arguments.listening) {
         (true, _) => all.collect(),
         // An unconnected UDP socket counts as listening.
         (false, true) => vec![LISTEN, UNCONNECTED],

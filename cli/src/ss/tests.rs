@@ -66,7 +66,7 @@ fn printed(line: &str, sockets: Vec<SocketRecord>) -> String {
     let mut shown: Vec<Shown<'_>> = shown.map(shown_of).collect();
     holders::find_in(&mut shown, |_| None);
     let mut out = Vec::new();
-    table::print(&mut out, &arguments, &shown, &Names::new(true)).expect("a vector takes all");
+    table::Table::new().print(&mut out, &arguments, &shown, &Names::new(true)).expect("a vector takes all");
     String::from_utf8(out).expect("text")
 }
 

@@ -125,7 +125,7 @@ fn a_service_takes_the_place_of_another() {
         assert!(said.code() == 1 && said.stderr.contains(why), "{}", said.stderr);
     };
     fails(&["--name", &name], "use --replace or --name");
-    let none = house.net.file("none.toml", "[interface]\nnames = [\"nosuch0\"]\n");
+    let none = house.net.file("none.toml", "[interface]\nname = [\"nosuch0\"]\n");
     fails(
         &["--replace", "--name", &name, "--config", &none],
         "the service that runs is not replaced: no interface can be served",

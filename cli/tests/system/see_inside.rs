@@ -279,6 +279,64 @@ for _ in range(3):
     wait_until(expected, DEADLINE, || net.output(Server, &[RINGWAY, "ss", "-Huani"]).contains(expected));
 }
 
+/// `ss -E`: connections that end by a FIN and by a RST, the listener and the socket of UDP, each once.
+#[test]
+fn sockets_are_shown_as_they_end() {
+    const SERVER: &str = "import signal, socket
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(('', 5000))
+s = socket.create_server(('', 4000))
+for _ in range(2):
+    c, _ = s.accept()
+    try:
+        while (b := c.recv(2000)): c.sendall(b)
+    except ConnectionResetError: pass
+    c.close()
+s.close(); u.close()
+signal.pause()";
+    const TALK: &str = "import socket, struct, sys
+for size, ending in (700, 'fin'), (300, 'rst'):
+    c = socket.create_connection((sys.argv[1], 4000), 5)
+    c.sendall(b'x' * size)
+    while size: size -= len(c.recv(2000))
+    if ending == 'rst': c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+    print(c.getsockname()[1])
+    c.close()";
+    let net = Net::new();
+    let (_service, name) = net.serve(Server, &[]);
+    let mut server = net.spawn(Server, &[RINGWAY, "run", "-q", "--name", &name, "--", "python3", "-c", SERVER]);
+    net.wait_served(Server, 4000, &mut server);
+    let ss = |options: &str| [RINGWAY, "ss", options, "--name", &name].map(str::to_owned);
+    let mut text = net.spawn(Server, &ss("-Enip").each_ref().map(String::as_str));
+    let json = net.spawn(Server, &ss("-Ej").each_ref().map(String::as_str));
+    net.wait_printed(&mut text, "Process");
+    // The other one prints nothing before.
+    wait_until("both listen", DEADLINE, || listeners_for_ends(&net, &name) == 2);
+    let ports = net.output(Client, &["python3", "-c", TALK, &net.address(Server)]);
+    net.wait_printed(&mut text, ":5000");
+    for listener in [&text, &json] {
+        listener.signal(rustix::process::Signal::INT);
+    }
+    let text = text.finish(DEADLINE).success().stdout;
+    for (port, bytes) in ports.lines().zip([700, 300]) {
+        let row = text.lines().position(|line| line.contains(&format!(":{port} "))).expect("it has ended");
+        let rows: Vec<&str> = text.lines().skip(row).take(2).collect();
+        assert!(rows[0].starts_with("tcp") && rows[0].contains("users:((\"python3\",pid="), "{text}");
+        assert!(rows[1].contains(&format!("bytes_received:{bytes} ")), "{text}");
+        assert_eq!(text.matches(&format!(":{port} ")).count(), 1, "{text}");
+    }
+    let json = json.finish(DEADLINE).success().stdout;
+    let ended: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |netid: &str, state: &str| ended.iter().filter(|end| end["netid"] == netid && end["state"] == state).count();
+    assert_eq!((ended.len(), of("tcp", "UNCONN"), of("tcp", "LISTEN"), of("udp", "UNCONN")), (4, 2, 1, 1), "{json}");
+}
+
+/// Tools that have registered for the ends of sockets: the words of their processes in the ring (`shm/src/capture.rs`).
+fn listeners_for_ends(net: &Net, name: &str) -> usize {
+    let socket = net.service_socket(Server, name);
+    let ring = std::fs::read(std::path::Path::new(&socket).with_extension("ended")).expect("the service has it");
+    ring[24 * 8..32 * 8].chunks(8).filter(|word| word.iter().any(|byte| *byte != 0)).count()
+}
+
 /// `ss -K`, as ss(8) has it: the named connection ends at both ends, the others go on.
 #[test]
 fn connections_are_reset_by_ss() {

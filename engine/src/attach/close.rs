@@ -56,7 +56,8 @@ impl Region {
         let Some(socket) = self.sockets.get(slot) else { return };
         socket.id = None;
         let port = socket.port.take();
-        core.reset_behind_data(id, self.number, port);
+        let orphan = self.left_behind(port, core);
+        core.reset_behind_data(id, orphan);
         self.forget(slot, core);
     }
 
@@ -88,12 +89,14 @@ impl Region {
         let Some(socket) = self.sockets.get(slot) else { return };
         let port = socket.port.take();
         if let Some(id) = socket.id.take() {
-            core.orphan(id, self.number, port);
+            let orphan = self.left_behind(port, core);
+            core.orphan(id, orphan);
         }
         self.forget(slot, core);
     }
 
     fn close_listener(&mut self, slot: SlotIndex, core: &mut Core) {
+        self.tell_end(slot, core);
         for child in self.channel.unaccepted(slot) {
             self.abort(child, core);
         }

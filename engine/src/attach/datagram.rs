@@ -313,6 +313,7 @@ impl Region {
 
     /// Closes the socket and gives back its ports; datagrams queued in the stack still leave.
     pub(super) fn close_datagrams(&mut self, slot: SlotIndex, core: &mut Core) {
+        self.tell_end(slot, core);
         let Some(socket) = self.sockets.get(slot) else { return };
         if let Some(id) = socket.id.take() {
             core.stack.close(core.now, id);

@@ -1,13 +1,16 @@
 //! Statistics and `TCP_INFO` records of a socket.
 
+use std::net::IpAddr;
+
 use ringway_shm::Instant;
 use ringway_shm::channel::SlotIndex;
 use ringway_shm::stats::{Endpoint, HOLDERS_NAMED, InfoRecord, SocketRecord};
-use ringway_stack::{Protocol, SocketAddress, SocketId, SocketSummary, State};
+use ringway_stack::{EndedConnection, Protocol, SocketAddress, SocketId, SocketSummary, State};
 
 use super::region::Region;
 use super::socket::Kind;
-use crate::core::Core;
+use super::{Attachments, UserToken};
+use crate::core::{Core, Orphan, Owner};
 use crate::info_record::{record_of, timer_record};
 
 /// Number of sockets with a retransmission timer that get fresh statistics without an event.
@@ -92,6 +95,50 @@ impl Region {
             holders,
             descriptor,
         }
+    }
+}
+
+impl Region {
+    /// What stays of a connection that its program gives up.
+    pub(super) fn left_behind(&self, port: Option<(IpAddr, u16)>, core: &Core) -> Orphan {
+        let owner = core.stack.wants_ends().then(|| Box::new(self.origin()));
+        Orphan { region: self.number, port, owner }
+    }
+
+    fn origin(&self) -> Owner {
+        Owner { pid: self.owner.pid, uid: self.owner.uid, program: self.owner.program.clone() }
+    }
+
+    /// Tells tools that listen of the end of a listener or of a socket of UDP.
+    pub(super) fn tell_end(&mut self, slot: SlotIndex, core: &mut Core) {
+        if core.stack.wants_ends() && self.sockets.get(slot).is_some() {
+            let record = self.record(slot, core);
+            core.metrics.write_end(core.now, &record);
+        }
+    }
+}
+
+impl Attachments {
+    /// Tells tools that listen of the connections that have ended, before the applications hear of it.
+    #[inline]
+    pub(crate) fn tell_ends(&mut self, core: &mut Core) {
+        for ended in core.stack.take_ends() {
+            self.tell_of(&ended, core);
+        }
+    }
+
+    #[cold]
+    fn tell_of(&mut self, ended: &EndedConnection, core: &mut Core) {
+        let EndedConnection { summary, info } = ended;
+        let owner = match core.owner_of_orphan(summary.id) {
+            Some(owner) => owner.clone(),
+            None => {
+                self.region(UserToken::from_word(summary.user_token).region).map(|region| region.origin()).unwrap_or_default()
+            }
+        };
+        let Owner { pid, uid, program } = owner;
+        let info = record_of(info, summary.remote.ip.is_ipv6());
+        core.metrics.write_end(core.now, &SocketRecord { pid, uid, program, info, timer: None, ..orphan(summary, core.now) });
     }
 }
 

@@ -22,7 +22,7 @@ fn classes_are_found_by_their_names() {
 /// Few sockets are listed ten times a second; listing thousands must not take the data path's time.
 #[test]
 fn many_sockets_are_listed_more_rarely() {
-    let mut metrics = Metrics::new(None).expect("no file is made");
+    let mut metrics = Metrics::new(None, None).expect("no file is made");
     let mut interval = |sockets| {
         metrics.set(Work::Sockets, sockets);
         metrics.interval().as_millis()

@@ -134,3 +134,34 @@ fn dead_readers_are_forgotten() {
     assert!(!writer.is_wanted());
     drop(readers);
 }
+
+/// A socket comes out as it went in, and what a reader was too slow for is counted.
+#[test]
+fn sockets_that_end_are_told_to_those_that_listen() {
+    let file = Temporary::new("ended");
+    let mut writer = EndedWriter::create(&file.0).expect("a temporary file");
+    assert!(!writer.is_wanted());
+    let mut reader = EndedReader::open(&file.0).expect("a ring");
+    assert!(writer.is_wanted());
+    assert_eq!(reader.next_socket(), None);
+    let socket = |port| crate::stats::tests::socket(port);
+    writer.write(Instant::from_micros(9), &socket(80));
+    writer.write(Instant::from_micros(9), &socket(81));
+    assert_eq!(reader.next_socket(), Some((Instant::from_micros(9), socket(80))));
+    assert_eq!(reader.next_socket().map(|(_, ended)| ended), Some(socket(81)));
+    assert_eq!((reader.next_socket(), reader.lost()), (None, 0));
+    for _ in 0..20_000 {
+        writer.write(Instant::ZERO, &socket(82));
+    }
+    writer.write(Instant::ZERO, &socket(83));
+    let mut count = 0;
+    while reader.next_socket().is_some() {
+        count += 1;
+    }
+    // Overtaken, it goes on with what is written next.
+    writer.write(Instant::ZERO, &socket(84));
+    assert_eq!((count, reader.next_socket().map(|(_, ended)| ended)), (0, Some(socket(84))));
+    assert_eq!(reader.lost(), 20_001);
+    drop(reader);
+    assert!(!writer.is_wanted());
+}

@@ -344,7 +344,7 @@ impl Reader<'_> {
 }
 
 impl SocketRecord {
-    pub(super) fn encode(&self) -> [u64; WORDS] {
+    pub(crate) fn encode(&self) -> [u64; WORDS] {
         let mut words = [0; WORDS];
         let mut writer = Writer { words: &mut words, at: 0 };
         writer.put_pair(1, u32::from(self.state));
@@ -370,7 +370,7 @@ impl SocketRecord {
     }
 
     /// The record in `words`; `None` when it is empty.
-    pub(super) fn decode(words: &[u64; WORDS]) -> Option<SocketRecord> {
+    pub(crate) fn decode(words: &[u64; WORDS]) -> Option<SocketRecord> {
         let mut reader = Reader { words, at: 0 };
         let (used, state) = reader.take_pair();
         if used == 0 {

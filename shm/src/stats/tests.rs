@@ -18,7 +18,7 @@ impl Drop for Temporary {
     }
 }
 
-fn socket(port: u16) -> SocketRecord {
+pub(crate) fn socket(port: u16) -> SocketRecord {
     let endpoint = |last| Endpoint { ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), port };
     SocketRecord {
         state: 1,

@@ -24,6 +24,7 @@ mod cork;
 pub(crate) mod demux;
 mod dsack;
 mod ecn;
+mod ended;
 mod fast_open;
 mod fast_open_client;
 mod fast_open_server;
@@ -98,6 +99,7 @@ use crate::stats::Counter;
 use crate::timer::{self, Moment, TimerWheel};
 use crate::wire::tcp::SYN;
 
+pub use ended::EndedConnection;
 pub use info::{MarkInfo, Protocol, SocketSummary, SocketTimer, TcpInfo};
 pub use observe::Observation;
 pub use output::HEADROOM;
@@ -150,6 +152,7 @@ pub(crate) struct Tcp {
     /// Connections that were exported: their segments find silence.
     holds: handover::Holds,
     scheduler: scheduler::Scheduler,
+    ends: ended::Ends,
     now: Instant,
     /// Time of the next try after transmission found no frame.
     retry_at: Option<Instant>,
@@ -208,6 +211,7 @@ impl Tcp {
             migrating_flows: migrating_flows::MigratingFlows::new(),
             holds: handover::Holds::new(config.connections_max),
             scheduler: scheduler::Scheduler::default(),
+            ends: ended::Ends::default(),
             now,
             retry_at: None,
             arrivals: Vec::new(),

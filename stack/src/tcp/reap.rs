@@ -33,9 +33,11 @@ impl Tcp {
             let hash = self.hasher.hash(&key);
             let waits = self.tcbs[index as usize].state() == State::TimeWait;
             if waits {
+                self.note_end(env, index);
                 self.enter_time_wait(env, index, hash);
-            } else {
-                self.flows.remove(hash, Target::Connection(index));
+            } else if self.flows.remove(hash, Target::Connection(index)) {
+                // One that an application has held since then comes once more.
+                self.note_end(env, index);
             }
             if self.tcbs[index as usize].has(flag::ORPHAN)
                 && let Some((socket, user_token)) = self.free(env, index)

@@ -10,6 +10,7 @@ mod data;
 mod dctcp;
 mod defence;
 mod ecn;
+mod ended;
 mod ethernet;
 mod fast_open;
 mod fast_path;

@@ -89,7 +89,7 @@ fn packets_of_a_flood_are_written() {
     Capture::new(&mut capture, Instant::ZERO, 0, Medium::Ip).write_dropped(Work::SynsDropped, &mut burst);
     assert!(burst.is_empty());
     let statistics = std::env::temp_dir().join(format!("ringway-flood-statistics-{}", std::process::id()));
-    let _metrics = crate::metrics::Metrics::new(Some(&statistics)).expect("a temporary file");
+    let _metrics = crate::metrics::Metrics::new(Some(&statistics), None).expect("a temporary file");
     let counters = ringway_shm::stats::StatsReader::open(&statistics).expect("it was just made").counters();
     for body in [b"one", b"two"] {
         let written = reader.next_packet().expect("one for each");
