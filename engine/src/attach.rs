@@ -15,6 +15,7 @@ mod guard;
 mod handover;
 mod maker;
 mod options;
+mod pace;
 mod rate;
 mod record;
 mod refusal;
@@ -253,6 +254,11 @@ impl Attachments {
         if let Some(region) = self.region(id.0) {
             region.context_wake_fd(context, wake_fd);
         }
+    }
+
+    /// Sets the maximum number of groups; those that there are stay.
+    pub(crate) fn limit_groups_to(&mut self, most: u32) {
+        self.regions_max = most as usize;
     }
 
     /// Records a right of the group; returns false if it has no such slot.

@@ -13,10 +13,10 @@ use ringway_device::Device;
 use ringway_shm::channel::SlotRef;
 use ringway_shm::{Arena, Duration};
 use ringway_stack::handover::ConnectionImage;
-use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route, TcpConfig};
+use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route, StackConfig, TcpConfig};
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::attach::{HandoverCommand, Maker, NewRegion};
+use crate::attach::{BulkPolicy, HandoverCommand, Maker, NewRegion};
 use crate::claim::{Claim, Rights};
 use crate::guard::Guard;
 use crate::handover::{Departure, Late, Left, Stays, Wanted};
@@ -65,6 +65,19 @@ pub struct InterfaceInfo {
     pub vlan: Option<u16>,
     /// The kernel's number of the interface, for IP_PKTINFO; 0: the kernel's number for the name, if it has one.
     pub kernel_number: u32,
+}
+
+/// Limits of a worker as a whole, which can change while it runs.
+#[derive(Clone, Debug)]
+pub struct WorkerLimits {
+    /// Sizes of the stack's tables, and its replies a second; its other settings are not looked at.
+    pub stack: StackConfig,
+    /// Application groups at most.
+    pub regions_max: u32,
+    /// Connections at most that no application has any more.
+    pub orphans_max: u32,
+    /// Connections that are to go to the kernel for their bulk data; `None`: none is.
+    pub bulk: Option<BulkPolicy>,
 }
 
 /// Request of an application group for a channel.
@@ -120,6 +133,7 @@ pub(crate) enum Command {
     Guard(RegionId, Guard, Reply<()>),
     Rule(RegionId, Ruling, Reply<()>),
     SetQuotas(UserQuotas, GroupQuotas),
+    SetLimits(Box<WorkerLimits>),
     Settle(Reply<()>),
     Handover(HandoverCommand),
     SetTcpConfig(Box<TcpConfig>),
@@ -310,6 +324,14 @@ impl WorkerHandle {
     /// The worker is gone.
     pub fn set_quotas(&self, user: UserQuotas, group: GroupQuotas) -> Result<(), Gone> {
         self.tell(Command::SetQuotas(user, group))
+    }
+
+    /// Replaces the limits of the worker as a whole. What there is beyond them stays until it ends.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn set_limits(&self, limits: WorkerLimits) -> Result<(), Gone> {
+        self.tell(Command::SetLimits(Box::new(limits)))
     }
 
     /// Replaces TCP's settings, for connections that are open too.

@@ -30,7 +30,7 @@ mod worker;
 pub use crate::core::Core;
 pub use attach::BulkPolicy;
 pub use claim::{Claim, Purpose, Rights};
-pub use command::{Gone, InterfaceInfo, OpenDevice, RegionId, RegionMemory, RegionRequest, WorkerHandle};
+pub use command::{Gone, InterfaceInfo, OpenDevice, RegionId, RegionMemory, RegionRequest, WorkerHandle, WorkerLimits};
 pub use guard::Guard;
 pub use handover::{Departure, Late, Left, Stays, Wanted};
 pub use metrics::{CounterInfo, HistogramInfo, Part, counter_info, histogram_of};

@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use ringway_engine::{Quota, RegionId, WorkerHandle};
 use ringway_shm::channel::attach::{
-    ClientMessage, ControlConnection, ControlListener, Credentials, Membership, Peer, WakeFdKey, WakeFdKind,
+    ClientMessage, ControlConnection, ControlListener, Credentials, Membership, Peer, ProgramFile, WakeFdKey, WakeFdKind,
 };
 use ringway_shm::channel::{Shape, is_distant};
 use rustix::buffer::spare_capacity;
@@ -134,7 +134,7 @@ pub(crate) struct AttachLimits {
 pub(crate) struct BrokerConfig {
     /// Which worker; a process is counted at the first, and attaches to all.
     pub(crate) number: usize,
-    pub(crate) admission: Admission,
+    pub(crate) admission: Live<Admission>,
     /// Of the regions that the worker makes.
     pub(crate) shape: Shape,
     pub(crate) limits: Live<AttachLimits>,
@@ -316,9 +316,8 @@ impl Broker {
             (ClientMessage::Hello { token, membership, wanted, name, socket, program }, None) => {
                 let served = self.config.desk.is_served(socket.as_ref());
                 self.config.desk.discard(uid, socket);
-                self.config.executables.will_start(control.credentials().pid, program);
                 return if served {
-                    self.welcome(number, token, &membership, (wanted, name))
+                    self.welcome(number, token, &membership, (wanted, name, program))
                 } else {
                     Err(ELSEWHERE.to_owned().into())
                 };
@@ -434,7 +433,7 @@ impl Broker {
         number: u64,
         token: [u8; 16],
         earlier: &Membership,
-        (wanted, name): (Option<u32>, u32),
+        (wanted, name, program): (Option<u32>, u32, Option<ProgramFile>),
     ) -> Result<(), Refusal> {
         let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
         let watched = connection.control.peer().map_err(|error| format!("your process cannot be watched: {error}"))?;
@@ -445,7 +444,8 @@ impl Broker {
         if self.config.seals.is_right(&token, earlier) {
             standing = Some(Standing { owner: standing.map_or(earlier.owner, |standing| standing.owner), is_kin: true });
         }
-        self.config.admission.decide(&token, standing, peer, &groups)?;
+        self.config.admission.get().decide(&token, standing, peer, &groups)?;
+        self.config.executables.will_start(peer.pid, program);
         self.config.readiness.pass()?;
         let allowance = obey_rules(&self.config.policy.rules(), &self.config.executables, peer)?;
         let seen = self.confined.examine(peer.pid);

@@ -110,7 +110,7 @@ struct Known {
     accounting: Option<Accounting>,
     /// The file of this process, which `ringway run` has too: as it was at the start, and where it was then.
     own: Option<(OwnedFd, PathBuf)>,
-    /// What processes say that they are going to start. It counts of those that run this process's own file.
+    /// What processes that run this process's own file say that they are going to start.
     starting: BTreeMap<u32, ProgramFile>,
     digests: BTreeMap<Version, [u8; 32]>,
     /// The last error that was logged.
@@ -127,17 +127,30 @@ impl Known {
         if self.starting.len() >= STARTING_MAX {
             self.starting.retain(|pid, _| Path::new("/proc").join(pid.to_string()).exists());
         }
-        if self.starting.len() < STARTING_MAX {
+        let said = self.accounting().and_then(|accounting| accounting.file_of(pid));
+        if self.starting.len() < STARTING_MAX && said.is_ok_and(|said| self.is_own(said)) {
             self.starting.insert(pid, program);
         }
+    }
+
+    fn accounting(&mut self) -> io::Result<&Accounting> {
+        let accounting = match self.accounting.take() {
+            Some(accounting) => accounting,
+            None => Accounting::open()?,
+        };
+        Ok(self.accounting.insert(accounting))
+    }
+
+    fn is_own(&self, said: FileId) -> bool {
+        let Some((at_start, path)) = &self.own else { return false };
+        // An upgrade puts another file there.
+        said.is(at_start).unwrap_or(false) || found(path).and_then(|now| said.is(&now)).unwrap_or(false)
     }
 
     /// What process `pid`, which runs `said`, stands for until its program runs.
     fn stands_for(&mut self, pid: u32, said: FileId) -> Option<ProgramFile> {
         let program = *self.starting.get(&pid)?;
-        let (at_start, path) = self.own.as_ref()?;
-        // An upgrade puts another file there.
-        let is_own = said.is(at_start).unwrap_or(false) || found(path).and_then(|now| said.is(&now)).unwrap_or(false);
+        let is_own = self.is_own(said);
         if !is_own {
             self.starting.remove(&pid);
         }
@@ -162,11 +175,7 @@ impl Known {
         if Peer::is_foreign(pid) {
             return Err(io::Error::other("it is in a PID namespace that the service does not see"));
         }
-        let accounting = match self.accounting.take() {
-            Some(accounting) => accounting,
-            None => Accounting::open()?,
-        };
-        let said = self.accounting.insert(accounting).file_of(pid);
+        let said = self.accounting()?.file_of(pid);
         let here = match file.digest {
             Some(_) => readable(&file.path).map(OwnedFd::from),
             None => found(&file.path),

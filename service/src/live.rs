@@ -4,17 +4,17 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::broker::{AttachLimits, KeptLimits, WakeFdLimits};
+use crate::broker::{Admission, AttachLimits, KeptLimits, WakeFdLimits};
 use crate::config::Config;
 
 /// A value that many read and the configuration changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Live<T>(Arc<RwLock<T>>);
 
-impl<T: Copy> Live<T> {
+impl<T: Clone> Live<T> {
     /// The value now.
     pub(crate) fn get(&self) -> T {
-        *self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn set(&self, value: T) {
@@ -30,19 +30,24 @@ impl<T> From<T> for Live<T> {
 
 /// What brokers hold applications and users to.
 pub(crate) struct LiveLimits {
+    pub(crate) admission: Live<Admission>,
     pub(crate) attach: Live<AttachLimits>,
     pub(crate) kept: Live<KeptLimits>,
     pub(crate) wake_fds: Live<WakeFdLimits>,
 }
 
 impl LiveLimits {
-    /// As configured.
-    pub(crate) fn new(config: &Config) -> LiveLimits {
-        LiveLimits { attach: attach(config).into(), kept: kept(config).into(), wake_fds: wake_fds(config).into() }
+    /// As configured, for the processes that `admission` lets in now.
+    pub(crate) fn new(config: &Config, admission: &Admission) -> LiveLimits {
+        let admission = admission.clone().into();
+        LiveLimits { admission, attach: attach(config).into(), kept: kept(config).into(), wake_fds: wake_fds(config).into() }
     }
 
     /// From now on as configured.
     pub(crate) fn follow(&self, config: &Config) {
+        if let Admission::Users { .. } = self.admission.get() {
+            self.admission.set(Admission::of_group(&config.policy.group));
+        }
         self.attach.set(attach(config));
         self.kept.set(kept(config));
         self.wake_fds.set(wake_fds(config));
@@ -77,13 +82,19 @@ mod tests {
     #[test]
     fn all_copies_of_a_limit_have_the_latest() {
         let config = |text: &str| Config::parse("t.toml", text, Vec::new()).expect("it is right");
-        let limits = LiveLimits::new(&config("limits.groups_per_user = 3\n"));
+        let limits = LiveLimits::new(&config("limits.groups_per_user = 3\n"), &Admission::of_group("ringway"));
+        let admission = limits.admission.clone();
         let (attach, kept, wake_fds) = (limits.attach.clone(), limits.kept.clone(), limits.wake_fds.clone());
         assert_eq!(attach.get().groups_per_user, 3);
         limits.follow(&config(
-            "limits.groups_per_user = 5\nlimits.shown_sockets = 77\nlimits.wait_contexts = 99\npolicy.adopt = \"none\"\n",
+            "limits.groups_per_user = 5\nlimits.shown_sockets = 77\nlimits.wait_contexts = 99\npolicy.adopt = \"none\"\npolicy.group = \"root\"\n",
         ));
+        assert_eq!(admission.get(), Admission::of_group("root"));
         assert_eq!((attach.get().groups_per_user, kept.get().all, wake_fds.get().all), (5, 77, 99));
         assert!(!kept.get().adopts_listeners);
+        // A private service stays its program's.
+        let private = LiveLimits::new(&config(""), &Admission::Private([7; 16]));
+        private.follow(&config("policy.group = \"root\"\n"));
+        assert_eq!(private.admission.get(), Admission::Private([7; 16]));
     }
 }

@@ -3,11 +3,12 @@
 //! Promises: a configuration that has a mistake changes nothing. A key that needs a restart keeps its value until then, so that
 //! what is shown is what holds. Does not do: reading the file; the command does, where its user may.
 
-use ringway_engine::Gone;
+use ringway_engine::{Gone, WorkerLimits};
 use ringway_stack::TcpConfig;
 
 use crate::config::rules::SECTION;
 use crate::config::{Config, ConfigError};
+use crate::measured;
 use crate::workers::Workers;
 
 /// What a new reading has changed.
@@ -37,33 +38,46 @@ impl Workers {
     pub(crate) fn set_tcp_config(&self, config: &TcpConfig) -> Result<(), Gone> {
         self.each().iter().try_for_each(|worker| worker.set_tcp_config(config.clone()))
     }
+
+    /// What the whole service may have, from now on.
+    pub(crate) fn set_limits(&self, config: &Config) -> Result<(), Gone> {
+        let limits = WorkerLimits {
+            stack: config.stack.clone(),
+            regions_max: config.limits.groups,
+            orphans_max: config.limits.orphans,
+            bulk: measured::bulk(&config.policy),
+        };
+        self.each().iter().try_for_each(|worker| worker.set_limits(limits.clone()))
+    }
 }
 
 /// Returns true when the key `section.key` can change while the service runs.
 pub fn is_live(key: &str) -> bool {
-    matches!(key, "service.drain_s" | "service.handover_s" | "log.filter" | "policy.adopt" | SECTION)
-        || LIMITS.contains(&key)
-        || (key.starts_with("tcp.") && !TCP_AT_START.contains(&key))
+    OTHERS.contains(&key) || ["limits.", "tcp."].iter().any(|section| key.starts_with(section)) && !AT_START.contains(&key)
 }
 
-/// Limits that nothing is made for at the start.
-const LIMITS: [&str; 12] = [
-    "limits.groups_per_user",
-    "limits.sockets_per_group",
-    "limits.processes_per_group",
-    "limits.requests_per_second",
-    "limits.chunk_bytes_per_socket",
-    "limits.ports_per_user",
-    "limits.shown_sockets",
-    "limits.shown_sockets_per_user",
-    "limits.wait_contexts",
-    "limits.wait_contexts_per_user",
-    "limits.attach_connections",
-    "limits.silent_connections_per_user",
+/// Keys of other sections. `policy.strict` is for `ringway run`, which reads it itself.
+const OTHERS: [&str; 9] = [
+    "service.drain_s",
+    "service.handover_s",
+    "log.filter",
+    "policy.adopt",
+    "policy.bulk",
+    "policy.bulk_after_mib",
+    "policy.group",
+    "policy.strict",
+    SECTION,
 ];
 
-/// Settings of TCP that tables are made for at the start, or that other hosts have been told of.
-const TCP_AT_START: [&str; 4] = ["tcp.time_wait_ms", "tcp.ephemeral_port_first", "tcp.ephemeral_port_last", "tcp.fast_open_keys"];
+/// Limits and settings of TCP that tables and memory are made for at the start, or that other hosts have been told of.
+const AT_START: [&str; 6] = [
+    "limits.ports",
+    "limits.memory_per_group_mib",
+    "tcp.time_wait_ms",
+    "tcp.ephemeral_port_first",
+    "tcp.ephemeral_port_last",
+    "tcp.fast_open_keys",
+];
 
 #[cfg(test)]
 mod tests;

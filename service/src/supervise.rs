@@ -187,7 +187,7 @@ impl Service {
             stop,
             idle,
             ended,
-            limits: LiveLimits::new(config),
+            limits: LiveLimits::new(config, admission),
             status: Arc::default(),
             served: Vec::new(),
             notes: restored,
@@ -205,7 +205,7 @@ impl Service {
         hand.on_flows(handovers.on_flows());
         privileges::keep(CapabilitySet::empty()).map_err(StartError::Start)?;
         crate::log::open(&service.claim.log_path());
-        service.open_doors(config, admission, forks, (cgroups.clone(), executables, handovers)).map_err(StartError::Start)?;
+        service.open_doors(config, forks, (cgroups.clone(), executables, handovers)).map_err(StartError::Start)?;
         service.brokers.extend(reader.into_iter().chain([asker, maker]));
         if let (Admission::Private(_), Err(line)) = (admission, cgroups.of_this_process()) {
             service.notes.push(line);
@@ -290,6 +290,7 @@ impl Service {
         self.workers.set_tcp_config(&config.stack.tcp)?;
         self.limits.follow(config);
         self.workers.set_quotas(config.limits.user(), config.limits.group())?;
+        self.workers.set_limits(config)?;
         Ok(self.lock_interfaces().set_rules(config.rules())?)
     }
 
@@ -360,7 +361,6 @@ impl Service {
     fn open_doors(
         &mut self,
         config: &Config,
-        admission: &Admission,
         forks: Vec<Forks>,
         (cgroups, executables, handovers): (Cgroups, Executables, Handovers),
     ) -> io::Result<()> {
@@ -378,7 +378,7 @@ impl Service {
         for (number, (worker, forks)) in self.workers.each().iter().zip(forks).enumerate().rev() {
             let broker = BrokerConfig {
                 number,
-                admission: admission.clone(),
+                admission: self.limits.admission.clone(),
                 shape: config.region,
                 limits: self.limits.attach.clone(),
                 policy: policy.clone(),

@@ -11,7 +11,7 @@ use ringway_shm::{Arena, Burst, Class, Fifo, Flow, Frame, GroupSet, Instant};
 
 use crate::address::{Cidr, MacAddress, SocketAddress};
 use crate::admission::Backlog;
-use crate::config::{FastOpenKeys, StackConfig, TcpConfig, TcpOptions};
+use crate::config::{FastOpenKeys, StackConfig, TcpOptions};
 use crate::destination::{Destination, flow_of};
 use crate::env::{Env, IpEnv};
 use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
@@ -61,6 +61,7 @@ impl Drop for Stack {
 
 mod handover;
 mod info;
+mod settings;
 mod udp;
 
 impl Stack {
@@ -335,11 +336,6 @@ impl Stack {
     pub fn fast_open_room(&mut self, id: SocketId) -> Option<usize> {
         let (tcp, env) = env!(self);
         tcp.fast_open_room(env, id)
-    }
-
-    /// Replaces the settings of TCP, also for existing connections; not the size of tables, nor the duration of TIME-WAIT.
-    pub fn set_tcp_config(&mut self, config: TcpConfig) {
-        self.tcp.set_config(config);
     }
 
     /// Tells what applications leave unread, when that changes.

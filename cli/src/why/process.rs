@@ -17,6 +17,8 @@ use crate::run::program;
 use crate::services::Service;
 
 const LIBRARY: &str = "libringway_preload.so";
+/// The key in the auxiliary vector (linux/auxvec.h).
+pub(super) const AT_SECURE: usize = 23;
 
 /// A process.
 pub(super) struct Process {
@@ -28,6 +30,8 @@ pub(super) struct Process {
     regions: BTreeSet<String>,
     environment: Option<BTreeMap<String, String>>,
     has_library: bool,
+    /// Its program file gave it rights.
+    has_gained: bool,
 }
 
 /// Where its sockets are.
@@ -48,7 +52,8 @@ impl Process {
         let named = environment.as_ref().and_then(|variables| variables.get("RINGWAY_GROUP").cloned());
         let regions = regions(&maps);
         let group = regions.first().cloned().or(named);
-        Some(Process { pid, name, group, regions, environment, has_library: maps.contains(LIBRARY) })
+        let has_gained = fs::read(file(pid, "auxv")).is_ok_and(|auxv| is_secure(&auxv));
+        Some(Process { pid, name, group, regions, environment, has_library: maps.contains(LIBRARY), has_gained })
     }
 
     pub(super) fn all() -> Vec<Process> {
@@ -120,6 +125,10 @@ impl Process {
             let obstacles = self.program().map(|path| program::obstacles_of(&path)).unwrap_or_default();
             let why = obstacles.into_iter().next().unwrap_or_else(|| "the library was not loaded into it".to_owned());
             return Found::Kernel(why, None);
+        }
+        if self.has_gained {
+            let why = "its file gave it rights (setuid, setgid or capabilities), and in such a program the library does nothing";
+            return Found::Kernel(why.to_owned(), None);
         }
         let door = Door::of(OsStr::new(socket), environment.get(DIRECTORY_VARIABLE).map(OsStr::new));
         let answers = |service: &&Service| match &door {
@@ -195,6 +204,12 @@ pub(super) fn regions(maps: &str) -> BTreeSet<String> {
         (path == file).then(|| format!("{device} {inode}"))
     };
     maps.lines().filter_map(region).collect()
+}
+
+/// Returns true if AT_SECURE is set (getauxval(3)): pairs of words, a key and its value.
+pub(super) fn is_secure(auxv: &[u8]) -> bool {
+    const WORD: usize = size_of::<usize>();
+    auxv.chunks_exact(2 * WORD).any(|pair| pair[..WORD] == AT_SECURE.to_ne_bytes() && pair[WORD..].iter().any(|byte| *byte != 0))
 }
 
 /// Variables as proc_pid_environ(5) has them.

@@ -1,5 +1,5 @@
 use super::Target;
-use super::process::{Found, Process, listeners, regions};
+use super::process::{AT_SECURE, Found, Process, is_secure, listeners, regions};
 
 #[test]
 fn targets_are_processes_programs_and_ends() {
@@ -40,6 +40,15 @@ fn a_process_that_was_not_started_on_ringway_is_the_kernels() {
     assert!(matches!(&found, Found::Kernel(why, Some(_)) if why.contains("not started on Ringway")), "{found:?}");
     assert!(this.shares_with(std::process::id()) && !this.shares_with(1));
     assert!(Process::read(u32::MAX).is_none());
+}
+
+#[test]
+fn a_process_that_has_gained_rights_is_known_by_what_the_kernel_told_it() {
+    let auxv = |secure: usize| [[AT_SECURE + 1, 1], [AT_SECURE, secure], [0, 0]].concat();
+    let bytes = |words: Vec<usize>| words.into_iter().flat_map(usize::to_ne_bytes).collect::<Vec<u8>>();
+    assert!(is_secure(&bytes(auxv(1))) && !is_secure(&bytes(auxv(0))));
+    assert!(!is_secure(&bytes(auxv(1))[..24]) && !is_secure(&[]));
+    assert!(!is_secure(&std::fs::read("/proc/self/auxv").expect("Linux")));
 }
 
 /// The manual explains each word.

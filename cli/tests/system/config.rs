@@ -129,6 +129,26 @@ fn a_running_service_is_changed_and_compared_with_its_file() {
 }
 
 #[test]
+fn limits_of_the_whole_service_change_while_it_runs() {
+    let net = Net::new();
+    let file = net.file("ringway.toml", "[limits]\ngroups = 1\n");
+    let (_service, name) = net.serve(Server, &["--config", &file]);
+    let run = [RINGWAY, "run", "-e", "strict", "--name", &name, "--"];
+    let last = [&run[..], &["true"]].concat();
+    let waits = ["python3", "-c", "import signal; print('runs', flush=True); signal.pause()"];
+    let mut first = net.spawn(Server, &[&run[..], &waits].concat());
+    net.wait_printed(&mut first, "runs");
+    assert_ne!(net.run(Server, &last).code(), 0, "one group is all that there may be");
+    let set =
+        ["set", "--name", &name, "limits.groups=8", "limits.connections=300000", "limits.time_wait=100", "policy.bulk=stack"];
+    let (code, text) = config(&net, &set);
+    assert!(code == 0 && text.contains("limits.connections = 300000\n"), "{text}");
+    net.run(Server, &last).success();
+    let (code, text) = config(&net, &["set", "--name", &name, "limits.ports=1000"]);
+    assert!(code == 1 && text.contains("limits.ports needs a restart"), "{text}");
+}
+
+#[test]
 fn a_program_runs_with_each_profile() {
     let net = Net::new();
     for profile in ["latency", "throughput", "many_connections", "memory"] {

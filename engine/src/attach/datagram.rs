@@ -16,6 +16,7 @@ use ringway_stack::{
 
 use super::claims::PortUse;
 use super::close::Closing;
+use super::pace::Pace;
 use super::region::Region;
 use super::request::failure_of;
 use super::socket::{Kind, Listening};
@@ -33,6 +34,8 @@ pub(super) struct Datagrams {
     pub(super) options: UdpOptions,
     /// Envelope of a message with payload that waits for space in the stack.
     waiting: Option<Envelope>,
+    /// Its rate, if a rule sets one.
+    pub(super) pace: Option<Box<Pace>>,
     received: Counted,
     sent: Counted,
 }
@@ -92,9 +95,10 @@ impl Region {
             return ControlAnswer::NotOurs;
         };
         let listening = Listening { port: local.port(), local: addresses, ..Listening::default() };
-        if let Err(failure) = listening.judge(Transport::Udp, core).within(self.verdict).granted() {
-            return ControlAnswer::Failed(failure);
-        }
+        let terms = match listening.judge(Transport::Udp, core).within(self.verdict).granted() {
+            Ok(terms) => terms,
+            Err(failure) => return ControlAnswer::Failed(failure),
+        };
         if listening.local.iter().any(|ip| self.guard.contains(Guard::datagrams(ip.is_ipv4()))) {
             return ControlAnswer::Failed(Failure::CgroupProgram);
         }
@@ -120,6 +124,7 @@ impl Region {
             if dual_stack || local.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         self.channel.set_addresses(slot, local, SocketAddr::new(peers, 0));
         self.open_limits(slot);
+        self.pace_datagrams(slot, terms);
         self.channel.set_state(slot, State::Connected);
         ControlAnswer::Done
     }
@@ -167,6 +172,11 @@ impl Region {
                 blocked = true;
                 break;
             }
+            if self.has_to_wait(slot, envelope.len, core.now) {
+                self.wait_with(slot, envelope);
+                blocked = true;
+                break;
+            }
             let send = UdpSend {
                 len: envelope.len,
                 to: envelope.peer.map(|peer| SocketAddress { ip: peer.ip(), port: peer.port() }),
@@ -187,6 +197,7 @@ impl Region {
                     socket.datagrams.sent.add(envelope.len, size);
                 }
                 Err(UdpSendError::WouldBlock) => {
+                    self.keep_time(slot, core.now);
                     self.wait_with(slot, envelope);
                     blocked = true;
                     break;

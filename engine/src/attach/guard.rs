@@ -28,7 +28,12 @@ impl Region {
         for slot in self.sockets.slots() {
             let Some(socket) = self.sockets.get(slot) else { continue };
             match socket.kind {
-                Kind::Datagram => self.give_datagrams_back(slot, core),
+                Kind::Datagram => {
+                    self.give_datagrams_back(slot, core);
+                    let listening = self.sockets.get(slot).and_then(|socket| socket.listening.as_ref());
+                    let verdict = listening.map(|listening| listening.judge(Transport::Udp, core));
+                    self.follow_datagram_terms(slot, verdict.unwrap_or_default().within(self.verdict));
+                }
                 Kind::Listener => {
                     self.touch(slot);
                     self.follow_rule(slot, core);

@@ -111,7 +111,9 @@ impl Region {
 
     /// Tells tools that listen of the end of a listener or of a socket of UDP.
     pub(super) fn tell_end(&mut self, slot: SlotIndex, core: &mut Core) {
-        if core.stack.wants_ends() && self.sockets.get(slot).is_some() {
+        let listening = self.sockets.get(slot).and_then(|socket| socket.listening.as_ref());
+        let is_served = listening.is_some_and(|listening| listening.given_back.is_none());
+        if is_served && core.stack.wants_ends() {
             let record = self.record(slot, core);
             core.metrics.write_end(core.now, &record);
         }

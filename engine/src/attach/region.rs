@@ -1,6 +1,6 @@
 //! One application group: its channel and its sockets.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -44,6 +44,8 @@ pub(super) struct Region {
     pub(super) touched: Vec<SlotIndex>,
     /// Sockets that wait for resources without a wake-up.
     pub(super) retries: Vec<SlotIndex>,
+    /// Sockets of UDP whose next message may leave then.
+    pub(super) paced: BTreeSet<(Instant, SlotIndex)>,
     /// Listeners of the group.
     pub(super) listeners: Vec<SlotIndex>,
     /// Number of further connections that the listeners were told they may have.
@@ -96,6 +98,7 @@ impl Region {
             forks_refused: 0,
             touched: Vec::new(),
             retries: Vec::new(),
+            paced: BTreeSet::new(),
             listeners: Vec::new(),
             room: u32::MAX,
             without_room: Vec::new(),
@@ -174,13 +177,14 @@ impl Region {
     /// Executes what the group has asked for, no more than it may ask for in a second.
     #[inline]
     pub(super) fn serve(&mut self, core: &mut Core) -> bool {
+        let has_sent = !self.paced.is_empty() && self.send_paced(core);
         let room = self.rate.room(core.now);
-        self.execute_up_to(room, core)
+        self.execute_up_to(room, core) | has_sent
     }
 
-    /// When requests are served again that wait since the group has made too many.
+    /// When requests are served again that wait since the group has made too many, or a datagram may leave that waits for its time.
     pub(super) fn served_again(&self) -> Option<Instant> {
-        self.rate.resumes()
+        self.rate.resumes().into_iter().chain(self.paced.first().map(|(at, _)| *at)).min()
     }
 
     fn execute_up_to(&mut self, room: u64, core: &mut Core) -> bool {

@@ -9,6 +9,7 @@ mod guard;
 mod handover;
 mod harness;
 mod nonsense;
+mod paced;
 mod quotas;
 
 use ringway_device::memory::MemoryOptions;

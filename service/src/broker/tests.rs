@@ -115,7 +115,7 @@ impl House {
         worker.handle.show_usage(account.source()).expect("the worker runs");
         let broker = BrokerConfig {
             number: 0,
-            admission,
+            admission: admission.into(),
             shape: SHAPE,
             limits: most.attach.into(),
             policy: Policy::new(&Rules::default(), &Snapshot::default(), 1).expect("descriptors are left"),

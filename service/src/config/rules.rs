@@ -193,8 +193,10 @@ impl Rule {
             Subject::Process(ProcessRule { file: Some(Executable { path, .. }), .. }) if path.as_os_str().is_empty() => {
                 Some("sha256 is of the file that path names")
             }
-            Subject::Packets(PacketRule { protocol: Some(Transport::Udp), .. }) if has_terms => {
-                Some("congestion_control and rates are of TCP")
+            Subject::Packets(PacketRule { protocol: Some(Transport::Udp), .. })
+                if self.allowance.terms.congestion_control.is_some() =>
+            {
+                Some("congestion_control is of TCP")
             }
             Subject::Packets(packets) if self.action == Action::Deny && packets.names_peers() => (packets.protocol
                 != Some(Transport::Tcp))

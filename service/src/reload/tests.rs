@@ -42,6 +42,10 @@ fn values_that_contradict_those_that_stay_change_nothing() {
 
 #[test]
 fn every_key_that_needs_a_restart_is_a_key() {
-    assert!(LIMITS.iter().all(|key| KEYS.iter().any(|known| known.path == *key)));
-    assert!(TCP_AT_START.iter().all(|key| KEYS.iter().any(|known| known.path == *key)));
+    let is_key = |key: &&str| KEYS.iter().any(|known| known.path == *key);
+    assert!(AT_START.iter().all(is_key));
+    assert!(OTHERS.iter().filter(|key| **key != SECTION).all(is_key));
+    let is_limit = |key: &str| key.starts_with("limits.");
+    let restart: Vec<&str> = KEYS.iter().map(|key| key.path).filter(|key| is_limit(key) && !is_live(key)).collect();
+    assert_eq!(restart, ["limits.ports", "limits.memory_per_group_mib"]);
 }

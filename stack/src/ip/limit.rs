@@ -14,7 +14,12 @@ const FULL: Duration = Duration::from_secs(1);
 
 impl RateLimit {
     pub(crate) fn new(per_second: u32) -> RateLimit {
-        RateLimit { empty_at: Instant::ZERO, cost: Duration::from_nanos(FULL.as_nanos() / u64::from(per_second.max(1))) }
+        RateLimit { empty_at: Instant::ZERO, cost: cost(per_second) }
+    }
+
+    /// From now on it fills at this rate.
+    pub(crate) fn set_rate(&mut self, per_second: u32) {
+        self.cost = cost(per_second);
     }
 
     /// Returns true when one more reply may be sent now, and counts it.
@@ -27,6 +32,10 @@ impl RateLimit {
         self.empty_at = Instant::from_nanos(now.as_nanos() - left);
         true
     }
+}
+
+fn cost(per_second: u32) -> Duration {
+    Duration::from_nanos(FULL.as_nanos() / u64::from(per_second.max(1)))
 }
 
 #[cfg(test)]

@@ -239,13 +239,18 @@ pub(crate) struct Ip {
     looped: Burst,
 }
 
+fn limits_of(config: &StackConfig) -> Limits {
+    Limits { entries: config.neighbors_max.max(1) as usize, held_each: config.neighbor_queue_max as usize, held: HELD_MAX }
+}
+
 impl Ip {
+    /// See [`Stack::set_limits`](crate::Stack::set_limits).
+    pub(crate) fn set_limits(&mut self, config: &StackConfig) {
+        self.neighbors.set_limits(limits_of(config));
+        self.limit.set_rate(config.replies_per_second);
+    }
+
     pub(crate) fn new(config: &StackConfig, _now: Instant) -> Ip {
-        let limits = Limits {
-            entries: config.neighbors_max.max(1) as usize,
-            held_each: config.neighbor_queue_max as usize,
-            held: HELD_MAX,
-        };
         Ip {
             interfaces: Vec::new(),
             local: Vec::new(),
@@ -259,7 +264,7 @@ impl Ip {
             redirects: Redirects::default(),
             route_cache: RouteCache::default(),
             header_cache: HeaderCache::default(),
-            neighbors: NeighborTable::new(limits),
+            neighbors: NeighborTable::new(limits_of(config)),
             generation: 0,
             groups: GroupSet::ALL,
             limit: RateLimit::new(config.replies_per_second),

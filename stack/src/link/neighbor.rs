@@ -119,6 +119,11 @@ impl NeighborTable {
         }
     }
 
+    /// What there is beyond a smaller limit stays until it is looked for room.
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
     /// Sets a router's values: time for which the IPv6 neighbors of an interface count as reachable, and interval of
     /// requests.
     pub(crate) fn set_times(&mut self, interface: u32, times: Times) {

@@ -160,6 +160,11 @@ pub(crate) struct ConnStatsTable {
 }
 
 impl ConnStatsTable {
+    /// From now on there will be `connections_max` entries at most.
+    pub(crate) fn set_max(&mut self, connections_max: u32) {
+        self.connections_max = connections_max;
+    }
+
     /// Makes a table without entries; there will be `connections_max` at most.
     pub(crate) fn new(connections_max: u32) -> ConnStatsTable {
         ConnStatsTable { conn_stats: Vec::new(), free: Vec::new(), rare: Vec::new(), free_ledgers: Vec::new(), connections_max }

@@ -94,6 +94,10 @@ impl Holds {
         Holds { keys: BTreeSet::new(), max: max as usize }
     }
 
+    pub(crate) fn set_max(&mut self, max: u32) {
+        self.max = max as usize;
+    }
+
     /// Returns true when the flow is held.
     pub(crate) fn covers(&self, key: &FlowKey) -> bool {
         self.keys.contains(key)

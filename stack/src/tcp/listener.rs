@@ -79,6 +79,10 @@ impl Listeners {
         Listeners { list: Vec::new(), by_port: vec![NIL; 1 << 16], max, alive: 0 }
     }
 
+    pub(crate) fn set_max(&mut self, max: u32) {
+        self.max = max;
+    }
+
     /// The listener of an index.
     pub(crate) fn get(&self, index: u32) -> Option<&Listener> {
         self.list.get(index as usize).filter(|listener| listener.alive)

@@ -37,6 +37,7 @@ mod info;
 mod input;
 mod interactive;
 pub(crate) mod isn;
+mod limits;
 mod listener;
 mod low_water;
 mod migrating_flows;
@@ -429,14 +430,14 @@ impl Tcp {
 
     /// Allocates a control block that is not in the tables; `None` when there are too many.
     fn allocate(&mut self, template: crate::ip::Template) -> Option<u32> {
+        if (self.tcbs.len() - self.free.len()) as u32 >= self.connections_max {
+            return None;
+        }
         if let Some(index) = self.free.pop() {
             let generation = self.tcbs[index as usize].generation;
             self.tcbs[index as usize] = Tcb::new(generation, template);
             self.shared.slow_starts.forget(index);
             return Some(index);
-        }
-        if self.tcbs.len() as u32 >= self.connections_max {
-            return None;
         }
         table::append(&mut self.tcbs, Tcb::new(0, template), self.connections_max);
         let index = self.tcbs.len() as u32 - 1;

@@ -38,6 +38,10 @@ impl Owners {
         self.max
     }
 
+    pub(crate) fn set_max(&mut self, max: u32) {
+        self.max = max;
+    }
+
     pub(crate) fn add(&mut self, owner: u32) {
         if self.counts.len() < OWNERS_MAX {
             self.counts.entry(owner).or_insert(OwnerUse { owner, half_open: 0, hits: 0 });

@@ -78,7 +78,7 @@ impl Tcp {
 
     /// Adds a record that is in no table yet; drops the oldest one when there are too many.
     fn push_time_wait(&mut self, env: &mut Env, record: Record) -> u32 {
-        if let Some((index, oldest)) = self.time_wait.make_room() {
+        while let Some((index, oldest)) = self.time_wait.make_room() {
             env.counters.count(Counter::TimeWaitOverflow);
             self.flows.remove(self.hasher.hash(&oldest.key), Target::TimeWait(index));
         }

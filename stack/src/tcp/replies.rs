@@ -44,6 +44,11 @@ impl RateLimit {
         RateLimit { per_second, left: per_second, second: 0 }
     }
 
+    /// From the next second on there are so many tokens.
+    pub(crate) fn set_rate(&mut self, per_second: u32) {
+        self.per_second = per_second;
+    }
+
     /// Like [`take`](RateLimit::take), with half to all of the tokens in each second, chosen by `random`.
     fn take_unpredictably(&mut self, now: Instant, random: u64) -> bool {
         let second = now.as_millis() / 1_000;
@@ -72,6 +77,12 @@ impl Replies {
     pub(crate) fn new(per_second: u32) -> Replies {
         let limit = || RateLimit::new(per_second);
         Replies { waiting: VecDeque::new(), limit: limit(), challenges: limit(), scratch: Burst::with_capacity(4) }
+    }
+
+    /// From the next second on there are so many of each.
+    pub(crate) fn set_rate(&mut self, per_second: u32) {
+        self.limit.set_rate(per_second);
+        self.challenges.set_rate(per_second);
     }
 
     /// Takes a token for a challenge ACK of a connection; counts the refusal.

@@ -29,8 +29,8 @@ impl SharedRate {
         self.rate
     }
 
-    /// Books time for `bytes`; returns when they may leave, microseconds.
-    pub(super) fn book(&self, now_us: u64, bytes: u32) -> u64 {
+    /// Books time for `bytes` behind what is booked; returns when they may leave, microseconds on the worker's clock.
+    pub fn book(&self, now_us: u64, bytes: u32) -> u64 {
         let cost_ns = (u64::from(bytes) * 1_000_000_000).div_ceil(self.rate);
         let earliest_ns = now_us.saturating_sub(CREDIT_US) * 1_000;
         let after = |booked_ns: u64| booked_ns.max(earliest_ns).saturating_add(cost_ns);

@@ -139,6 +139,10 @@ impl SynQueue {
         SynQueue { slots: Vec::new(), free: Vec::new(), max }
     }
 
+    pub(crate) fn set_max(&mut self, max: u32) {
+        self.max = max;
+    }
+
     /// The record of an index.
     pub(crate) fn get(&self, index: u32) -> Option<&HalfOpen> {
         self.slots.get(index as usize)?.record.as_ref()
@@ -151,7 +155,7 @@ impl SynQueue {
 
     /// Returns true when the stack's limit is reached.
     pub(crate) fn is_full(&self) -> bool {
-        self.free.is_empty() && self.slots.len() as u32 >= self.max
+        (self.slots.len() - self.free.len()) as u32 >= self.max
     }
 
     /// A random record of a full queue.

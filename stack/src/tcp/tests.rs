@@ -17,6 +17,7 @@ mod fast_path;
 mod flood;
 mod handshake;
 mod hostile;
+mod limits;
 mod loopback;
 mod memory;
 mod migrating_flows;

@@ -144,6 +144,11 @@ impl TimeWait {
         }
     }
 
+    /// See [`make_room`](Self::make_room).
+    pub(crate) fn set_max(&mut self, max: u32) {
+        self.max = max.max(1) as usize;
+    }
+
     /// The record of an index, unless it is gone.
     pub(crate) fn get(&self, index: u32) -> Option<Record> {
         let at = index.wrapping_sub(self.first) & INDEX_MASK;

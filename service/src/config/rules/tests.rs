@@ -133,10 +133,9 @@ fn mistakes_are_named_with_their_place() {
         ("action = \"accelerate\"\ncongestion_control = \"vegas\"", "is not \"cubic\", \"reno\" or \"bbr\""),
         ("action = \"accelerate\"\nprogram = \"x\"\nsockets = 0", "rule.sockets: \"0\" is not a number from 1 on"),
         ("action = \"accelerate\"\nport = 80\nprocesses = 2", "sockets and processes are of programs"),
-        ("action = \"accelerate\"\nprotocol = \"udp\"\nrate = \"1mbit\"", "congestion_control and rates are of TCP"),
+        ("action = \"accelerate\"\nprotocol = \"udp\"\ncongestion_control = \"bbr\"", "congestion_control is of TCP"),
         ("action = \"kernel\"\nrate = \"1mbit\"", "only one that accelerates has terms"),
         ("action = \"deny\"\nport = 80\ntotal_rate = \"1mbit\"", "only one that accelerates has terms"),
-        ("action = \"accelerate\"\nprotocol = \"udp\"\ntotal_rate = \"1mbit\"", "congestion_control and rates are of TCP"),
         ("action = \"accelerate\"\ntotal_rate = 5", "rule.total_rate: \"5\" is not a rate"),
         ("action = \"deny\"\npeer = \"10.0.0.0/8\"", "protocol = \"tcp\""),
     ] {
