@@ -8,15 +8,12 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use ringway_service::{Kept, RunDirectory};
-use ringway_shm::channel::attach::{network_inode, path_of_worker, split_stem, stem};
+use ringway_shm::channel::attach::{NETWORKS, network_inode, network_named, path_of_worker, split_stem, stem};
 use ringway_shm::stats::{SocketRecord, StatsReader};
-
-/// Where ip-netns(8) keeps network namespaces.
-const NETWORKS: &str = "/run/netns";
 
 /// Which services a command is about.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -65,10 +62,8 @@ impl Choice {
     /// The inode of the network namespace that it is about.
     fn network(&self) -> io::Result<u64> {
         let Some(net) = &self.net else { return network_inode() };
-        // An absolute path stays as it is.
-        let path = Path::new(NETWORKS).join(net);
         let told = |error: io::Error| io::Error::new(error.kind(), format!("network namespace {}: {error}", net.display()));
-        fs::metadata(path).map(|file| file.ino()).map_err(told)
+        network_named(net).map_err(told)
     }
 
     /// Why there is no service of this name.
@@ -164,8 +159,7 @@ fn running(wanted: Option<u64>) -> Vec<Service> {
 /// A network namespace's name in ip-netns(8); its inode where it has none.
 fn name_of_network(network: u64) -> String {
     let entries = fs::read_dir(NETWORKS).into_iter().flatten().flatten();
-    // The metadata of an entry is that of what the kernel has mounted under it.
-    let mut named = entries.filter(|entry| fs::metadata(entry.path()).is_ok_and(|file| file.ino() == network));
+    let mut named = entries.filter(|entry| network_named(&entry.path()).is_ok_and(|found| found == network));
     named.next().map_or_else(|| network.to_string(), |entry| entry.file_name().to_string_lossy().into_owned())
 }
 

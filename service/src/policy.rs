@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use ringway_shm::channel::attach::{network_inode, network_named};
 use ringway_stack::SharedRate;
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -114,10 +114,7 @@ impl Policy {
 
 /// Whether this is the network namespace of that name or file; see ip-netns(8).
 fn is_here(namespace: &str) -> io::Result<bool> {
-    // An absolute path stays as it is.
-    let file = std::fs::metadata(Path::new("/run/netns").join(namespace))?;
-    let own = std::fs::metadata("/proc/self/ns/net")?;
-    Ok((file.dev(), file.ino()) == (own.dev(), own.ino()))
+    Ok(network_named(Path::new(namespace))? == network_inode()?)
 }
 
 fn addresses(kernel: &Snapshot) -> Addresses {

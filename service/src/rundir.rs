@@ -531,7 +531,7 @@ fn read_pid(lock: &mut File) -> Option<u32> {
 
 /// The network namespace of this process, as the kernel names it: `net:[4026531840]`.
 pub(crate) fn network_here() -> Option<String> {
-    Some(std::fs::read_link("/proc/self/ns/net").ok()?.to_string_lossy().into_owned())
+    network_inode().ok().map(|inode| format!("net:[{inode}]"))
 }
 
 #[cfg(test)]

@@ -34,7 +34,9 @@ use crate::region::Region;
 use crate::sys;
 
 pub use allow_list::{LIST, LIST_BYTES, LISTED_SERVICE, entries, listed};
-pub use door::{DEFAULT_DIRECTORY, DIRECTORY_VARIABLE, Door, network_inode, path_of_worker, split_stem, stem};
+pub use door::{
+    DEFAULT_DIRECTORY, DIRECTORY_VARIABLE, Door, NETWORKS, network_inode, network_named, path_of_worker, split_stem, stem,
+};
 pub use peer::Peer;
 pub use service::{ClientMessage, ControlConnection, ControlListener, Credentials, make_wake_fd};
 

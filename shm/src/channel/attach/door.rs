@@ -14,6 +14,10 @@ pub const DEFAULT_DIRECTORY: &str = "/run/ringway";
 /// The variable that names another run directory, for tests and unprivileged use.
 pub const DIRECTORY_VARIABLE: &str = "RINGWAY_RUN_DIRECTORY";
 
+/// Where ip-netns(8) keeps network namespaces.
+pub const NETWORKS: &str = "/run/netns";
+const OWN_NETWORK: &str = "/proc/thread-self/ns/net";
+
 /// The file of worker `worker` of a service, where `path` is that of its first one: the door to attach at, and what else
 /// each worker has one of.
 pub fn path_of_worker(path: &Path, worker: u32) -> PathBuf {
@@ -30,7 +34,20 @@ pub fn path_of_worker(path: &Path, worker: u32) -> PathBuf {
 /// # Errors
 /// No /proc is mounted here.
 pub fn network_inode() -> io::Result<u64> {
-    std::fs::metadata("/proc/thread-self/ns/net").map(|file| file.ino())
+    std::fs::metadata(OWN_NETWORK).map(|file| file.ino())
+}
+
+/// The inode of a network namespace by its name in ip-netns(8), or by the path of its file.
+///
+/// # Errors
+/// There is none, or /proc does not tell what one is.
+pub fn network_named(name: &Path) -> io::Result<u64> {
+    // An absolute path stays as it is.
+    let (file, own) = (std::fs::metadata(Path::new(NETWORKS).join(name))?, std::fs::metadata(OWN_NETWORK)?);
+    match file.dev() == own.dev() {
+        true => Ok(file.ino()),
+        false => Err(io::Error::other("it is no network namespace")),
+    }
 }
 
 /// What the names of all files of a service begin with, before the ending.

@@ -1,7 +1,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::{Door, network_inode, path_of_worker, split_stem, stem};
+use super::{Door, network_inode, network_named, path_of_worker, split_stem, stem};
 
 #[test]
 fn a_path_is_taken_as_it_is_and_a_name_is_looked_for_in_this_network_namespace() {
@@ -15,6 +15,16 @@ fn a_path_is_taken_as_it_is_and_a_name_is_looked_for_in_this_network_namespace()
         assert_eq!(named.path().expect("/proc is mounted"), PathBuf::from(format!("{expected}/blue@{here}.sock")));
         assert_eq!(named.service(), "blue");
     }
+}
+
+#[test]
+fn a_network_namespace_is_known_by_its_file() {
+    assert_eq!(network_named(Path::new("/proc/self/ns/net")).ok(), network_inode().ok());
+    assert_ne!(network_named(Path::new("/proc/self/ns/uts")).ok(), network_inode().ok());
+    let other = network_named(Path::new("/proc/self/status")).expect_err("it is a file of another kind");
+    assert!(other.to_string().contains("no network namespace"), "{other}");
+    let none = network_named(Path::new("no-such-name-of-ours")).expect_err("there is none");
+    assert_eq!(none.kind(), std::io::ErrorKind::NotFound);
 }
 
 #[test]
