@@ -3,10 +3,10 @@
 //! ```text
 //!   broker: pid, file -> thread "ringway-files": accounting's word on pid, the file at the path now -> the same, with this digest?
 //! ```
-//! The path is the one that the service sees, symbolic links followed: a process whose file was replaced runs none that has a path. `ringway run` attaches before its program runs, and says which file
-//! that will be; its word counts as its own rights do, and the program is judged by its file when it attaches. Promises: what
-//! cannot be found out is `None`, and why is logged once. Does not do: files of processes in a PID namespace that the service does not see, and
-//! what else a process has loaded. The thread alone holds the right to ask.
+//! The path is the one that the service sees, symbolic links followed: a process whose file was replaced runs none that has a path. `ringway run`
+//! attaches before its program runs, and says which file that will be. This counts of processes that run the service's own file, and the program is
+//! judged by its file when it attaches. Promises: what cannot be found out is `None`, and why is logged once. Does not do: files of processes in
+//! a PID namespace that the service does not see, and what else a process has loaded. The thread alone holds the right to ask.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -45,7 +45,7 @@ impl LiveLimits {
 
     /// From now on as configured.
     pub(crate) fn follow(&self, config: &Config) {
-        if let Admission::Users { .. } = self.admission.get() {
+        if !self.admission.get().is_private() {
             self.admission.set(Admission::of_group(&config.policy.group));
         }
         self.attach.set(attach(config));

@@ -56,8 +56,8 @@ pub fn is_live(key: &str) -> bool {
     OTHERS.contains(&key) || ["limits.", "tcp."].iter().any(|section| key.starts_with(section)) && !AT_START.contains(&key)
 }
 
-/// Keys of other sections. `policy.strict` is for `ringway run`, which reads it itself.
-const OTHERS: [&str; 9] = [
+/// Keys of other sections.
+const OTHERS: [&str; 8] = [
     "service.drain_s",
     "service.handover_s",
     "log.filter",
@@ -65,7 +65,6 @@ const OTHERS: [&str; 9] = [
     "policy.bulk",
     "policy.bulk_after_mib",
     "policy.group",
-    "policy.strict",
     SECTION,
 ];
 

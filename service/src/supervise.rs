@@ -196,8 +196,7 @@ impl Service {
         service.notes.extend((count < config.worker.count as usize).then(|| ONE_WORKER.to_owned()));
         service.open_devices(plan, is_now)?;
         service.follow(config, mirror, watch, links).map_err(StartError::Start)?;
-        service.notes.extend(reader.as_ref().and_then(cgroups::Reader::ignorance));
-        service.notes.extend(config.rules().names_files().then(executables::obstacle).flatten());
+        service.notes.extend(blind_spots(config, reader.as_ref()));
         // Their threads end with the brokers.
         let (cgroups, reader) = Cgroups::start(config, reader).map_err(StartError::Start)?;
         let (handovers, maker) = Handovers::start(thread, steering);
@@ -207,9 +206,7 @@ impl Service {
         crate::log::open(&service.claim.log_path());
         service.open_doors(config, forks, (cgroups.clone(), executables, handovers)).map_err(StartError::Start)?;
         service.brokers.extend(reader.into_iter().chain([asker, maker]));
-        if let (Admission::Private(_), Err(line)) = (admission, cgroups.of_this_process()) {
-            service.notes.push(line);
-        }
+        service.notes.extend(admission.is_private().then(|| cgroups.of_this_process().err()).flatten());
         Ok(service)
     }
 
@@ -476,6 +473,12 @@ fn decide(config: &Config, mirror: &Mirror, machine: &Machine) -> Result<Plan, S
 fn lacks_packet(config: &Config, plan: &Plan) -> bool {
     let first = plan.served.first().filter(|_| config.interface.device == DeviceChoice::Auto);
     first.is_some_and(|planned| packet_works(&planned.name).is_err())
+}
+
+/// What cannot be known of processes here, a line each.
+fn blind_spots(config: &Config, reader: Option<&cgroups::Reader>) -> impl Iterator<Item = String> {
+    let files = config.rules().names_files().then(executables::obstacle).flatten();
+    reader.and_then(cgroups::Reader::ignorance).into_iter().chain(files)
 }
 
 /// Number of workers: as many as the configuration says, if packets can be divided among them.

@@ -39,6 +39,11 @@ impl Admission {
         Admission::Users { uid: rustix::process::getuid().as_raw(), gid: group_number(group), group: group.to_owned() }
     }
 
+    /// Returns true if one program alone is served.
+    pub(crate) fn is_private(&self) -> bool {
+        matches!(self, Admission::Private(_))
+    }
+
     /// Decides on a `peer` with the supplementary groups `groups` that shows `token`; `standing` is its relation to the token's
     /// group, if there is one.
     ///

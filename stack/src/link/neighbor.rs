@@ -119,7 +119,7 @@ impl NeighborTable {
         }
     }
 
-    /// What there is beyond a smaller limit stays until it is looked for room.
+    /// What there is beyond a smaller limit goes when the next entry comes.
     pub(crate) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
@@ -346,12 +346,12 @@ impl NeighborTable {
 
     /// Changes or adds an entry; makes space for it first.
     fn set(&mut self, key: Key, state: State, deadline: Option<Instant>) {
-        if !self.entries.contains_key(&key) && self.entries.len() >= self.limits.entries {
+        let is_new = !self.entries.contains_key(&key);
+        while is_new && self.entries.len() >= self.limits.entries {
             // Entries of the kernel have no deadline: when they alone fill the table, the first of them is dropped.
             let soonest = self.deadlines.first().map(|(_, key)| *key).or_else(|| self.entries.keys().next().copied());
-            if let Some(soonest) = soonest {
-                self.forget(soonest);
-            }
+            let Some(soonest) = soonest else { break };
+            self.forget(soonest);
         }
         let entry = self.entries.entry(key).or_insert(Entry { state, deadline: None, held: Burst::default() });
         let was_asked = entry.deadline.is_some() && entry.state.is_asked();

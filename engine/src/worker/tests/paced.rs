@@ -6,7 +6,7 @@ use ringway_shm::channel::datagram::ENVELOPE;
 use ringway_shm::channel::{Envelope, Operation, SlotRef};
 use ringway_stack::SharedRate;
 
-use super::harness::{Net, socket};
+use super::harness::{Net, SLOW, socket};
 use super::*;
 use crate::verdict::{Allowance, Ruling, Terms};
 
@@ -82,4 +82,15 @@ fn sockets_share_the_rate_of_their_rule() {
     net.close(1, clients[0]);
     net.run_for_ms(60);
     assert_eq!(both + arrived(&mut net, server), 60);
+}
+
+/// A rule about the port, which is there before the socket.
+#[test]
+fn a_socket_has_the_rate_of_its_port() {
+    let mut net = Net::new();
+    let (server, client) = (datagrams(&mut net, 0, 54), datagrams(&mut net, 1, SLOW));
+    send(&mut net, client, 40);
+    net.run_for_ms(20);
+    let first = arrived(&mut net, server);
+    assert!((18..=24).contains(&first), "{first} in 20 ms");
 }

@@ -105,6 +105,14 @@ fn a_file_is_what_the_kernel_says_that_a_process_runs() {
 }
 
 #[test]
+fn rates_are_of_udp_too() {
+    let rules =
+        right("[[rule]]\naction = \"accelerate\"\nprotocol = \"udp\"\nport = 53\nrate = \"8mbit\"\ntotal_rate = \"16mbit\"\n");
+    let terms = Terms { rate_max: 1_000_000, ..Terms::default() };
+    assert_eq!(rules.judge_port(Transport::Udp, IpAddr::from([10, 0, 0, 1]), 53), Verdict::Serve(terms));
+}
+
+#[test]
 fn mistakes_are_named_with_their_place() {
     for (text, words) in [
         ("port = 80", "t.toml:1: rule: it has no action"),

@@ -289,3 +289,18 @@ fn times_of_a_router() {
     table.handle_timeout(secs(5));
     assert_eq!(table.poll_timeout(), Some(secs(60)), "IPv4 as ever");
 }
+
+/// Answered at 0 s, 1 s, 2 s and so on: the oldest go.
+#[test]
+fn a_smaller_limit_holds_from_the_next_entry_on() {
+    let mut table = table(4);
+    for last in 2..6 {
+        table.heard(secs(u64::from(last)), key(last), A, true);
+    }
+    table.set_limits(Limits { entries: 2, held_each: 2, held: 3 });
+    assert_eq!(table.entries.len(), 4, "nothing is taken away at once");
+    table.heard(secs(6), key(5), B, true);
+    assert_eq!(table.entries.len(), 4, "it was there before");
+    table.heard(secs(7), key(7), A, true);
+    assert_eq!(table.entries.keys().copied().collect::<Vec<_>>(), [key(5), key(7)]);
+}
