@@ -1,11 +1,11 @@
-//! `ringway bench agent`: starts the servers of measurements whose client is on another machine.
+//! `ringway bench agent`: starts the servers of measurements whose client is on another machine, and clients of servers elsewhere.
 //!
 //! ```text
 //!   bench SCENARIO --peer ---calls---> agent         ssh's standard input and output, or TCP and a token
 //!       | client role                    | server role, under `ringway run` where the target has a service
 //!       '============ load ============='
 //! ```
-//! Promises: a caller without the token starts nothing; a caller can start the servers of `ringway bench` and no other program; one
+//! Promises: a caller without the token starts nothing; a caller can start the servers and clients of `ringway bench` and no other program; one
 //! measurement runs at a time; when its connection ends, so does its server. Does not do: encrypt.
 
 pub(crate) mod call;

@@ -1,7 +1,9 @@
 //! Measurements between two machines: the client here, the server where `ringway bench agent` runs.
 //!
 //! Promises: a server runs only while it is measured, so that what another target has at the interface costs it nothing; each wait has a
-//! limit; what both machines are is in every row. Does not do: use the clocks of two machines for one figure; all times are the client's.
+//! limit; what all machines are is in every row. Does not do: use the clocks of two machines for one figure; all times are the client's.
+
+mod clients;
 
 use std::cell::RefCell;
 use std::io::{self, BufReader, Write};
@@ -11,6 +13,8 @@ use std::rc::Rc;
 use std::str::FromStr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clients::{Client, shares, together};
 
 use crate::agent::TOKEN;
 use crate::agent::call::{Call, PROTOCOL, Reply, put, take};
@@ -71,6 +75,8 @@ pub(crate) struct Machine {
     client: Facts,
     /// Seconds by which its clock is ahead.
     ahead: f64,
+    /// Machines with further clients.
+    clients: Vec<Client>,
 }
 
 impl Machine {
@@ -79,23 +85,25 @@ impl Machine {
     /// # Errors
     /// It is not there, of another version, or refuses.
     pub(crate) fn reach(peer: &Peer, address: Option<SocketAddr>) -> io::Result<Machine> {
-        let (mut line, reached) = match peer {
-            Peer::Tcp(at) => Line::connect(at)?,
-            Peer::Ssh(host, command) => Line::log_in(host, command)?,
-        };
+        let (mut line, reached) = Line::to(peer)?;
         let address = address.or(reached.map(|ip| SocketAddr::new(ip, PORT)));
         let address = address.ok_or_else(|| line.error("its address is not known: say --peer-address"))?;
-        let token = if line.needs_token { token()? } else { String::new() };
-        let limit = if line.needs_token { SHORT } else { LOGIN };
-        let Reply::Welcome { commit, cores } = line.ask(&Call::Hello { protocol: PROTOCOL, token }, limit)? else {
-            return Err(line.error("did not say Welcome"));
-        };
+        let (commit, cores) = greeted(&mut line)?;
         let ahead = line.clock()?;
         let Reply::Facts(server) = line.ask(&Call::Facts(address.ip()), SHORT)? else {
             return Err(line.error("did not say what it is"));
         };
         let client = local_address(address).map(machine::facts)?;
-        Ok(Machine { line: RefCell::new(line), address, commit, cores, server, client, ahead })
+        Ok(Machine { line: RefCell::new(line), address, commit, cores, server, client, ahead, clients: Vec::new() })
+    }
+
+    /// The same with clients on these machines too.
+    ///
+    /// # Errors
+    /// One of them is not there, of another version, or refuses.
+    pub(crate) fn with_clients(self, peers: &[Peer]) -> io::Result<Machine> {
+        let clients = peers.iter().map(|peer| Client::reach(peer, self.address)).collect::<io::Result<_>>()?;
+        Ok(Machine { clients, ..self })
     }
 
     fn ask(&self, call: &Call, limit: Duration) -> io::Result<Reply> {
@@ -159,6 +167,9 @@ impl Machine {
         let mut server = self.server.clone();
         server.insert("clock is ahead by, s".into(), format!("{:.6}", self.ahead));
         setting.ends = [("server".to_string(), server), ("client".to_string(), self.client.clone())].into();
+        for (number, client) in (2..).zip(&self.clients) {
+            setting.ends.insert(format!("client {number}"), client.facts.clone());
+        }
     }
 
     /// What a user should know before the first figure.
@@ -175,6 +186,12 @@ impl Machine {
         if self.ahead.abs() > CLOCKS_APART {
             words.push_str(&format!("; its clock is {:.1} s ahead of this one", self.ahead));
         }
+        if !self.clients.is_empty() {
+            words.push_str(&format!("; {} clients share each load", 1 + self.clients.len()));
+        }
+        if let Some(other) = self.clients.iter().find(|client| client.commit != machine::commit()) {
+            words.push_str(&format!(", one of commit {}", other.commit));
+        }
         words
     }
 }
@@ -183,8 +200,18 @@ fn token() -> io::Result<String> {
     std::env::var(TOKEN).map_err(|_| io::Error::other(format!("{TOKEN} is not set; it has the token that the agent has printed")))
 }
 
+/// Shows the agent the token, and hears its commit and the number of cores of its machine.
+fn greeted(line: &mut Line) -> io::Result<(String, usize)> {
+    let token = if line.needs_token { token()? } else { String::new() };
+    let limit = if line.needs_token { SHORT } else { LOGIN };
+    match line.ask(&Call::Hello { protocol: PROTOCOL, token }, limit)? {
+        Reply::Welcome { commit, cores } => Ok((commit, cores)),
+        _ => Err(line.error("did not say Welcome")),
+    }
+}
+
 /// The address from which this machine sends to another one.
-fn local_address(to: SocketAddr) -> io::Result<IpAddr> {
+pub(crate) fn local_address(to: SocketAddr) -> io::Result<IpAddr> {
     let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
     // Nothing is sent.
@@ -203,6 +230,14 @@ struct Line {
 }
 
 impl Line {
+    /// Reaches an agent; returns the address that this took, where it is known.
+    fn to(peer: &Peer) -> io::Result<(Line, Option<IpAddr>)> {
+        match peer {
+            Peer::Tcp(at) => Line::connect(at),
+            Peer::Ssh(host, command) => Line::log_in(host, command),
+        }
+    }
+
     fn connect(at: &str) -> io::Result<(Line, Option<IpAddr>)> {
         let name = |error: io::Error| io::Error::new(error.kind(), format!("the agent at {at}: {error}"));
         let mut failure = io::Error::other("the name has no address");
@@ -238,14 +273,23 @@ impl Line {
     }
 
     fn ask(&mut self, call: &Call, limit: Duration) -> io::Result<Reply> {
+        self.tell(call)?;
+        self.hear(limit)
+    }
+
+    /// Sends a call, whose reply [`hear`](Line::hear) waits for.
+    fn tell(&mut self, call: &Call) -> io::Result<()> {
         let out = self.out.as_mut().expect("it is taken only by drop");
         // Where it is gone, what it has said last says why.
-        let told = put(out, call);
-        match self.replies.recv_timeout(if told.is_ok() { limit } else { Duration::ZERO }) {
+        if put(out, call).is_ok() { Ok(()) } else { self.hear(Duration::ZERO).and(Err(self.error("has ended"))) }
+    }
+
+    fn hear(&mut self, limit: Duration) -> io::Result<Reply> {
+        match self.replies.recv_timeout(limit) {
             Ok(Ok(Reply::Failed(why))) => Err(self.error(&why)),
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => Err(self.error(&error.to_string())),
-            Err(RecvTimeoutError::Timeout) if told.is_ok() => Err(self.error(&format!("has not answered within {limit:?}"))),
+            Err(RecvTimeoutError::Timeout) if !limit.is_zero() => Err(self.error(&format!("has not answered within {limit:?}"))),
             Err(_) => Err(self.error("has ended")),
         }
     }
@@ -330,8 +374,11 @@ impl Distant {
         Ok(Distant { machine: Rc::clone(machine), server, client, load: None, connections: 0, accepted: None })
     }
 
+    /// CPU time of all clients.
     fn client_used(&self) -> io::Result<Used> {
-        Used::by(self.client.pid(), CLIENT_CORE)
+        let here = Used::by(self.client.pid(), CLIENT_CORE)?;
+        let elsewhere = self.machine.clients.iter().map(Client::used).collect::<io::Result<Vec<_>>>()?;
+        Ok(clients::sum(elsewhere.into_iter().chain([here])))
     }
 }
 
@@ -347,7 +394,7 @@ impl Ends for Distant {
 
     /// Connections are opened in `run`, when there is a server.
     fn prepare(&mut self, plan: &Plan) -> io::Result<()> {
-        check_ports(plan)?;
+        shares(plan, 1 + self.machine.clients.len())?.iter().try_for_each(check_ports)?;
         self.load = Some(Plan { server: self.machine.address, sources: Vec::new(), tuning: self.server.tuning, ..plan.clone() });
         (self.connections, self.accepted) = (0, None);
         Ok(())
@@ -361,12 +408,30 @@ impl Ends for Distant {
     fn run(&mut self, warmup: Duration, measure: Duration, seed: u64) -> io::Result<Sample> {
         let plan = self.load.clone().ok_or_else(|| io::Error::other("a run without a plan"))?;
         let (limit, opened_first) = (opening(&plan), u64::from(plan.connections));
-        self.machine.start(&self.server)?;
-        self.client.order(&Order::Prepare(plan), limit)?;
-        let before = (self.machine.used()?, self.client_used()?);
-        let outcome = self.client.run(&Order::run(warmup, measure, seed), warmup + measure + PATIENCE)?;
-        let after = (self.machine.used()?, self.client_used()?);
+        let machine = Rc::clone(&self.machine);
+        let mut all = shares(&plan, 1 + machine.clients.len())?.into_iter();
+        let (own, others) = (all.next().expect("one for each client"), all.zip(&machine.clients).collect::<Vec<_>>());
+        machine.start(&self.server)?;
+        others.iter().try_for_each(|(share, client)| client.order(Order::Prepare(share.clone())))?;
+        self.client.order(&Order::Prepare(own.clone()), limit)?;
+        others.iter().try_for_each(|(_, client)| client.wait_ready(limit))?;
+        let before = (machine.used()?, self.client_used()?);
+        for (number, (_, client)) in (1..).zip(&others) {
+            client.order(Order::run(warmup, measure, seed.wrapping_add(number)))?;
+        }
+        let lasts = warmup + measure + PATIENCE;
+        let mut outcome = self.client.run(&Order::run(warmup, measure, seed), lasts)?;
+        if !others.is_empty() {
+            let mut parts = vec![(own, outcome)];
+            for (share, client) in &others {
+                parts.push((share.clone(), client.outcome(lasts)?));
+            }
+            outcome = together(parts);
+        }
+        let after = (machine.used()?, self.client_used()?);
+        others.iter().try_for_each(|(_, client)| client.order(Order::Release))?;
         self.client.order(&Order::Release, START)?;
+        others.iter().try_for_each(|(_, client)| client.wait_ready(START))?;
         let connections = opened_first.max(outcome.opened);
         let accepted = self.machine.stop(connections)?;
         self.connections += connections;
@@ -383,7 +448,8 @@ impl Ends for Distant {
         let Reply::Counted(server) = self.machine.ask(&Call::Counts, SHORT)? else {
             return Err(self.machine.error("did not say what was counted"));
         };
-        Ok(server.plus(Counts::of_kernel()?))
+        let clients = self.machine.clients.iter().map(Client::counts).collect::<io::Result<Vec<_>>>()?;
+        Ok(clients.into_iter().fold(server.plus(Counts::of_kernel()?), Counts::plus))
     }
 
     fn remark(&mut self) -> io::Result<String> {

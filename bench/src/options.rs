@@ -79,6 +79,10 @@ pub struct Options {
     /// Address (with or without a port) of that machine to which the load goes; default: the one through which the agent is reached
     #[arg(long, value_name = "ADDRESS", requires = "peer", value_parser = address)]
     pub peer_address: Option<SocketAddr>,
+    /// A further machine with a client, where `ringway bench agent` runs, named as with --peer; may be given several times. All clients
+    /// share each load
+    #[arg(long, value_name = "MACHINE", requires = "peer")]
+    pub clients: Vec<Peer>,
     /// Print one JSON object per row
     #[arg(short, long)]
     pub json: bool,

@@ -89,7 +89,10 @@ fn repeat(rows: &Rows) -> String {
         let mut words = format!("ringway bench {}", row.scenario.replacen("host-", "host ", 1));
         match row.wire.as_str() {
             "" | "veth" | "path" => {}
-            NETWORK => words.push_str(" --peer MACHINE"),
+            NETWORK => {
+                words.push_str(" --peer MACHINE");
+                row.ends.keys().filter(|end| end.starts_with("client ")).for_each(|_| words.push_str(" --clients MACHINE"));
+            }
             wire => write!(words, " --wire {wire}").expect("a String takes everything"),
         }
         if row.rounds > 1 {

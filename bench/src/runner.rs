@@ -46,7 +46,12 @@ impl<'a> Runner<'a> {
     /// The server's core cannot be used.
     pub fn new(scenario: &str, options: &'a Options, rounds: u32, seconds: f64) -> io::Result<Runner<'a>> {
         let progress = Progress::new(scenario, options.quiet, Duration::from_secs_f64(seconds * (1.0 + WARMUP_SHARE)) + OVERHEAD);
-        let machine = options.peer.as_ref().map(|peer| Machine::reach(peer, options.peer_address).map(Rc::new)).transpose()?;
+        let machine = options
+            .peer
+            .as_ref()
+            .map(|peer| Machine::reach(peer, options.peer_address)?.with_clients(&options.clients))
+            .transpose()?;
+        let machine = machine.map(Rc::new);
         let calibration = machine.as_ref().map_or_else(|| Calibration::of_core(server_core()), |machine| machine.calibrate())?;
         let mut setting = Setting {
             scenario: scenario.to_string(),

@@ -24,6 +24,7 @@
 //! ENETDOWN; when it comes up again they work again. VLAN-tagged packets are left to the kernel.
 
 mod inbound;
+mod priorities;
 mod sys;
 
 use std::io;
@@ -38,6 +39,7 @@ use crate::run::give_packet;
 use crate::sys::{Pieces, Refusal, Rest, read_packet, refusal};
 use crate::{Capabilities, Counters, Device, Medium, Rooms, vnet};
 use inbound::Inbound;
+pub use priorities::Priorities;
 use sys::SendBatch;
 
 /// Packets per call in either direction.
@@ -66,11 +68,13 @@ pub struct PacketOptions {
     /// puts headers alone: otherwise it copies the first 8 KiB too, which are not read there. Not for a device that is to
     /// share its packets with others (`found`, `join`): the kernel divides the packets of a socket but once.
     pub split_ring: bool,
+    /// The place of packets in that discipline.
+    pub priorities: Priorities,
 }
 
 impl Default for PacketOptions {
     fn default() -> PacketOptions {
-        PacketOptions { ring_slots: 8192, queued: false, split_ring: false }
+        PacketOptions { ring_slots: 8192, queued: false, split_ring: false, priorities: Priorities::default() }
     }
 }
 
@@ -106,7 +110,7 @@ impl Packet {
         let inbound = Inbound::open(&interface, filter, direct, options)?;
         Ok(Packet {
             inbound,
-            batch: SendBatch::with_capacity(BURST),
+            batch: SendBatch::new(BURST, options.priorities),
             interface,
             direct,
             asked: None,

@@ -20,12 +20,13 @@
 //! Several workers of a service: the table says of each port which of them own it. A port of one worker is its own,
 //! whatever the flow; of a port that all own, each gets the flow groups that are its own ([`division`]). So each packet is
 //! refused by all sockets but one before it is copied, and nothing is passed on. Fragments without ports and ICMP errors
-//! reach all of them. A flow of an owned port that is the kernel's: `kernel_flows`. Several workers that have an interface to themselves: [`groups`].
+//! reach all of them. A flow of an owned port that is the kernel's: `kernel_flows`; how much of such the kernel may get: `exception_path`. Several workers that have an interface to themselves: [`groups`].
 
 pub mod assembler;
 pub mod attached;
 pub mod classify;
 pub mod division;
+mod exception_path;
 mod fanout;
 pub mod groups;
 mod ingress;
@@ -45,6 +46,7 @@ use ringway_shm::Flow;
 use kernel_flows::KernelFlows;
 
 pub use division::{Division, Flows};
+pub use exception_path::ExceptionPath;
 pub use kernel_flows::FLOWS_MAX;
 pub use program::XdpMode;
 
@@ -64,6 +66,7 @@ pub struct Steering {
     table: OwnedFd,
     flows: Arc<Mutex<KernelFlows>>,
     flow_table: OwnedFd,
+    exceptions: Arc<ExceptionPath>,
 }
 
 /// Writes the tables; any number of them may write the same ones.
@@ -126,7 +129,8 @@ impl Steering {
         let flows = KernelFlows::new(flows_max)?;
         let flow_table = flows.map().try_clone_to_owned()?;
         let table = sys::create_map(sys::MapKind::Hash, KEY_BYTES as u32, entries_max)?;
-        Ok(Steering { table, flows: Arc::new(Mutex::new(flows)), flow_table })
+        let exceptions = Arc::new(ExceptionPath::new()?);
+        Ok(Steering { table, flows: Arc::new(Mutex::new(flows)), flow_table, exceptions })
     }
 
     /// The same table, for another thread to make programs from.
@@ -135,7 +139,13 @@ impl Steering {
     /// No descriptor is left.
     pub fn try_clone(&self) -> io::Result<Steering> {
         let flow_table = self.flow_table.try_clone()?;
-        Ok(Steering { table: self.table.try_clone()?, flows: self.flows.clone(), flow_table })
+        let (flows, exceptions) = (self.flows.clone(), self.exceptions.clone());
+        Ok(Steering { table: self.table.try_clone()?, flows, flow_table, exceptions })
+    }
+
+    /// What the kernel may get of owned ports, and what it did not.
+    pub fn exception_path(&self) -> Arc<ExceptionPath> {
+        self.exceptions.clone()
     }
 
     /// A writer of the table.
@@ -147,7 +157,7 @@ impl Steering {
     }
 
     fn tables(&self) -> program::Tables<'_> {
-        program::Tables { owned: self.table.as_fd(), flows: self.flow_table.as_fd() }
+        program::Tables { owned: self.table.as_fd(), flows: self.flow_table.as_fd(), exceptions: self.exceptions.map() }
     }
 
     /// The program that accepts owned packets, ICMP errors and later fragments, for the AF_PACKET socket of the only worker.

@@ -91,6 +91,8 @@ quotas! {
     Ports, "ports", Service, Count, Standard::Auto("three quarters of RLIMIT_NOFILE"), "RingwayQuotaPortsHits";
     /// Connections of processes to the broker.
     Connections, "attach_connections", Service, Count, Standard::Number(4_096), "RingwayQuotaConnectionsHits";
+    /// Packets of served ports that go on to the kernel.
+    KernelPackets, "kernel_packets_per_second", Service, PerSecond, Standard::Number(0), "RingwayQuotaKernelPacketsHits";
     /// Application groups of a user.
     GroupsOfUser, "groups_per_user", User, Count, Standard::Number(16), "RingwayQuotaUserGroupsHits";
     /// Kernel sockets that a user has shown.
@@ -149,6 +151,8 @@ pub struct Usage {
     pub used: Option<u64>,
     /// The most it may use.
     pub limit: u64,
+    /// How often it was hit so far, where no worker is told of each time.
+    pub hits: Option<u64>,
 }
 
 /// Tells what users have of quotas that a worker does not count itself. Called in the worker's thread; must not block.

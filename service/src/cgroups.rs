@@ -22,6 +22,7 @@ use ringway_shm::channel::KernelReason;
 use rustix::thread::CapabilitySet;
 
 use crate::config::{Config, DeviceChoice, RuleChoice};
+use crate::live::Live;
 use crate::privileges;
 use hierarchy::{Hierarchy, Place, may_hide, place_of};
 
@@ -81,14 +82,13 @@ struct Question {
 /// Asks the thread.
 #[derive(Clone)]
 pub(crate) struct Cgroups {
-    choice: RuleChoice,
+    choice: Live<RuleChoice>,
     questions: Option<Sender<Question>>,
 }
 
 impl Cgroups {
     /// Starts the thread, which ends with the last copy of what is returned. To be called while CAP_NET_ADMIN is there.
-    pub(crate) fn start(config: &Config, reader: Option<Reader>) -> io::Result<(Cgroups, Option<JoinHandle<()>>)> {
-        let choice = config.policy.firewall;
+    pub(crate) fn start(choice: Live<RuleChoice>, reader: Option<Reader>) -> io::Result<(Cgroups, Option<JoinHandle<()>>)> {
         let Some(reader) = reader else { return Ok((Cgroups { choice, questions: None }, None)) };
         let (questions, queue) = channel();
         let thread = privileges::spawn_with(CapabilitySet::NET_ADMIN, "ringway-cgroups", move || serve(&reader, &queue))?;
@@ -98,17 +98,17 @@ impl Cgroups {
     /// For services that do not ask.
     #[cfg(test)]
     pub(crate) fn off() -> Cgroups {
-        Cgroups { choice: RuleChoice::Ignore, questions: None }
+        Cgroups { choice: RuleChoice::Ignore.into(), questions: None }
     }
 
     /// Returns true if there is anything to ask.
     pub(crate) fn is_on(&self) -> bool {
-        self.questions.is_some()
+        self.questions.is_some() && self.choice.get() != RuleChoice::Ignore
     }
 
     /// Returns true if what is seen is the kernel's.
     pub(crate) fn is_respected(&self) -> bool {
-        self.choice == RuleChoice::Respect
+        self.choice.get() == RuleChoice::Respect
     }
 
     /// The parts of each process's sockets that are seen.
@@ -116,7 +116,7 @@ impl Cgroups {
     /// # Blocking
     /// While the thread asks the kernel, tens of microseconds for a process.
     pub(crate) fn of(&self, pids: Vec<u32>) -> Vec<Finding> {
-        let Some(questions) = &self.questions else { return Vec::new() };
+        let Some(questions) = self.questions.as_ref().filter(|_| self.is_on()) else { return Vec::new() };
         let (answer, found) = sync_channel(1);
         let count = pids.len();
         let asked = questions.send(Question { pids, answer });
@@ -151,11 +151,11 @@ pub struct Described {
 /// See [`Described`].
 pub fn describe_caller(config: &Config) -> Described {
     let fine = |line: &str| Described { line: line.to_owned(), remedy: None };
+    if config.policy.firewall == RuleChoice::Ignore {
+        return fine("BPF programs of cgroups are not looked at: see policy.firewall");
+    }
     let Some(reader) = Reader::of(config) else {
-        return fine(match config.policy.firewall {
-            RuleChoice::Ignore => "BPF programs of cgroups are not looked at: see policy.firewall",
-            _ => "no cgroup2 file system is in use, so that no cgroup has BPF programs",
-        });
+        return fine("no cgroup2 file system is in use, so that no cgroup has BPF programs");
     };
     if let Some(line) = reader.ignorance() {
         return Described {
@@ -167,7 +167,7 @@ pub fn describe_caller(config: &Config) -> Described {
     if found.guard.is_empty() {
         return fine("this process's cgroup has no BPF programs that see sockets or packets");
     }
-    let cgroups = Cgroups { choice: config.policy.firewall, questions: None };
+    let cgroups = Cgroups { choice: config.policy.firewall.into(), questions: None };
     let line = cgroups.sentence("programs started here", &found);
     Described { line, remedy: Some("start programs in another cgroup (systemd-run --scope)") }
 }
@@ -197,16 +197,18 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// `None`: the operator wants no look, or there can be no programs.
+    /// `None`: there can be no programs. The operator may want no look now, and one later.
     pub(crate) fn of(config: &Config) -> Option<Reader> {
         let choice = config.policy.firewall;
-        let is_asked = choice != RuleChoice::Ignore;
         let is_lenient = config.interface.device == DeviceChoice::Tap;
-        is_asked.then(Hierarchy::open).flatten().map(|hierarchy| Reader { hierarchy, choice, is_lenient })
+        Hierarchy::open().map(|hierarchy| Reader { hierarchy, choice, is_lenient })
     }
 
-    /// That nothing can be known, and what follows, a line.
+    /// That nothing can be known, and what follows, a line; nothing where no look is wanted.
     pub(crate) fn ignorance(&self) -> Option<String> {
+        if self.choice == RuleChoice::Ignore {
+            return None;
+        }
         let error = self.types(&Place::Cgroup("/".to_owned())).err()?;
         Some(match self.choice == RuleChoice::Respect && !(self.is_lenient && is_refusal(&error)) {
             true => format!("the kernel serves all sockets ({WORD}): {UNREADABLE}: {error}: see policy.firewall"),

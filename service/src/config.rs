@@ -4,6 +4,7 @@
 //! checking, overriding and showing all follow it. Promises: an unknown key or a value out of
 //! range is an error that names the place and what was meant. Does not do: change at run time; `reload` does.
 
+mod interface;
 pub mod keys;
 mod limits;
 pub mod profiles;
@@ -18,10 +19,9 @@ use std::path::Path;
 
 use ringway_shm::channel::Shape;
 use ringway_shm::{ArenaConfig, Duration};
-use ringway_stack::{
-    Autoconfiguration, CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, StackConfig, SynCookies, TcpConfig,
-};
+use ringway_stack::{CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, StackConfig, SynCookies, TcpConfig};
 
+pub use interface::InterfaceConfig;
 pub use limits::GroupLimits;
 pub use read::{DEFAULT_PATH, Environment, SET};
 /// An address with a prefix length, as some keys have it.
@@ -70,58 +70,6 @@ pub enum RuleChoice {
     Warn,
     /// They do not matter.
     Ignore,
-}
-
-/// Where packets come from and go to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InterfaceConfig {
-    /// Interfaces to share with the kernel; `None`: every one that is up and has an IPv4 address.
-    pub names: Option<Vec<String>>,
-    /// Back end.
-    pub device: DeviceChoice,
-    /// The way to attach that back end, if it is AF_XDP.
-    pub xdp_mode: XdpChoice,
-    /// Address and prefix length of the stack on a TAP interface.
-    pub address: Option<Cidr>,
-    /// Its IPv6 address there.
-    pub address6: Option<Cidr>,
-    gateway: Option<IpAddr>,
-    gateway6: Option<IpAddr>,
-    /// Largest IP packet, bytes; `None`: the interface's.
-    pub mtu: Option<u16>,
-    /// The way in which the stack makes IPv6 addresses for itself on a TAP interface.
-    pub autoconfiguration: Autoconfiguration,
-    /// The VLAN that the stack is on, on a TAP interface.
-    pub vlan: Option<u16>,
-}
-
-impl InterfaceConfig {
-    /// The stack's addresses on a TAP interface, each with the kernel's one on the other end: as configured, else the first or
-    /// second of the network that is not the stack's own.
-    pub fn networks(&self) -> impl Iterator<Item = (Cidr, IpAddr)> {
-        let networks = [(self.address, self.gateway), (self.address6, self.gateway6)];
-        let network = |(address, gateway): (Option<Cidr>, Option<IpAddr>)| {
-            let address = address?;
-            Some((address, gateway.unwrap_or_else(|| neighbor_of(address))))
-        };
-        networks.into_iter().filter_map(network)
-    }
-}
-
-/// The first address of a network, or the second if the first is this one.
-fn neighbor_of(Cidr { ip, prefix_len }: Cidr) -> IpAddr {
-    match ip {
-        IpAddr::V4(own) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(prefix_len)).unwrap_or(0);
-            let (own, first) = (u32::from(own), (u32::from(own) & mask) + 1);
-            IpAddr::V4(if own == first { first + 1 } else { first }.into())
-        }
-        IpAddr::V6(own) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(prefix_len)).unwrap_or(0);
-            let (own, first) = (u128::from(own), (u128::from(own) & mask) + 1);
-            IpAddr::V6(if own == first { first + 1 } else { first }.into())
-        }
-    }
 }
 
 /// The worker threads.
@@ -327,7 +275,7 @@ impl Config {
 
     fn from_values(values: Values) -> Result<Config, ConfigError> {
         let config = Config {
-            interface: interface(&values),
+            interface: InterfaceConfig::new(&values),
             worker: WorkerChoice {
                 spin: values.auto_number("worker.spin_us").map(Duration::from_micros),
                 core: values.auto_number("worker.core").map(|core| core as u32),
@@ -395,38 +343,7 @@ impl Config {
             let form = "00112233-44556677-8899aabb-ccddeeff";
             complain("tcp.fast_open_keys", format!("is not one key, or two with a comma between them, as {form}"));
         }
-        let tap = self.interface.device == DeviceChoice::Tap;
-        match &self.interface.address {
-            None if tap => complain("interface.address", "a tap device needs one, as \"10.0.0.2/24\"".to_owned()),
-            Some(_) if !tap => {
-                complain("interface.address", "only a tap device has its own; others share the kernel's".to_owned())
-            }
-            Some(address) if !address.ip.is_ipv4() || !(8..=30).contains(&address.prefix_len) => {
-                complain("interface.address", "a tap device needs an IPv4 network of /8 to /30".to_owned());
-            }
-            _ => {}
-        }
-        match &self.interface.address6 {
-            Some(_) if !tap => {
-                complain("interface.address6", "only a tap device has its own; others share the kernel's".to_owned());
-            }
-            Some(address) if !address.ip.is_ipv6() || !(8..=126).contains(&address.prefix_len) => {
-                complain("interface.address6", "must be in an IPv6 network of /8 to /126".to_owned());
-            }
-            _ => {}
-        }
-        if self.interface.gateway.is_some_and(|gateway| !gateway.is_ipv4()) {
-            complain("interface.gateway", "is not an IPv4 address".to_owned());
-        }
-        if self.interface.gateway6.is_some_and(|gateway| !gateway.is_ipv6()) {
-            complain("interface.gateway6", "is not an IPv6 address".to_owned());
-        }
-        if !tap && self.interface.autoconfiguration != Autoconfiguration::Off {
-            complain("interface.autoconfiguration", "only a tap device makes addresses; others share the kernel's".to_owned());
-        }
-        if !tap && self.interface.vlan.is_some() {
-            complain("interface.vlan", "only a tap device has one; of others, name the kernel's VLAN interface".to_owned());
-        }
+        self.interface.contradictions(&self.values, &mut complain);
         problems
     }
 }
@@ -456,36 +373,6 @@ fn parse_fast_open_keys(text: &str) -> Option<FastOpenKeys> {
     match text.split_once(',') {
         None => Some(FastOpenKeys { primary: key(text)?, backup: None }),
         Some((primary, backup)) => Some(FastOpenKeys { primary: key(primary)?, backup: Some(key(backup)?) }),
-    }
-}
-
-fn interface(values: &Values) -> InterfaceConfig {
-    let names = values.texts("interface.name");
-    InterfaceConfig {
-        names: if names == ["auto"] { None } else { Some(names.to_vec()) },
-        device: match values.text("interface.device") {
-            "packet" => DeviceChoice::Packet,
-            "xdp" => DeviceChoice::Xdp,
-            "tap" => DeviceChoice::Tap,
-            _ => DeviceChoice::Auto,
-        },
-        xdp_mode: match values.text("interface.xdp_mode") {
-            "native" => XdpChoice::Native,
-            "zero_copy" => XdpChoice::ZeroCopy,
-            "generic" => XdpChoice::Generic,
-            _ => XdpChoice::Auto,
-        },
-        address: parse_cidr(values.text("interface.address")),
-        address6: parse_cidr(values.text("interface.address6")),
-        gateway: values.text("interface.gateway").parse().ok(),
-        gateway6: values.text("interface.gateway6").parse().ok(),
-        mtu: values.auto_number("interface.mtu").map(|mtu| mtu as u16),
-        autoconfiguration: match values.text("interface.autoconfiguration") {
-            "stable" => Autoconfiguration::Stable,
-            "eui64" => Autoconfiguration::Eui64,
-            _ => Autoconfiguration::Off,
-        },
-        vlan: Some(values.u16("interface.vlan")).filter(|&vlan| vlan != 0),
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use ringway_device::Device;
 use ringway_device::interface::{add_address, set_up};
 use ringway_device::packet::{Packet, PacketOptions};
-use ringway_device::steering::{Attachment, Division, PortFilter, Protocol, Redirect, Steering, XdpMode};
+use ringway_device::steering::{Attachment, Division, ExceptionPath, PortFilter, Protocol, Redirect, Steering, XdpMode};
 use ringway_device::tap::Tap;
 use ringway_device::xdp::XdpOptions;
 use ringway_engine::{OpenDevice, Transport};
@@ -104,6 +104,11 @@ impl Devices {
         }
     }
 
+    /// Returns what the kernel may get of owned ports; `None`: it sees none of them.
+    pub(crate) fn exception_path(&self) -> Option<Arc<ExceptionPath>> {
+        self.steering.as_ref().map(|steering| steering.exception_path())
+    }
+
     /// Returns the table by which the filters know our ports.
     pub(crate) fn steering(&self) -> io::Result<Box<dyn ports::Steering>> {
         match &self.steering {
@@ -131,7 +136,12 @@ impl Devices {
 
     fn packet(&self, planned: &Planned) -> io::Result<Opener> {
         let steering = self.shared()?;
-        let options = PacketOptions { queued: planned.queued, split_ring: true, ..PacketOptions::default() };
+        let options = PacketOptions {
+            queued: planned.queued,
+            split_ring: true,
+            priorities: planned.priorities,
+            ..PacketOptions::default()
+        };
         let open = |worker| {
             let filter = match &self.division {
                 Some(division) => steering.socket_filter_of(worker, division)?,

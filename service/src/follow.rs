@@ -196,7 +196,8 @@ impl Follower {
         let opened = {
             let mut interfaces = self.interfaces.lock().expect("nobody panics while holding it");
             let others_changed = woken.has_worked && interfaces.classifiers_changed(kernel);
-            let rules_changed = woken.rules_changed || others_changed || found.policies || !found.links.is_empty();
+            let means_else = interfaces.take_news();
+            let rules_changed = woken.rules_changed || means_else || others_changed || found.policies || !found.links.is_empty();
             let mut opened = if rules_changed { interfaces.follow_rules(kernel) } else { BTreeSet::new() };
             interfaces.release_ports();
             opened.extend(interfaces.follow(kernel, &found.links));

@@ -8,14 +8,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use ringway_device::steering::Attachment;
+use ringway_device::steering::{Attachment, ExceptionPath};
 use ringway_engine::{Gone, InterfaceInfo};
 use ringway_stack::MacAddress;
 
 use crate::classifiers::Classifiers;
-use crate::config::Config;
 use crate::config::rules::Rules;
+use crate::config::{self, Config};
 use crate::devices::{Devices, Opener, Told};
 use crate::firewall::Gate;
 use crate::follow::Served;
@@ -55,6 +56,8 @@ pub(crate) struct Interfaces {
     foreign_programs: Classifiers,
     /// Nothing is open before a program wants it: the links that will be served then.
     asleep: Option<BTreeSet<u32>>,
+    /// What rules mean has changed, and nothing follows it yet.
+    is_news: bool,
 }
 
 /// What packets of every served interface meet.
@@ -83,6 +86,7 @@ impl Interfaces {
             gate,
             ports,
             asleep: None,
+            is_news: false,
         }
     }
 
@@ -192,12 +196,50 @@ impl Interfaces {
         self.gate.policy().clone()
     }
 
+    /// What of this configuration can change holds from now on.
+    ///
+    /// # Errors
+    /// A worker has stopped, or the kernel refuses a number.
+    pub(crate) fn follow_config(&mut self, config: &Config) -> io::Result<()> {
+        self.limit_exceptions(config.limits.kernel_packets_per_second)?;
+        self.set_meaning(&config.policy);
+        Ok(self.set_rules(config.rules())?)
+    }
+
     /// These rules of the configuration are in force from now on.
     ///
     /// # Errors
     /// A worker has stopped.
-    pub(crate) fn set_rules(&self, rules: &Rules) -> Result<(), Gone> {
+    fn set_rules(&self, rules: &Rules) -> Result<(), Gone> {
         if self.gate.policy().install(rules) { self.workers.rules_changed() } else { Ok(()) }
+    }
+
+    /// What the kernel may get of ports that are served; `None`: it sees none of them.
+    pub(crate) fn exception_path(&self) -> Option<Arc<ExceptionPath>> {
+        self.devices.exception_path()
+    }
+
+    /// The kernel may get so many packets of those a second from now on; 0: all.
+    ///
+    /// # Errors
+    /// The kernel refuses; it gets as many as before.
+    pub(crate) fn limit_exceptions(&self, packets_per_second: u32) -> io::Result<()> {
+        self.exception_path().map_or(Ok(()), |path| path.set_most(packets_per_second))
+    }
+
+    /// The kernel's rules mean this from now on; the thread that follows the kernel sees to it.
+    fn set_meaning(&mut self, new: &config::Policy) {
+        let policy = &mut self.config.policy;
+        if (policy.firewall, policy.routing) != (new.firewall, new.routing) {
+            (policy.firewall, policy.routing) = (new.firewall, new.routing);
+            self.is_news = true;
+            self.links.note_work();
+        }
+    }
+
+    /// Returns true once after [`set_meaning`](Interfaces::set_meaning) has changed something.
+    pub(crate) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.is_news)
     }
 
     /// Rules of the configuration may name interfaces, whose addresses have changed.
@@ -219,7 +261,7 @@ impl Interfaces {
         self.foreign_programs.clone_from(&self.machine.classifiers);
         let plan = plan(&self.config, kernel, &self.machine);
         self.devices.tell_kept(&plan);
-        if self.gate.install(self.machine.rules.clone(), named_links(&plan)) {
+        if self.gate.install(self.config.policy.firewall, self.machine.rules.clone(), named_links(&plan)) {
             // `Err`: a worker has stopped.
             self.workers.rules_changed().ok();
         }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::broker::{Admission, AttachLimits, KeptLimits, WakeFdLimits};
-use crate::config::Config;
+use crate::config::{Config, RuleChoice};
 
 /// A value that many read and the configuration changes.
 #[derive(Clone, Debug)]
@@ -34,13 +34,19 @@ pub(crate) struct LiveLimits {
     pub(crate) attach: Live<AttachLimits>,
     pub(crate) kept: Live<KeptLimits>,
     pub(crate) wake_fds: Live<WakeFdLimits>,
+    /// The meaning of BPF programs of cgroups for a program's sockets.
+    pub(crate) firewall: Live<RuleChoice>,
+    /// Packets of served ports that the kernel may get in a second; 0: all.
+    pub(crate) kernel_packets: Live<u32>,
 }
 
 impl LiveLimits {
     /// As configured, for the processes that `admission` lets in now.
     pub(crate) fn new(config: &Config, admission: &Admission) -> LiveLimits {
         let admission = admission.clone().into();
-        LiveLimits { admission, attach: attach(config).into(), kept: kept(config).into(), wake_fds: wake_fds(config).into() }
+        let (attach, kept, wake_fds) = (attach(config).into(), kept(config).into(), wake_fds(config).into());
+        let (firewall, kernel_packets) = (config.policy.firewall.into(), config.limits.kernel_packets_per_second.into());
+        LiveLimits { admission, attach, kept, wake_fds, firewall, kernel_packets }
     }
 
     /// From now on as configured.
@@ -51,6 +57,8 @@ impl LiveLimits {
         self.attach.set(attach(config));
         self.kept.set(kept(config));
         self.wake_fds.set(wake_fds(config));
+        self.firewall.set(config.policy.firewall);
+        self.kernel_packets.set(config.limits.kernel_packets_per_second);
     }
 }
 

@@ -7,6 +7,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use ringway_device::packet::Priorities;
 use ringway_shm::channel::KernelReason;
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress};
 
@@ -62,6 +63,8 @@ pub struct Planned {
     pub addresses: Vec<Cidr>,
     /// The kernel lets packets wait in a queueing discipline there, where those of the stack take their turn too.
     pub queued: bool,
+    /// Their place there.
+    pub priorities: Priorities,
     /// The back end that carries its packets.
     pub backend: Backend,
     /// The way in which it is attached, if it is AF_XDP.
@@ -277,6 +280,7 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine) 
                 mtu,
                 addresses,
                 queued: link.queued,
+                priorities: config.interface.priorities,
                 backend,
                 xdp_mode: config.interface.xdp_mode,
                 must_pass: config.interface.device == DeviceChoice::Auto,
@@ -318,6 +322,7 @@ fn tap(config: &Config, kernel: &Snapshot) -> Planned {
         mtu: config.interface.mtu.unwrap_or(TAP_MTU),
         addresses: config.interface.networks().map(|(own, _)| own).collect(),
         queued: false,
+        priorities: Priorities::default(),
         backend: Backend::Tap,
         xdp_mode: XdpChoice::Auto,
         must_pass: false,

@@ -57,14 +57,16 @@ pub fn is_live(key: &str) -> bool {
 }
 
 /// Keys of other sections.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 10] = [
     "service.drain_s",
     "service.handover_s",
     "log.filter",
     "policy.adopt",
     "policy.bulk",
     "policy.bulk_after_mib",
+    "policy.firewall",
     "policy.group",
+    "policy.routing",
     SECTION,
 ];
 

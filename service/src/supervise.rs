@@ -194,11 +194,12 @@ impl Service {
             claim,
         };
         service.notes.extend((count < config.worker.count as usize).then(|| ONE_WORKER.to_owned()));
+        service.lock_interfaces().limit_exceptions(config.limits.kernel_packets_per_second).map_err(StartError::Start)?;
         service.open_devices(plan, is_now)?;
         service.follow(config, mirror, watch, links).map_err(StartError::Start)?;
         service.notes.extend(blind_spots(config, reader.as_ref()));
         // Their threads end with the brokers.
-        let (cgroups, reader) = Cgroups::start(config, reader).map_err(StartError::Start)?;
+        let (cgroups, reader) = Cgroups::start(service.limits.firewall.clone(), reader).map_err(StartError::Start)?;
         let (handovers, maker) = Handovers::start(thread, steering);
         let (executables, asker) = Executables::start().map_err(StartError::Start)?;
         hand.on_flows(handovers.on_flows());
@@ -288,7 +289,7 @@ impl Service {
         self.limits.follow(config);
         self.workers.set_quotas(config.limits.user(), config.limits.group())?;
         self.workers.set_limits(config)?;
-        Ok(self.lock_interfaces().set_rules(config.rules())?)
+        self.lock_interfaces().follow_config(config)
     }
 
     /// Starts to send all sockets of programs home to the kernel, as `[service]` of `config` says; `stop` comes after it.
@@ -370,6 +371,7 @@ impl Service {
         // What the service counts for all workers is told once.
         if let Some(first) = self.workers.each().first() {
             let usage = Account::new(wake_fds.clone(), desk.clone(), self.status.clone(), self.limits.attach.clone());
+            let usage = usage.with_exceptions(self.lock_interfaces().exception_path(), self.limits.kernel_packets.clone());
             first.show_usage(usage.source()).map_err(io::Error::from)?;
         }
         for (number, (worker, forks)) in self.workers.each().iter().zip(forks).enumerate().rev() {

@@ -11,14 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::bed::Counts;
 use crate::bed::layout::ServerPlan;
+use crate::load::order::{Answer, Order};
 use crate::measure::calibration::Calibration;
 use crate::measure::cpu::Used;
 use crate::measure::machine::Facts;
 
 /// Number of this form of calls and replies.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 /// Longest line, bytes.
-const LINE_MAX: u64 = 64 << 10;
+const LINE_MAX: u64 = 1 << 20;
 
 /// A call.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -38,7 +39,11 @@ pub(crate) enum Call {
     Calibrate,
     /// Start a server at an address; answered by `Started`.
     Start(ServerPlan, SocketAddr),
-    /// CPU time of the server's side; answered by `Used`.
+    /// Start a client of servers at an address; answered by `Facts` about this machine and its interface to there.
+    Client(SocketAddr),
+    /// What the client is to do; answered by `Answer`.
+    Order(Order),
+    /// CPU time of the server's side, or the client's where there is no server; answered by `Used`.
     Used,
     /// What kernel and services have counted; answered by `Counted`.
     Counts,
@@ -67,6 +72,8 @@ pub(crate) enum Reply {
     Calibrated(Calibration),
     /// The server serves.
     Started,
+    /// See `Call::Order`.
+    Answer(Answer),
     /// See `Call::Used`.
     Used(Used),
     /// See `Call::Counts`.

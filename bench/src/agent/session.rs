@@ -1,6 +1,7 @@
 //! One measurement at an agent: its server, and what its machine has counted.
 
 use std::io;
+use std::net::SocketAddr;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -9,7 +10,9 @@ use ringway_shm::stats::StatsReader;
 
 use super::call::{Call, Reply};
 use crate::bed::layout::{ServerPlan, role_on};
-use crate::bed::{Counts, START, server_core, server_cores, services, services_of};
+use crate::bed::{CLIENT_CORE, Counts, PATIENCE, START, check_ports, opening, server_core, server_cores, services, services_of};
+use crate::distant::local_address;
+use crate::load::order::{Answer, Order};
 use crate::measure::calibration::Calibration;
 use crate::measure::cpu::{self, Used};
 use crate::measure::machine;
@@ -18,10 +21,13 @@ use crate::peer::Peer;
 /// Services write their counters so often at least.
 const COUNTERS: Duration = Duration::from_millis(1500);
 const STEP: Duration = Duration::from_millis(20);
+/// No run is waited for longer.
+const RUN_MAX: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Default)]
 pub(super) struct Session {
     server: Option<Server>,
+    client: Option<Client>,
     /// What the services of servers that have ended had counted.
     ended: Counts,
 }
@@ -60,7 +66,17 @@ impl Session {
                 self.server = Some(Server::start(&plan, command)?);
                 Reply::Started
             }
-            Call::Used => Reply::Used(self.server()?.used()?),
+            Call::Client(_) if self.client.is_some() => return Err(io::Error::other("a client runs already")),
+            Call::Client(server) => {
+                let client = Client::start(server)?;
+                self.client = Some(client);
+                Reply::Facts(machine::facts(local_address(server)?))
+            }
+            Call::Order(order) => Reply::Answer(self.client.as_mut().ok_or_else(no_client)?.obey(order)?),
+            Call::Used => Reply::Used(match (&self.server, &self.client) {
+                (None, Some(client)) => Used::by(client.role.pid(), CLIENT_CORE)?,
+                _ => self.server()?.used()?,
+            }),
             Call::Counts => Reply::Counted(self.counts()?),
             Call::Stop { connections } => {
                 let server = self.server.take().ok_or_else(none)?;
@@ -83,6 +99,42 @@ impl Session {
 
 fn none() -> io::Error {
     io::Error::other("no server runs")
+}
+
+fn no_client() -> io::Error {
+    io::Error::other("no client runs")
+}
+
+/// A client of one server.
+struct Client {
+    role: Peer,
+    server: SocketAddr,
+}
+
+impl Client {
+    fn start(server: SocketAddr) -> io::Result<Client> {
+        let mut command = role_on(Command::new("taskset"), &[CLIENT_CORE], &[])?;
+        command.arg("client");
+        let mut role = Peer::start("client", command)?;
+        role.wait_ready(START)?;
+        Ok(Client { role, server })
+    }
+
+    fn obey(&mut self, order: Order) -> io::Result<Answer> {
+        let limit = match &order {
+            Order::Prepare(plan) if plan.server != self.server => {
+                return Err(io::Error::other(format!("this is a client of {}", self.server)));
+            }
+            Order::Prepare(plan) => check_ports(plan).map(|()| opening(plan))?,
+            Order::Release => START,
+            Order::Count => return Err(io::Error::other("a client counts no packets")),
+            Order::Run { warmup_us, measure_us, .. } => {
+                let lasts = Duration::from_micros(warmup_us.saturating_add(*measure_us)).min(RUN_MAX);
+                return self.role.run(&order, lasts + PATIENCE).map(Answer::Done);
+            }
+        };
+        self.role.order(&order, limit).map(|()| Answer::Ready)
+    }
 }
 
 impl Server {

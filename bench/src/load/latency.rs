@@ -40,13 +40,19 @@ impl Latencies {
         self.0.value_at_percentile(percent) as f64 / 1e3
     }
 
-    /// Writes quantiles, mean and maximum into `outcome`.
+    /// Counts the replies of another run, as it has told them.
+    pub fn add_all(&mut self, told: &[(u64, u64)]) {
+        told.iter().for_each(|&(ns, count)| self.0.saturating_record_n(ns.max(1), count));
+    }
+
+    /// Writes all of them, quantiles, mean and maximum into `outcome`.
     pub fn tell(&self, outcome: &mut Outcome) {
         outcome.p50_us = self.percentile_us(50.0);
         outcome.p99_us = self.percentile_us(99.0);
         outcome.p999_us = self.percentile_us(99.9);
         outcome.mean_us = self.0.mean() / 1e3;
         outcome.max_us = self.0.max() as f64 / 1e3;
+        outcome.latencies = self.0.iter_recorded().map(|at| (at.value_iterated_to(), at.count_since_last_iteration())).collect();
     }
 }
 

@@ -144,4 +144,6 @@ pub struct Outcome {
     pub fewest: u64,
     /// Jain's index over the connections' replies: 1 is fair.
     pub fairness: f64,
+    /// The latencies, nanoseconds to three digits, each with the number of replies that had it.
+    pub latencies: Vec<(u64, u64)>,
 }

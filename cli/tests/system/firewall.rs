@@ -215,6 +215,41 @@ fn an_operator_may_be_warned_or_take_it_on() {
     }
 }
 
+/// An operator changes what rules mean while a service runs: what they refused is served, and is the kernel's again.
+#[test]
+fn what_rules_mean_changes_while_a_service_runs() {
+    let net = Net::new();
+    let [large, _] = site(&net);
+    let (mut service, name) = net.serve(Server, &[]);
+    let run = [RINGWAY, "run", "-q", "--name", &name, "--"];
+    let mut nginx = net.spawn(Server, &[&run[..], &["nginx", "-c", &nginx_config(&net, 80)]].concat());
+    net.wait_served(Server, 80, &mut nginx);
+    let url = net.url(80, "large.bin");
+    nft(&net, CHAIN);
+    nft(&net, "add rule inet filter input ip saddr 10.99.0.0/16 tcp dport 80 drop");
+    service.wait_for_error_line("the kernel serves TCP port 80");
+    let set = |value: &str| {
+        net.output(Server, &[RINGWAY, "config", "set", "--name", &name, value]);
+    };
+    for choice in ["warn", "ignore"] {
+        set(&format!("policy.firewall={choice}"));
+        wait_served_again(&net, &mut nginx, &url, &large);
+        set("policy.firewall=respect");
+        nginx.wait_while_running("leaves the port to the kernel", || {
+            let before = kernel_segments(&net);
+            fetch(&net, Client, ON_KERNEL, &url) == large && kernel_segments(&net) > before + 10
+        });
+    }
+    nft(&net, "flush ruleset");
+    wait_served_again(&net, &mut nginx, &url, &large);
+    net.output(Server, &["ip", "rule", "add", "from", "10.99.0.0/16", "lookup", "200"]);
+    service.wait_for_error_lines("no more: it has routes that Ringway does not know", 1);
+    set("policy.routing=ignore");
+    wait_served_again(&net, &mut nginx, &url, &large);
+    set("policy.routing=respect");
+    service.wait_for_error_lines("no more: it has routes that Ringway does not know", 2);
+}
+
 /// Another interface is served meanwhile.
 #[test]
 fn policy_routing_and_rules_for_one_interface_are_followed() {

@@ -43,6 +43,38 @@ fn a_new_interface_is_served_and_one_that_goes_is_forgotten() {
     }
 }
 
+/// The queueing discipline makes bands of priorities; netfilter's egress hook sees the same ones.
+#[test]
+fn what_leaves_has_the_priority_of_its_dscp() {
+    let net = Net::new();
+    net.output(Server, &["tc", "qdisc", "replace", "dev", INTERFACE, "root", "pfifo_fast"]);
+    let chain = format!(
+        "add table netdev t; add chain netdev t out {{ type filter hook egress device {INTERFACE} priority 0; }}; \
+         add rule netdev t out meta priority 0:5 counter; add rule netdev t out meta priority 0:6 counter"
+    );
+    net.output(Server, &["nft", &chain]);
+    let file = net.file("ringway.toml", "interface.priorities = [\"EF=5\"]\npolicy.firewall = \"ignore\"\n");
+    let (_service, name) = net.serve(Server, &["--config", &file]);
+    // EF of 46 << 2, and the low delay that ssh asks for (RFC 1349), whose priority is the kernel's choice.
+    let program = format!(
+        "import socket\nfor tos, count in (184, 3), (16, 2), (0, 9):\n  s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n  \
+         s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)\n  s.bind(('{}', 0))\n  for _ in range(count): s.sendto(b'x', ('{}', 9))\n",
+        net.address(Server),
+        net.address(Client)
+    );
+    net.output(Server, &[RINGWAY, "run", "-e", "strict", "-q", "--name", &name, "--", "python3", "-c", &program]);
+    let counted = net.output(Server, &["nft", "-n", "list", "table", "netdev", "t"]);
+    let has = |priority: &str, packets: u32| counted.contains(&format!("meta priority {priority} counter packets {packets} "));
+    assert!(has("0:5", 3) && has("0:6", 2), "{counted}");
+    let wrong = net.file("wrong.toml", "interface.priorities = \"EF=9\"\n");
+    let refused = net.run(Server, &[RINGWAY, "run", "--config", &wrong, "--", "true"]);
+    assert!(
+        refused.code() != 0 && refused.stderr.contains("interface.priorities: \"EF=9\" has no priority"),
+        "{}",
+        refused.stderr
+    );
+}
+
 /// The MTU of both ends goes down while bytes flow, and up again: nothing stalls.
 #[test]
 fn a_changed_mtu_is_followed() {

@@ -73,6 +73,28 @@ fn servers_use_the_service_of_their_machine_and_the_address_that_is_named() {
     assert!(counted.split_whitespace().any(|word| word == "4"), "{counted}");
 }
 
+/// One client here and one at an agent, which stands in the same namespace: both know the interface to the server.
+#[test]
+fn several_clients_share_a_load() {
+    let net = Net::new();
+    let (_agent, at) = agent(&net);
+    let of_client = format!("{}:7712", net.address(Client));
+    let token = [("RINGWAY_BENCH_TOKEN", TOKEN)];
+    let mut other = net.spawn_with(Client, &[RINGWAY, "bench", "agent", "--listen", &of_client], &token, None);
+    net.wait_printed(&mut other, "listening on");
+    let words = ["conns", "--peer", &at, "--clients", &of_client, "--target", "linux,preload", "-q", "--json"];
+    let measured = rows(bench(&net, TOKEN, &[&words[..], &SHORT].concat()).finish(2 * DEADLINE));
+    assert_measured(&net, &measured, &["linux", "preload"]);
+    for row in &measured {
+        assert_eq!(row["ends"]["client 2"]["address"], net.address(Client), "{row}");
+        assert!(row["p50_us"].as_f64().is_some_and(|p50| p50 > 0.0), "{row}");
+    }
+    let few = bench(&net, TOKEN, &[&words[..], &["--connections", "1", "--patience", "0"]].concat()).finish(DEADLINE);
+    assert!(few.code() == 1 && few.stderr.contains("1 connections are too few for 2 clients"), "{}", few.stderr);
+    let alone = bench(&net, TOKEN, &["conns", "--clients", &of_client]).finish(DEADLINE);
+    assert!(alone.code() == 2 && alone.stderr.contains("--peer"), "{}", alone.stderr);
+}
+
 /// The agent needs no port and no token there.
 #[test]
 fn ssh_starts_the_agent() {

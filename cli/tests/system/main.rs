@@ -14,6 +14,7 @@ mod demo;
 mod devices;
 mod differential;
 mod doctor;
+mod documents;
 mod firewall;
 mod forks;
 mod handover;

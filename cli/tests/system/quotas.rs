@@ -1,5 +1,7 @@
 //! Limits of one user, peer or program on what all use.
 
+use rustix::process::Signal;
+
 use crate::harness::{Client, DEADLINE, INTERFACE, Net, Process, RINGWAY, Server, wait_until};
 
 const READERS: &str = include_str!("quotas/readers.py");
@@ -122,4 +124,46 @@ fn memory_that_ended_programs_leave_is_bounded() {
     wait_until("what was reset is counted", DEADLINE, || counter(&net, "RingwayQuotaGroupsHits") >= 2);
     let program = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", &script, &net.address(Client)];
     assert_eq!(net.output(Server, &program), "touched True\n", "a new program finds room");
+}
+
+/// Reads one connection to its end, and says how many bytes came.
+const TAKES: &str = "
+import socket
+s = socket.create_server(('', 4000))
+print('listens', flush=True)
+c, _ = s.accept(); count = 0
+while data := c.recv(65536): count += len(data)
+print('got', count, flush=True)";
+
+/// Connects, and sends when it is told to.
+const GIVES: &str = "
+import signal, socket, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+s = socket.create_connection((sys.argv[1], 4000))
+print('connected', flush=True)
+signal.sigwait([signal.SIGUSR1])
+s.sendall(b'x' * 2_000_000); s.close()";
+
+/// A connection that went home to the kernel is slowed down by the bound, and loses nothing.
+#[test]
+fn the_kernel_gets_no_more_packets_of_served_ports_than_it_may() {
+    let net = Net::new();
+    let (_service, name) = net.serve(Server, &[]);
+    let mut server = net.spawn(Server, &[RINGWAY, "run", "-q", "--name", &name, "--", "python3", "-c", TAKES]);
+    net.wait_served(Server, 4000, &mut server);
+    let mut client = net.spawn(Client, &["python3", "-c", GIVES, &net.address(Server)]);
+    net.wait_printed(&mut client, "connected");
+    wait_until("the connection is the kernel's", DEADLINE, || {
+        net.output(Server, &[RINGWAY, "handover", "all", "--name", &name]).contains(" 0 stay")
+            && !net.output(Server, &["ss", "-Htn", "state", "established", "sport", "=", ":4000"]).is_empty()
+    });
+    let set = |most: u32| {
+        net.output(Server, &[RINGWAY, "config", "set", "--name", &name, &format!("limits.kernel_packets_per_second={most}")]);
+    };
+    set(4);
+    client.signal(Signal::USR1);
+    server.wait_while_running("has dropped some", || counter(&net, "RingwayQuotaKernelPacketsHits") > 0);
+    set(0);
+    net.wait_printed(&mut server, "got");
+    assert!(server.stdout().contains("got 2000000"), "{}", server.stdout());
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ringway_shm::{Burst, Duration, Payload};
 
+use super::priorities::Priorities;
 use crate::sys::{check, piece};
 use crate::vnet;
 
@@ -330,6 +331,9 @@ impl Drop for Ring {
 /// Room for a batch of packets to be sent, kept between calls.
 pub(super) struct SendBatch {
     packets: usize,
+    priorities: Priorities,
+    /// The socket's.
+    priority: u8,
     headers: Vec<[u8; vnet::BYTES]>,
     pieces: Vec<libc::iovec>,
     /// Where each packet's pieces begin.
@@ -338,9 +342,12 @@ pub(super) struct SendBatch {
 }
 
 impl SendBatch {
-    pub(super) fn with_capacity(packets: usize) -> SendBatch {
+    /// For a socket whose priority nothing has changed yet.
+    pub(super) fn new(packets: usize, priorities: Priorities) -> SendBatch {
         SendBatch {
             packets,
+            priorities,
+            priority: 0,
             headers: Vec::with_capacity(packets),
             pieces: Vec::with_capacity(packets * 4),
             starts: Vec::with_capacity(packets),
@@ -348,10 +355,14 @@ impl SendBatch {
         }
     }
 
-    /// Sends packets from the front of `burst` in one system call. Returns how many packets and bytes
+    /// Sends packets of one priority from the front of `burst` in one system call. Returns how many packets and bytes
     /// went; they are still in the burst.
     pub(super) fn send(&mut self, fd: BorrowedFd<'_>, burst: &Burst) -> io::Result<(usize, usize)> {
-        self.gather(burst);
+        let priority = self.gather(burst);
+        if priority != self.priority {
+            set(fd, libc::SOL_SOCKET, libc::SO_PRIORITY, i32::from(priority))?;
+            self.priority = priority;
+        }
         // SAFETY: every message points to pieces of this batch, which point to its headers and to bytes
         // of `burst`; none of them changes or moves until the call is over.
         let sent = check(unsafe {
@@ -361,17 +372,21 @@ impl SendBatch {
         Ok((sent, bytes))
     }
 
-    fn gather(&mut self, burst: &Burst) {
+    /// Returns the priority of what is gathered.
+    fn gather(&mut self, burst: &Burst) -> u8 {
         self.headers.clear();
         self.pieces.clear();
         self.starts.clear();
         self.messages.clear();
-        let mut first = true;
+        let (mut first, mut priority) = (true, 0);
         for frame in burst.iter() {
             if first {
-                if self.headers.len() == self.packets {
+                let own = self.priorities.of(frame.payload());
+                let is_other = own != priority && !self.headers.is_empty();
+                if is_other || self.headers.len() == self.packets {
                     break;
                 }
+                priority = own;
                 self.starts.push(self.pieces.len());
                 self.headers.push(vnet::encode(frame));
                 // `headers` never grows past its capacity, so it does not move.
@@ -388,5 +403,6 @@ impl SendBatch {
             message.msg_hdr.msg_iovlen = end - start;
             self.messages.push(message);
         }
+        priority
     }
 }

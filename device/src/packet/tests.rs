@@ -1,5 +1,7 @@
 //! The packets and errors that the device holds between two calls.
 
+use std::process::Command;
+
 use ringway_shm::slab::Slabs;
 use ringway_shm::{Burst, Instant, Room};
 
@@ -402,6 +404,42 @@ fn limits_of_an_interface_bound_super_segments() {
         crate::testing::receive_some(&mut right, &mut burst);
         let lengths: Vec<usize> = crate::testing::arrived(&mut burst).iter().map(|packet| packet.payload().len()).collect();
         assert_eq!((lengths, left.counters().tx_dropped), (vec![payload.len()], 0));
+    });
+}
+
+/// netfilter's egress hook sees the priority that the queueing discipline will see.
+#[test]
+fn packets_have_the_priority_of_their_dscp_and_keep_their_order() {
+    in_namespace(|| {
+        let (_, mut right, macs) = ends();
+        let rules = "add table netdev t; add chain netdev t out { type filter hook egress device left priority 0; }; \
+                     add rule netdev t out meta priority 0:6 counter; add rule netdev t out meta priority 0:2 counter";
+        assert!(Command::new("nft").arg(rules).status().expect("nft runs").success());
+        let priorities = super::Priorities::read(["EF=6"]).expect("it is right");
+        let options = PacketOptions { queued: true, priorities, ..PacketOptions::default() };
+        let mut left = PacketDevice::open("left", None, options, &arena()).expect("it was made above");
+        let mut burst = Burst::with_capacity(64);
+        // Best effort, EF twice, AF11, and best effort again: four calls, five packets.
+        for (sequence, dscp) in (0..).zip([0, 46, 46, 10, 0]) {
+            let mut bytes = Packet { macs, sequence, ..Packet::default() }.bytes();
+            bytes[15] = dscp << 2;
+            burst.push(left.arena.alloc_from(&bytes).expect("test arena is large enough"));
+        }
+        let before = left.counters().syscalls;
+        assert_eq!(left.transmit(Instant::ZERO, &mut burst).expect("the wire is up"), 5);
+        assert_eq!(left.counters().syscalls - before, 4);
+        let (mut sequences, mut burst) = (Vec::new(), Burst::with_capacity(64));
+        while sequences.len() < 5 {
+            crate::testing::receive_some(&mut right, &mut burst);
+            let packets = std::iter::from_fn(|| burst.pop().map(|frame| frame.bytes().to_vec()));
+            sequences.extend(packets.filter(|bytes| bytes[12..14] == [8, 0]).map(|bytes| bytes[41]));
+        }
+        assert_eq!(sequences, [0, 1, 2, 3, 4]);
+        let counted = Command::new("nft").args(["-n", "list", "table", "netdev", "t"]).output().expect("nft runs").stdout;
+        let counted = String::from_utf8_lossy(&counted);
+        let has =
+            |priority: &str, packets: u32| counted.contains(&format!("meta priority {priority} counter packets {packets} "));
+        assert!(has("0:6", 2) && has("0:2", 1), "{counted}");
     });
 }
 

@@ -70,6 +70,8 @@ pub enum When {
 pub enum Helper {
     /// bpf_map_lookup_elem
     MapLookup = 1,
+    /// bpf_ktime_get_ns
+    Clock = 5,
     /// bpf_skb_load_bytes
     LoadBytes = 26,
     /// bpf_redirect_map
@@ -90,6 +92,7 @@ const CLASS_ALU64: u8 = 0x07;
 const MODE_ABSOLUTE: u8 = 0x20;
 const MODE_INDIRECT: u8 = 0x40;
 const MODE_MEMORY: u8 = 0x60;
+const MODE_ATOMIC: u8 = 0xc0;
 const SOURCE_REGISTER: u8 = 0x08;
 const PSEUDO_MAP_FD: Register = Register(1);
 
@@ -161,6 +164,11 @@ impl Assembler {
         self.emit(encode(CLASS_ALU64 | 0x60, to, R0, 0, bits))
     }
 
+    /// `to >>= bits`, unsigned.
+    pub fn shift_right(&mut self, to: Register, bits: i32) -> &mut Self {
+        self.emit(encode(CLASS_ALU64 | 0x70, to, R0, 0, bits))
+    }
+
     /// `to ^= from`
     pub fn xor_register(&mut self, to: Register, from: Register) -> &mut Self {
         self.emit(encode(CLASS_ALU64 | 0xa0 | SOURCE_REGISTER, to, from, 0, 0))
@@ -194,6 +202,11 @@ impl Assembler {
     /// `*(to + offset) = value`
     pub fn store_value(&mut self, width: Width, to: Register, offset: i16, value: i32) -> &mut Self {
         self.emit(encode(CLASS_STORE | MODE_MEMORY | width as u8, to, R0, offset, value))
+    }
+
+    /// `*(to + offset) += from`, whatever other processors do; a word or a double one.
+    pub fn atomic_add(&mut self, width: Width, to: Register, offset: i16, from: Register) -> &mut Self {
+        self.emit(encode(CLASS_STORE_REGISTER | MODE_ATOMIC | width as u8, to, from, offset, 0))
     }
 
     /// `R0 = packet[at]` in the machine's byte order; beyond the end the program returns 0. The

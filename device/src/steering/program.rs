@@ -12,6 +12,7 @@ use super::assembler::{
     Assembler, Helper, Instruction, Label, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, Register, When, Width,
 };
 use super::division::{Division, FLOW_ADDRESSES, FLOW_BYTES, FLOW_PORTS, SCATTERED, WORKER};
+use super::exception_path::count_packet;
 use super::kernel_flows::{FLOWS, LEFT, WORKERS};
 use super::offsets::*;
 use super::{KEY_ADDRESS, KEY_BYTES, KEY_PORT, KEY_PROTOCOL};
@@ -35,6 +36,7 @@ const FILTER_REJECT: i32 = 0;
 const FILTER_WHOLE: i32 = -1;
 const TCX_NEXT: i32 = -1;
 const TCX_DROP: i32 = 2;
+const XDP_DROP: i32 = 1;
 const XDP_PASS: i32 = 2;
 
 /// What the programs look up.
@@ -44,6 +46,8 @@ pub(super) struct Tables<'a> {
     pub(super) owned: BorrowedFd<'a>,
     /// The kernel's flows of them.
     pub(super) flows: BorrowedFd<'a>,
+    /// What the kernel may get of them.
+    pub(super) exceptions: BorrowedFd<'a>,
 }
 
 /// Where the key begins: a place that is aligned to eight bytes below the end of the stack.
@@ -63,6 +67,8 @@ struct Exits {
     icmpv6: Label,
     /// A fragment without ports; only `R9` is set.
     fragment: Label,
+    /// A packet of an owned port whose flow is the kernel's.
+    kernels: Label,
     not_ours: Label,
 }
 
@@ -70,7 +76,8 @@ struct Exits {
 /// otherwise.
 pub(super) fn socket_filter(tables: Tables<'_>, among: Option<(usize, &Division)>) -> Vec<Instruction> {
     let mut asm = Assembler::default();
-    let exits = Exits { icmp: asm.label(), icmpv6: asm.label(), fragment: asm.label(), not_ours: asm.label() };
+    let not_ours = asm.label();
+    let exits = Exits { icmp: asm.label(), icmpv6: asm.label(), fragment: asm.label(), kernels: not_ours, not_ours };
     let ours = asm.label();
     match_owned(&mut asm, tables, exits);
     match among {
@@ -96,14 +103,15 @@ pub(super) fn socket_filter(tables: Tables<'_>, among: Option<(usize, &Division)
 /// there is a socket in its first place.
 pub(super) fn hide_from_kernel(tables: Tables<'_>, lives: Option<BorrowedFd<'_>>) -> Vec<Instruction> {
     let mut asm = Assembler::default();
-    let not_ours = asm.label();
+    let (not_ours, kernels, owned) = (asm.label(), asm.label(), asm.label());
     if let Some(lives) = lives {
         asm.copy(R6, R1).store_value(Width::Word, R10, GROUP_KEY, 0);
         asm.load_map(R1, lives).copy(R2, R10).add(R2, i32::from(GROUP_KEY)).call(Helper::MapLookup);
         asm.jump_if(When::Equal, R0, 0, not_ours).copy(R1, R6);
     }
-    match_owned(&mut asm, tables, Exits { icmp: not_ours, icmpv6: not_ours, fragment: not_ours, not_ours });
-    asm.set(R0, TCX_DROP).exit();
+    match_owned(&mut asm, tables, Exits { icmp: not_ours, icmpv6: not_ours, fragment: not_ours, kernels, not_ours });
+    asm.place(owned).set(R0, TCX_DROP).exit().place(kernels);
+    count_packet(&mut asm, tables.exceptions, GROUP_KEY, not_ours, owned);
     asm.place(not_ours).set(R0, TCX_NEXT).exit();
     asm.finish()
 }
@@ -137,16 +145,16 @@ fn match_owned(asm: &mut Assembler, tables: Tables<'_>, exits: Exits) {
     look_up(asm, tables.owned, exits.not_ours);
     asm.load(Width::Word, R8, R0, 0).jump_if(When::AnyBit, R8, FLOWS.cast_signed(), flow).jump(ours).place(flow);
     look_up_flow(asm, tables.flows, exits.not_ours);
-    match_flow(asm, ours, exits.not_ours);
+    match_flow(asm, ours, exits.kernels);
     asm.place(ours);
 }
 
 /// Goes on behind itself, or at `ours`, when the flow is the stacks': `R0` is the address of what the table of flows says of it, or zero, and
 /// `R8` the word of its port.
-fn match_flow(asm: &mut Assembler, ours: Label, not_ours: Label) {
+fn match_flow(asm: &mut Assembler, ours: Label, kernels: Label) {
     let absent = asm.label();
-    asm.jump_if(When::Equal, R0, 0, absent).load(Width::Word, R0, R0, 0).jump_if(When::Equal, R0, 0, not_ours).jump(ours);
-    asm.place(absent).jump_if(When::AnyBit, R8, LEFT.cast_signed(), not_ours);
+    asm.jump_if(When::Equal, R0, 0, absent).load(Width::Word, R0, R0, 0).jump_if(When::Equal, R0, 0, kernels).jump(ours);
+    asm.place(absent).jump_if(When::AnyBit, R8, LEFT.cast_signed(), kernels);
 }
 
 /// Goes on behind itself, or at `ours`, when the packet is for `worker`; else jumps to `not_ours`. `R8` has the workers that own the
@@ -237,7 +245,7 @@ fn look_up(asm: &mut Assembler, table: BorrowedFd<'_>, absent: Label) {
 pub(super) fn redirect(tables: Tables<'_>, sockets: BorrowedFd<'_>) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let (pass, v4, ports, flow) = (asm.label(), asm.label(), asm.label(), asm.label());
-    let (known, ours) = (asm.label(), asm.label());
+    let (known, ours, kernels, drop) = (asm.label(), asm.label(), asm.label(), asm.label());
     let (icmp, icmpv6) = (asm.label(), asm.label());
     asm.copy(R6, R1).load(Width::Word, R2, R6, XDP_DATA).load(Width::Word, R3, R6, XDP_DATA_END);
     need(&mut asm, R2, IP + V4_MIN, pass);
@@ -258,9 +266,11 @@ pub(super) fn redirect(tables: Tables<'_>, sockets: BorrowedFd<'_>) -> Vec<Instr
     asm.place(flow);
     store_flow(&mut asm, pass);
     asm.place(known).load_map(R1, tables.flows).copy(R2, R10).add(R2, i32::from(FLOW_KEY)).call(Helper::MapLookup);
-    match_flow(&mut asm, ours, pass);
-    asm.jump(ours);
+    match_flow(&mut asm, ours, kernels);
+    asm.jump(ours).place(kernels);
+    count_packet(&mut asm, tables.exceptions, GROUP_KEY, pass, drop);
     match_quoted(&mut asm, tables.owned, Quoted { icmp, icmpv6, known, ours, pass });
+    asm.place(drop).set(R0, XDP_DROP).exit();
     asm.place(pass).set(R0, XDP_PASS).exit();
     asm.finish()
 }

@@ -58,7 +58,8 @@ impl Attachments {
             let sheet = users.entry(uid).or_insert_with(|| Sheet::of(Scope::User));
             usage.into_iter().for_each(|usage| sheet.set(usage.quota, usage.used, usage.limit));
         }
-        for Usage { quota, holder, used, limit } in self.elsewhere.as_mut().map_or_else(Vec::new, |source| source()) {
+        for Usage { quota, holder, used, limit, hits } in self.elsewhere.as_mut().map_or_else(Vec::new, |source| source()) {
+            hits.into_iter().for_each(|total| core.metrics.hits().raise_to(quota, holder, total));
             let sheet = match quota.info().scope {
                 Scope::Service => &mut service,
                 Scope::User => users.entry(holder).or_insert_with(|| Sheet::of(Scope::User)),
@@ -84,7 +85,7 @@ impl Attachments {
         for (&uid, list) in &mut users {
             let most = if uid == 0 { u64::MAX } else { self.regions_per_user_max as u64 };
             let waiting = half_open.iter().find(|owner| owner.owner == uid).map_or(0, |owner| owner.half_open);
-            let mut add = |quota, used: u64, limit| list.push(Usage { quota, holder: uid, used: Some(used), limit });
+            let mut add = |quota, used: u64, limit| list.push(Usage { quota, holder: uid, used: Some(used), limit, hits: None });
             add(Quota::GroupsOfUser, self.groups_of(uid) as u64, most);
             add(Quota::PortsOfUser, core.ports.reserved_of(uid).into(), core.ports.per_user().into());
             add(Quota::HalfOpenOfUser, waiting.into(), core.stack.half_open_per_owner_max().into());

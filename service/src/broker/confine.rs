@@ -13,13 +13,21 @@ use crate::cgroups::{Cgroups, Finding};
 /// Processes that are looked at together; the next look begins behind them.
 const LOOKED_AT_MAX: usize = 256;
 
+/// Whether the worker was told.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Heard {
+    ByWorker,
+    ByOperator,
+}
+
 /// The groups of a broker.
 pub(super) struct Confined {
     cgroups: Cgroups,
     worker: WorkerHandle,
     /// One broker tells for all.
     tells: bool,
-    guards: BTreeMap<RegionId, Guard>,
+    /// What is known of a group's sockets; apart, what the worker was told.
+    guards: BTreeMap<(RegionId, Heard), Guard>,
     last: Option<ProcessKey>,
 }
 
@@ -41,7 +49,9 @@ impl Confined {
         if found.guard.is_empty() {
             return Ok(());
         }
-        let guard = self.guards.entry(region).or_default();
+        let is_respected = self.cgroups.is_respected();
+        let heard = if is_respected { Heard::ByWorker } else { Heard::ByOperator };
+        let guard = self.guards.entry((region, heard)).or_default();
         if guard.contains(found.guard) {
             return Ok(());
         }
@@ -49,7 +59,7 @@ impl Confined {
         if self.tells {
             tracing::warn!(target: "ringway::firewall", "{}", self.cgroups.sentence(program, found));
         }
-        match self.cgroups.is_respected() {
+        match is_respected {
             true => self.worker.guard(region, found.guard).map_err(|_| "the worker has stopped".to_owned()),
             false => Ok(()),
         }
@@ -60,7 +70,7 @@ impl Confined {
         if !self.cgroups.is_on() {
             return;
         }
-        self.guards.retain(|region, _| members.has_group(*region));
+        self.guards.retain(|(region, _), _| members.has_group(*region));
         let some = members.after(self.last, LOOKED_AT_MAX);
         self.last = if some.len() < LOOKED_AT_MAX { None } else { some.last().map(|(process, _)| *process) };
         let found = self.cgroups.of(some.iter().map(|(_, pid)| *pid).collect());

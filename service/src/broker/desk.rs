@@ -166,9 +166,15 @@ impl Desk {
         let limits = self.0.limits.get();
         let of_user = |(&holder, user): (&u32, &Arc<User>)| {
             let (used, limit) = (Some(count(&user.kept)), limits.per_user.into());
-            Usage { quota: Quota::ShownSocketsOfUser, holder, used, limit }
+            Usage { quota: Quota::ShownSocketsOfUser, holder, used, limit, hits: None }
         };
-        let of_all = Usage { quota: Quota::ShownSockets, holder: 0, used: Some(count(&self.0.kept)), limit: limits.all.into() };
+        let of_all = Usage {
+            quota: Quota::ShownSockets,
+            holder: 0,
+            used: Some(count(&self.0.kept)),
+            limit: limits.all.into(),
+            hits: None,
+        };
         Some(users.iter().map(of_user).chain([of_all]).collect())
     }
 

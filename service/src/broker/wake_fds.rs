@@ -109,9 +109,14 @@ impl WakeFds {
         let alive = known.values().filter(|wake_fd| wake_fd.ringer.strong_count() > 0);
         alive.for_each(|wake_fd| *users.entry(wake_fd.uid).or_default() += 1);
         let (all, limits) = (users.values().sum(), self.limits.get());
-        let of_user =
-            |(holder, used)| Usage { quota: Quota::WaitContextsOfUser, holder, used: Some(used), limit: limits.per_user };
-        let of_all = Usage { quota: Quota::WaitContexts, holder: 0, used: Some(all), limit: limits.all };
+        let of_user = |(holder, used)| Usage {
+            quota: Quota::WaitContextsOfUser,
+            holder,
+            used: Some(used),
+            limit: limits.per_user,
+            hits: None,
+        };
+        let of_all = Usage { quota: Quota::WaitContexts, holder: 0, used: Some(all), limit: limits.all, hits: None };
         Some(users.into_iter().map(of_user).chain([of_all]).collect())
     }
 

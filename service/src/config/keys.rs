@@ -155,6 +155,13 @@ pub const KEYS: &[Key] = &[
         "VLAN (802.1Q) that the stack is on, on a tap device: only its tagged packets come in, all that leave are tagged, and \
          the kernel's end gets no address. 0: none.",
     ),
+    texts(
+        "interface.priorities",
+        &["kernel"],
+        "Place of what leaves in the queueing discipline of an interface that packet sockets serve, as DSCP=PRIORITY: \"EF=6\", \"AF41=5\", \"8=1\". \
+         The discipline makes bands of priorities: of pfifo_fast and tc-prio(8), 6 goes first, 0 and 4 follow, 2 is last. DSCPs that are not \
+         named have the priority that the kernel gives for IP_TOS. kernel: all have that.",
+    ),
     auto_number(
         "worker.spin_us",
         0,
@@ -418,6 +425,15 @@ pub const KEYS: &[Key] = &[
         1_048_576,
         "Of limits.syn_queue, what the listeners of one user may have. Beyond that a SYN gets a SYN cookie, or, without those, \
          the listener's oldest place.",
+    ),
+    number(
+        "limits.kernel_packets_per_second",
+        Quota::KernelPackets.default_number(),
+        0,
+        100_000_000,
+        "Packets of served ports that go on to the kernel: of connections that it has taken home or had before, and new ones of a port that goes \
+         back to it. Beyond that they are dropped. It bounds what a flood of such packets costs the machine, and bulk data that the kernel \
+         carries on, too. 0: no bound.",
     ),
     number(
         "limits.attach_connections",

@@ -28,6 +28,8 @@ pub struct GroupLimits {
     pub ports: Option<u64>,
     /// Those of one user.
     pub ports_per_user: u32,
+    /// Packets of served ports that go on to the kernel in a second at most; 0: all.
+    pub kernel_packets_per_second: u32,
     /// Connections of processes to each broker at most.
     pub attach_connections: u32,
     /// Those of one user that have said nothing.
@@ -54,6 +56,7 @@ impl GroupLimits {
             ports: values.auto_number("limits.ports"),
             ports_per_user: values.u32("limits.ports_per_user"),
             attach_connections: values.u32("limits.attach_connections"),
+            kernel_packets_per_second: values.u32("limits.kernel_packets_per_second"),
             silent_connections_per_user: values.u32("limits.silent_connections_per_user"),
             processes_per_group: values.u32("limits.processes_per_group"),
             requests_per_second: values.u32("limits.requests_per_second"),

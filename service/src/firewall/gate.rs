@@ -28,7 +28,6 @@ const LINES_MAX: usize = 32;
 /// See the module's text.
 #[derive(Clone)]
 pub(crate) struct Gate {
-    choice: RuleChoice,
     /// Those of the configuration.
     policy: Policy,
     now: Arc<RwLock<Arc<Rules>>>,
@@ -57,6 +56,7 @@ pub(crate) type NamedLink = (u32, String);
 /// The rules that are in force, and what was found out.
 #[derive(Default)]
 struct Rules {
+    choice: RuleChoice,
     ruleset: Arc<Ruleset>,
     links: Vec<NamedLink>,
     /// For IPv4 and IPv6: whether every connection from an upper port may be opened.
@@ -74,8 +74,8 @@ struct Rules {
 impl Gate {
     /// With the rules that are in force at the start.
     pub(crate) fn new(choice: RuleChoice, ruleset: Arc<Ruleset>, links: Vec<NamedLink>) -> Gate {
-        let now = Arc::new(RwLock::new(Arc::new(Rules::new(ruleset, links))));
-        Gate { choice, policy: Policy::default(), now, many: Arc::default(), on_hold: Arc::new(|| {}) }
+        let now = Arc::new(RwLock::new(Arc::new(Rules::new(choice, ruleset, links))));
+        Gate { policy: Policy::default(), now, many: Arc::default(), on_hold: Arc::new(|| {}) }
     }
 
     /// The same behind these rules of the configuration; `on_hold` looks after ports that wait.
@@ -83,19 +83,17 @@ impl Gate {
         Gate { policy, on_hold, ..self }
     }
 
-    /// From now on these rules count; ports that come back from the kernel are held until [`let_go`](Gate::let_go). `false`: they are the
-    /// same as before.
-    pub(crate) fn install(&self, ruleset: Arc<Ruleset>, links: Vec<NamedLink>) -> bool {
+    /// From now on these rules count, as `choice` says; ports that come back from the kernel are held until [`let_go`](Gate::let_go).
+    /// `false`: nothing is different from before.
+    pub(crate) fn install(&self, choice: RuleChoice, ruleset: Arc<Ruleset>, links: Vec<NamedLink>) -> bool {
         let before = self.rules();
-        if before.ruleset == ruleset && before.links == links {
+        if before.choice == choice && before.ruleset == ruleset && before.links == links {
             return false;
         }
-        let mut rules = Rules::new(ruleset, links);
-        if self.choice == RuleChoice::Respect {
-            let comes_back = |(ip, port): &(IpAddr, u16)| rules.objection_to_port(Transport::Tcp, *ip, *port).is_none();
-            let held = before.kernels().into_iter().filter(comes_back).collect();
-            rules.held = held;
-        }
+        let mut rules = Rules::new(choice, ruleset, links);
+        let comes_back = |(ip, port): &(IpAddr, u16)| rules.refusal_of_port(Transport::Tcp, *ip, *port).is_none();
+        let held = before.kernels().into_iter().filter(comes_back).collect();
+        rules.held = held;
         self.put(rules);
         true
     }
@@ -139,7 +137,7 @@ impl Gate {
 
     fn hold_only(&self, before: &Rules, held: BTreeSet<(IpAddr, u16)>) {
         let said = Mutex::new(lock(&before.said).clone());
-        self.put(Rules { held, said, ..Rules::new(before.ruleset.clone(), before.links.clone()) });
+        self.put(Rules { held, said, ..Rules::new(before.choice, before.ruleset.clone(), before.links.clone()) });
     }
 
     fn put(&self, rules: Rules) {
@@ -199,7 +197,7 @@ impl Gate {
             let why = families.into_iter().find_map(|flow| rules.judge(flow).objection());
             lines.push(match why {
                 None => format!("TCP port {port} passes and is served"),
-                Some(why) => sentence((Transport::Tcp, Beginning::Theirs, port), self.choice != RuleChoice::Respect, &why),
+                Some(why) => sentence((Transport::Tcp, Beginning::Theirs, port), rules.serves_all(), &why),
             });
         }
         lines
@@ -207,7 +205,7 @@ impl Gate {
 
     /// Returns true if an objection does not matter; an operator is told once for a port.
     fn hear(&self, rules: &Rules, about: (Transport, Beginning, u16), why: &str) -> bool {
-        let serves = self.choice != RuleChoice::Respect;
+        let serves = rules.serves_all();
         let about = (about.0, about.1, about.2.min(UPPER));
         let mut said = lock(&rules.said);
         if said.len() < LINES_MAX && said.insert(about) {
@@ -235,8 +233,8 @@ fn sentence((transport, beginning, port): (Transport, Beginning, u16), serves: b
 }
 
 impl Rules {
-    fn new(ruleset: Arc<Ruleset>, links: Vec<NamedLink>) -> Rules {
-        let mut rules = Rules { ruleset, links, ..Rules::default() };
+    fn new(choice: RuleChoice, ruleset: Arc<Ruleset>, links: Vec<NamedLink>) -> Rules {
+        let mut rules = Rules { choice, ruleset, links, ..Rules::default() };
         let upper = |transport, beginning, is_ipv4| Flow { transport, beginning, is_ipv4, ..PORT };
         let families = [true, false];
         rules.all_open = families.map(|v4| rules.judge(upper(Transport::Tcp, Beginning::Ours, v4)) == Judgment::Accept);
@@ -248,10 +246,23 @@ impl Rules {
         rules
     }
 
+    /// Returns true if an objection does not matter.
+    fn serves_all(&self) -> bool {
+        self.choice != RuleChoice::Respect
+    }
+
+    /// The objection to a port, where objections matter.
+    fn refusal_of_port(&self, transport: Transport, ip: IpAddr, port: u16) -> Option<String> {
+        if self.serves_all() { None } else { self.objection_to_port(transport, ip, port) }
+    }
+
     /// Addresses and ports of TCP that have been the kernel's.
     fn kernels(&self) -> BTreeSet<(IpAddr, u16)> {
         let ports = lock(&self.ports);
-        let refused = ports.iter().filter(|((transport, ..), objection)| *transport == Transport::Tcp && objection.is_some());
+        let is_kernels = |((transport, ..), objection): &(&(Transport, IpAddr, u16), &Option<String>)| {
+            *transport == Transport::Tcp && objection.is_some() && !self.serves_all()
+        };
+        let refused = ports.iter().filter(is_kernels);
         refused.map(|((_, ip, port), _)| (*ip, *port)).chain(self.held.iter().copied()).collect()
     }
 

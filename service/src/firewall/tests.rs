@@ -533,14 +533,14 @@ fn the_gate_answers_for_all_links_until_the_rules_change() {
     let serves = |gate: &Gate, port| gate.judge_port(Transport::Tcp, ip, port).serves();
     assert!(serves(&gate, 80) && !serves(&gate, 81) && !gate.judge_port(Transport::Udp, ip, 40_000).serves());
     assert!(gate.judge_connection(local, peer).serves());
-    assert!(!gate.install(rules(&server()), links.clone()), "they are the same");
+    assert!(!gate.install(RuleChoice::Respect, rules(&server()), links.clone()), "they are the same");
     let lines = gate.describe(&[80, 81].into());
     assert!(lines[1] == "TCP port 80 passes and is served" && lines[2].contains("policy drop"), "{lines:?}");
     // One of two links is closed to it.
     let other = [&server()[..2], &[rule("base", &[meta(6, 0, &name("eth1")), drop()])], &server()[2..]].concat();
-    assert!(gate.install(rules(&other), links));
+    assert!(gate.install(RuleChoice::Respect, rules(&other), links));
     assert!(!serves(&gate, 80) && !gate.judge_connection(local, peer).serves());
-    assert!(gate.install(rules(&other), vec![(2, "eth0".to_owned())]));
+    assert!(gate.install(RuleChoice::Respect, rules(&other), vec![(2, "eth0".to_owned())]));
     assert!(!serves(&gate, 80) && gate.judge_connection(local, peer).serves(), "the kernel may have connections");
     assert_eq!(gate.held(), [(ip, 80)].into(), "81 is forbidden still");
     gate.let_go(&gate.held());
@@ -551,11 +551,30 @@ fn the_gate_answers_for_all_links_until_the_rules_change() {
     assert!(!gate.holds() && !gate.waits(ip, 82));
     // A rule about one peer concerns connections to that peer.
     let to_peer = [meta(15, 0, &[2]), payload(1, 16, 4), compare(0, &[10, 0, 0, 2]), drop()];
-    gate.install(rules(&[base(INET, OUTPUT, ACCEPT), rule("base", &to_peer)]), vec![(2, "eth0".to_owned())]);
+    gate.install(RuleChoice::Respect, rules(&[base(INET, OUTPUT, ACCEPT), rule("base", &to_peer)]), vec![(2, "eth0".to_owned())]);
     assert!(!gate.judge_connection(local, peer).serves());
     assert!(gate.judge_connection(local, SocketAddr::from(([10, 0, 0, 3], 80))).serves());
     for (choice, expected) in [(RuleChoice::Warn, true), (RuleChoice::Respect, false)] {
         let gate = Gate::new(choice, rules(&server()), vec![(2, "eth0".to_owned())]);
         assert_eq!(serves(&gate, 81), expected);
     }
+}
+
+#[test]
+fn ports_that_a_choice_gives_back_wait_for_the_kernels_connections() {
+    let rules = Arc::new(listed_in(&server().concat()).expect("they fit together"));
+    let links = vec![(2, "eth0".to_owned())];
+    let gate = Gate::new(RuleChoice::Respect, rules.clone(), links.clone());
+    let ip = IpAddr::from([10, 0, 0, 1]);
+    let serves = |port| gate.judge_port(Transport::Tcp, ip, port).serves();
+    assert!(serves(80) && !serves(81), "the rules refuse 81");
+    assert!(gate.install(RuleChoice::Warn, rules.clone(), links.clone()));
+    assert!(!serves(81) && gate.held() == [(ip, 81)].into(), "the kernel may have connections");
+    // They wait on, whatever comes meanwhile.
+    assert!(gate.install(RuleChoice::Ignore, Arc::default(), links.clone()));
+    assert_eq!(gate.held(), [(ip, 81)].into());
+    gate.let_go(&gate.held());
+    assert!(serves(81) && !gate.holds());
+    assert!(gate.install(RuleChoice::Respect, rules, links));
+    assert!(serves(80) && !serves(81) && !gate.holds());
 }

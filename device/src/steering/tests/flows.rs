@@ -185,6 +185,48 @@ fn xdp_passes_the_kernels_flows_and_errors_about_them() {
     }
 }
 
+/// The kernel refuses each SYN that reaches it, so its answers count them.
+#[test]
+fn the_kernel_gets_no_more_of_owned_ports_than_it_may() {
+    const SENT: u32 = 60;
+    const MOST: u32 = 3;
+    for (by_xdp, ipv6) in [(false, false), (false, true), (true, false), (true, true)] {
+        in_namespace(move || {
+            let mut shared = shared();
+            let xdp_arena = arena();
+            let _xdp = by_xdp.then(|| {
+                shared.hidden = None;
+                let options = XdpOptions { mode: Some(XdpMode::Generic), ..XdpOptions::default() };
+                Xdp::open("server", Redirect::Owned(&shared.steering), options, &xdp_arena).expect("veth has it")
+            });
+            let exceptions = shared.steering.exception_path();
+            shared.filter.leave_flow(&flow(ipv6, LEFT)).expect("room");
+            let (left, last) = (shared.syn_from(LEFT, ipv6), shared.syn(KERNELS, ipv6).bytes());
+            let answers = |shared: &mut Shared| {
+                (0..SENT).for_each(|_| shared.send(&left));
+                shared.send(&last);
+                let (mut burst, mut answers) = (Burst::default(), 0);
+                loop {
+                    receive_some(&mut shared.client, &mut burst);
+                    let ports: Vec<_> = arrived(&mut burst).iter().filter_map(tcp_ports).collect();
+                    answers += ports.iter().filter(|ports| **ports == (OWNED, LEFT)).count() as u32;
+                    if ports.contains(&(KERNELS, LEFT)) {
+                        return answers;
+                    }
+                }
+            };
+            assert_eq!((answers(&mut shared), exceptions.dropped().expect("it is there")), (SENT, 0), "no bound");
+            exceptions.set_most(MOST).expect("it is there");
+            let passed = answers(&mut shared);
+            let dropped = exceptions.dropped().expect("it is there");
+            // More than one second may have begun; in none of them fewer pass.
+            assert!(passed >= MOST && passed + dropped == SENT && dropped > 0, "{passed} passed, {dropped} dropped");
+            exceptions.set_most(0).expect("it is there");
+            assert_eq!(answers(&mut shared), SENT);
+        });
+    }
+}
+
 /// An ICMP error that quotes a segment of the server's to the client's port `to`.
 fn unreachable_about(example: &[u8], shared: &Shared, to: u16, ipv6: bool) -> Vec<u8> {
     let mut quoted = Packet { ports: (OWNED, to), ..shared.syn(OWNED, ipv6) }.bytes();
