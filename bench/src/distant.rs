@@ -338,6 +338,18 @@ fn listen(from: impl io::Read + Send + 'static) -> Receiver<io::Result<Reply>> {
     replies
 }
 
+/// Starts a client on the kernel's stack.
+///
+/// # Errors
+/// It cannot be started.
+pub(crate) fn start_client(label: &str) -> io::Result<peer::Peer> {
+    let mut command = role_on(Command::new("taskset"), &[CLIENT_CORE], &[])?;
+    command.arg("client");
+    let mut client = peer::Peer::start(label, command)?;
+    client.wait_ready(START)?;
+    Ok(client)
+}
+
 /// A target whose server is on another machine.
 pub(crate) struct Distant {
     machine: Rc<Machine>,
@@ -367,10 +379,7 @@ impl Distant {
         }
         machine.start(&server)?;
         machine.stop(0)?;
-        let mut command = role_on(Command::new("taskset"), &[CLIENT_CORE], &[])?;
-        command.arg("client");
-        let mut client = peer::Peer::start(&format!("client of {}", target.name()), command)?;
-        client.wait_ready(START)?;
+        let client = start_client(&format!("client of {}", target.name()))?;
         Ok(Distant { machine: Rc::clone(machine), server, client, load: None, connections: 0, accepted: None })
     }
 

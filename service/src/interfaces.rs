@@ -201,7 +201,10 @@ impl Interfaces {
     /// # Errors
     /// A worker has stopped, or the kernel refuses a number.
     pub(crate) fn follow_config(&mut self, config: &Config) -> io::Result<()> {
-        self.limit_exceptions(config.limits.kernel_packets_per_second)?;
+        let (most, now) = (config.limits.kernel_packets_per_second, &mut self.config.limits.kernel_packets_per_second);
+        if std::mem::replace(now, most) != most {
+            self.limit_exceptions(most)?;
+        }
         self.set_meaning(&config.policy);
         Ok(self.set_rules(config.rules())?)
     }

@@ -11,7 +11,7 @@ use ringway_shm::stats::StatsReader;
 use super::call::{Call, Reply};
 use crate::bed::layout::{ServerPlan, role_on};
 use crate::bed::{CLIENT_CORE, Counts, PATIENCE, START, check_ports, opening, server_core, server_cores, services, services_of};
-use crate::distant::local_address;
+use crate::distant::{local_address, start_client};
 use crate::load::order::{Answer, Order};
 use crate::measure::calibration::Calibration;
 use crate::measure::cpu::{self, Used};
@@ -113,11 +113,7 @@ struct Client {
 
 impl Client {
     fn start(server: SocketAddr) -> io::Result<Client> {
-        let mut command = role_on(Command::new("taskset"), &[CLIENT_CORE], &[])?;
-        command.arg("client");
-        let mut role = Peer::start("client", command)?;
-        role.wait_ready(START)?;
-        Ok(Client { role, server })
+        Ok(Client { role: start_client("client")?, server })
     }
 
     fn obey(&mut self, order: Order) -> io::Result<Answer> {

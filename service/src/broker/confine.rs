@@ -13,11 +13,11 @@ use crate::cgroups::{Cgroups, Finding};
 /// Processes that are looked at together; the next look begins behind them.
 const LOOKED_AT_MAX: usize = 256;
 
-/// Whether the worker was told.
+/// The one that was told: where programs are not respected, the operator alone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Heard {
-    ByWorker,
-    ByOperator,
+enum Told {
+    Worker,
+    Operator,
 }
 
 /// The groups of a broker.
@@ -26,8 +26,8 @@ pub(super) struct Confined {
     worker: WorkerHandle,
     /// One broker tells for all.
     tells: bool,
-    /// What is known of a group's sockets; apart, what the worker was told.
-    guards: BTreeMap<(RegionId, Heard), Guard>,
+    /// What each was told of a group's sockets.
+    guards: BTreeMap<(RegionId, Told), Guard>,
     last: Option<ProcessKey>,
 }
 
@@ -50,8 +50,8 @@ impl Confined {
             return Ok(());
         }
         let is_respected = self.cgroups.is_respected();
-        let heard = if is_respected { Heard::ByWorker } else { Heard::ByOperator };
-        let guard = self.guards.entry((region, heard)).or_default();
+        let told = if is_respected { Told::Worker } else { Told::Operator };
+        let guard = self.guards.entry((region, told)).or_default();
         if guard.contains(found.guard) {
             return Ok(());
         }
