@@ -84,7 +84,7 @@ struct Machine {
     _processes: Vec<Process>,
 }
 
-/// Asks both ports again and again, for half a minute at most after the test.
+/// Asks both ports some fifty times a second, for four minutes at most.
 const CLIENT: &str = r"
 import socket, sys, time
 end = time.monotonic() + 240

@@ -95,6 +95,35 @@ fn several_clients_share_a_load() {
     assert!(alone.code() == 2 && alone.stderr.contains("--peer"), "{}", alone.stderr);
 }
 
+/// Says lines to an agent, and prints the answer to each.
+const SAYS: &str = r"
+import socket, sys
+s = socket.create_connection((sys.argv[1], 7711)); answers = s.makefile()
+for line in sys.argv[2:]:
+    s.sendall(line.encode() + b'\n'); print(answers.readline(), end='')";
+
+/// A caller with the token: what it asks of a client out of order, or towards another address, is not done.
+#[test]
+fn a_client_loads_the_address_that_it_was_started_for_and_no_other() {
+    let net = Net::new();
+    let (_agent, _) = agent(&net);
+    let hello = format!("{{\"Hello\":{{\"protocol\":2,\"token\":\"{TOKEN}\"}}}}");
+    let client = format!("{{\"Client\":\"{}:8080\"}}", net.address(Client));
+    let tuning = "{\"congestion\":null,\"receive_buffer\":null}";
+    let plan = format!(
+        "{{\"Order\":{{\"Prepare\":{{\"server\":\"{}:80\",\"sources\":[],\"connections\":1,\"request\":1,\"reply\":1,\"depth\":1,\
+         \"pace\":\"Closed\",\"http\":false,\"streams\":0,\"log\":null,\"tuning\":{tuning}}}}}}}",
+        net.address(Client)
+    );
+    let count = "{\"Order\":\"Count\"}";
+    let said = net.output(Client, &["python3", "-c", SAYS, &net.address(Server), &hello, &plan, &client, &client, &plan, count]);
+    let answers: Vec<&str> = said.lines().collect();
+    assert!(answers.len() == 6 && answers[0].contains("Welcome") && answers[2].contains("Facts"), "{said}");
+    for (at, why) in [(1, "no client runs"), (3, "a client runs already"), (4, "this is a client of"), (5, "counts no packets")] {
+        assert!(answers[at].contains("Failed") && answers[at].contains(why), "{said}");
+    }
+}
+
 /// The agent needs no port and no token there.
 #[test]
 fn ssh_starts_the_agent() {

@@ -1,7 +1,8 @@
 //! Priorities of packets in the queueing discipline of an interface, by the DSCP of their IP header (RFC 2474).
 //!
 //! The discipline makes bands of them: tc-prio(8), pfifo_fast, and tc-mqprio(8) by its map, the tag of a VLAN interface by `egress-qos-map`. A
-//! kernel socket gets its priority from IP_TOS; this table is the same one (`ip_tos2prio`) unless the operator has another. A packet socket
+//! kernel socket gets its priority from IP_TOS; this table is the same one (`ip_tos2prio`) unless the operator has another. It holds for IPv6
+//! too, where the kernel leaves the priority to SO_PRIORITY alone. A packet socket
 //! has one priority for what it sends (SO_PRIORITY, socket(7)), so packets of another one go in a call of their own. Promises: packets keep
 //! their order. Does not do: priorities above 6, which take CAP_NET_ADMIN at each change.
 
