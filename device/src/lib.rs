@@ -70,6 +70,8 @@ pub struct Capabilities {
     pub receive_max_bytes: u32,
     /// `transmit` accepts a packet in several frames.
     pub gathers: bool,
+    /// Packets to multicast groups are received here although the kernel may receive them too.
+    pub copies_multicast: bool,
     /// Packets per system call that make sense.
     pub burst: usize,
 }

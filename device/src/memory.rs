@@ -180,6 +180,7 @@ impl Device for Memory {
             segments_udp: self.options.segmentation_max_bytes > 0,
             receive_max_bytes: self.options.segmentation_max_bytes.max(self.options.mtu as u32 + 14),
             gathers: self.options.gathers,
+            copies_multicast: true,
             burst: self.options.burst,
         }
     }

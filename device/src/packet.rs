@@ -332,6 +332,7 @@ impl Device for Packet {
             segments_udp: self.interface.udp_segmentation || !self.direct,
             receive_max_bytes: PACKET_MAX + 14,
             gathers: true,
+            copies_multicast: true,
             burst: BURST,
         }
     }

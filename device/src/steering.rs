@@ -15,7 +15,8 @@
 //! they stay with the kernel and the datagram is lost. ICMP errors are copied to the AF_PACKET socket and left to the
 //! kernel too; neighbor discovery, which is ICMPv6, is the kernel's alone. Everything here ends with the process:
 //! the programs are attached by links and nothing is pinned; a filter of `ingress` hides nothing from then on. Counts no
-//! references: a caller that owns a port twice keeps the count.
+//! references: a caller that owns a port twice keeps the count. The port of a multicast group may be owned so that the kernel has its packets too:
+//! they are copied to the AF_PACKET socket and not hidden; over AF_XDP they are the kernel's alone.
 //!
 //! Several workers of a service: the table says of each port which of them own it. A port of one worker is its own,
 //! whatever the flow; of a port that all own, each gets the flow groups that are its own ([`division`]). So each packet is
@@ -43,7 +44,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ringway_shm::Flow;
 
-use kernel_flows::KernelFlows;
+use kernel_flows::{COPIES, KernelFlows};
 
 pub use division::{Division, Flows};
 pub use exception_path::ExceptionPath;
@@ -76,8 +77,8 @@ pub struct PortFilter {
     flows: Arc<Mutex<KernelFlows>>,
 }
 
-/// Workers at most: their numbers are bits of a word whose two highest ones mark ports with flows of the kernel's.
-pub const WORKERS_MAX: usize = 30;
+/// Workers at most: their numbers are bits of a word whose three highest ones mark ports that the kernel has packets of.
+pub const WORKERS_MAX: usize = 29;
 
 /// A program that is attached to an interface as long as this lives.
 #[derive(Debug)]
@@ -258,6 +259,14 @@ impl PortFilter {
         let flows = self.flows();
         let mark = if protocol == Protocol::Tcp { flows.mark((ip, port)) } else { 0 };
         sys::update(self.table.as_fd(), &port_key(protocol, ip, port), workers | mark)
+    }
+
+    /// Datagrams to `group`:`port` come to the AF_PACKET sockets of the `workers` from now on, and to the kernel too.
+    ///
+    /// # Errors
+    /// The table is full.
+    pub fn own_copies(&self, group: IpAddr, port: u16, workers: u32) -> io::Result<()> {
+        sys::update(self.table.as_fd(), &port_key(Protocol::Udp, group, port), workers | COPIES)
     }
 
     /// Packets of `protocol` to `ip`:`port` are the kernel's again. Releasing what is not owned does nothing.

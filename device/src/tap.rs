@@ -106,6 +106,7 @@ impl Device for Tap {
             segments_udp: self.offloads,
             receive_max_bytes: self.receive_max,
             gathers: true,
+            copies_multicast: true,
             burst: BURST,
         }
     }

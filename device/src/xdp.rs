@@ -329,6 +329,7 @@ impl Device for Xdp {
             segments_udp: false,
             receive_max_bytes: largest,
             gathers: self.attach_mode.chains,
+            copies_multicast: false,
             burst: BURST,
         }
     }

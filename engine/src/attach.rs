@@ -14,6 +14,7 @@ mod deliver;
 mod guard;
 mod handover;
 mod maker;
+mod multicast;
 mod options;
 mod pace;
 mod rate;

@@ -78,6 +78,8 @@ pub struct WorkerLimits {
     pub orphans_max: u32,
     /// Connections that are to go to the kernel for their bulk data; `None`: none is.
     pub bulk: Option<BulkPolicy>,
+    /// Groups that programs join from now on at interfaces that the kernel shares are the stack's too.
+    pub multicast_on_stack: bool,
 }
 
 /// Request of an application group for a channel.

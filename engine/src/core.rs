@@ -71,6 +71,17 @@ pub(crate) struct Owner {
     pub(crate) program: String,
 }
 
+/// What lies under an interface.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Link {
+    /// The kernel's number; 0: unknown.
+    pub(crate) number: u32,
+    /// The kernel gets none of its packets.
+    pub(crate) is_alone: bool,
+    /// Its device delivers packets to multicast groups, whether the kernel gets them too or not.
+    pub(crate) copies_multicast: bool,
+}
+
 /// The worker's state without its devices and applications.
 pub struct Core {
     /// Time of the iteration.
@@ -95,8 +106,10 @@ pub struct Core {
     pub(crate) socket_defaults: TcpOptions,
     /// See [`note_backlog`](Core::note_backlog).
     backlog: Backlog,
-    /// The kernel's numbers of the stack's interfaces; 0: unknown.
-    kernel_numbers: Vec<u32>,
+    /// What lies under the stack's interfaces.
+    links: Vec<Link>,
+    /// Groups that programs join at interfaces that the kernel shares are the stack's too.
+    pub(crate) multicast_on_stack: bool,
     /// Children that processes have reported: region, process index, process id.
     pub(crate) forks: Vec<(RegionId, u32, u32)>,
     /// A quarter of the frames that send queues may take: large ones, small ones.
@@ -123,7 +136,8 @@ impl Core {
             buffer_bytes: 0,
             bulk: None,
             socket_defaults: TcpOptions::default(),
-            kernel_numbers: Vec::new(),
+            links: Vec::new(),
+            multicast_on_stack: false,
             forks: Vec::new(),
             quarters: [Class::Large, Class::Small].map(|class| Stack::sendable_frames(&arena, class) / 4),
             orphans: HashMap::new(),
@@ -163,14 +177,43 @@ impl Core {
 
     /// The kernel's number of an interface of the stack; 0: unknown.
     pub(crate) fn kernel_number(&self, interface: u32) -> u32 {
-        self.kernel_numbers.get(interface as usize).copied().unwrap_or(0)
+        self.link(interface).number
     }
 
-    /// Sets the kernel's number of an interface.
-    pub(crate) fn set_kernel_number(&mut self, interface: u32, number: u32) {
+    /// Sets what lies under an interface.
+    pub(crate) fn set_link(&mut self, interface: u32, link: Link) {
         let place = interface as usize;
-        self.kernel_numbers.resize(self.kernel_numbers.len().max(place + 1), 0);
-        self.kernel_numbers[place] = number;
+        self.links.resize(self.links.len().max(place + 1), Link::default());
+        self.links[place] = link;
+    }
+
+    fn link(&self, interface: u32) -> Link {
+        self.links.get(interface as usize).copied().unwrap_or_default()
+    }
+
+    /// The interface with this number of the kernel's.
+    pub(crate) fn interface_numbered(&self, number: u32) -> Option<u32> {
+        self.links.iter().position(|link| link.number == number).map(|at| at as u32)
+    }
+
+    /// Returns true if the kernel gets no packet of the interface.
+    pub(crate) fn is_alone_at(&self, interface: u32) -> bool {
+        self.link(interface).is_alone
+    }
+
+    /// Returns true if packets to multicast groups come from the interface.
+    pub(crate) fn copies_multicast(&self, interface: u32) -> bool {
+        self.link(interface).copies_multicast
+    }
+
+    /// Returns true if programs may join multicast groups at the interface: an interface of the stack alone has no one else to receive for them.
+    pub(crate) fn hears_multicast(&self, interface: u32) -> bool {
+        self.copies_multicast(interface) && (self.is_alone_at(interface) || self.multicast_on_stack)
+    }
+
+    /// Returns true if programs may join multicast groups at some interface.
+    pub(crate) fn hears_multicast_somewhere(&self) -> bool {
+        (0..self.links.len() as u32).any(|interface| self.hears_multicast(interface))
     }
 
     /// Bytes that a connection may queue now of a message of `count`. Each connection may hold a share of the free

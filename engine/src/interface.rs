@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, SocketType};
 
 use crate::attach::{Attachments, MESSAGE};
 use crate::command::InterfaceInfo;
-use crate::core::Core;
+use crate::core::{Core, Link};
 
 mod capture;
 mod flood;
@@ -105,6 +105,12 @@ impl Interfaces {
         port.device = Box::new(Closed(port.device.capabilities()));
         port.left = 0;
         self.out[number as usize].clear();
+    }
+
+    /// What lies under interface `number`, which was made of `new`.
+    pub(crate) fn link(&self, number: u32, new: &InterfaceInfo) -> Link {
+        let copies_multicast = self.ports[number as usize].device.capabilities().copies_multicast;
+        Link { number: kernel_number(new), is_alone: new.owned, copies_multicast }
     }
 
     /// Frees the number of a closed interface.
@@ -302,7 +308,7 @@ fn describe(new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena) -> (Wor
 
 /// The kernel's number of an interface: the caller's, or (for one that the device has just made) the one that the
 /// kernel reports; 0: none.
-pub(crate) fn kernel_number(new: &InterfaceInfo) -> u32 {
+fn kernel_number(new: &InterfaceInfo) -> u32 {
     if new.kernel_number != 0 {
         return new.kernel_number;
     }

@@ -75,6 +75,7 @@ pub(crate) enum Work {
     SocketsHandedOver,
     HandoversUndone,
     BulkHandedOver,
+    MulticastJoined,
     SynsDropped,
     DatagramsDropped,
 }
@@ -129,6 +130,7 @@ const TABLE: [(&str, &str); WORKS] = [
     ("RingwaySocketsHandedOver", "Sockets that went to the kernel."),
     ("RingwayHandoversUndone", "Sockets that came back because the kernel could not take them."),
     ("RingwayBulkHandedOver", "Connections that went to the kernel because they carry bulk data (policy.bulk)."),
+    ("RingwayMulticastJoined", "Multicast groups that sockets of programs have joined on the stack."),
     ("RingwaySynsDropped", "SYNs of a flood that were dropped because more came than the worker can answer."),
     ("RingwayDatagramsDropped", "Datagrams of a flood that were dropped because more came than the worker can deliver."),
 ];

@@ -135,6 +135,17 @@ impl PortTable {
         self.add_of(Transport::Udp, ip, port)
     }
 
+    /// Adds a user of the datagrams to a multicast group's port, which the kernel's sockets get too.
+    pub(crate) fn add_copies(&mut self, group: IpAddr, port: u16) -> Result<(), PortError> {
+        if let Some(users) = self.users.get_mut(&(Transport::Udp, group, port)) {
+            users.count += 1;
+            return Ok(());
+        }
+        self.ports.own_copies(group, port)?;
+        self.users.insert((Transport::Udp, group, port), Users::first(None));
+        Ok(())
+    }
+
     fn add_of(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Result<(), PortError> {
         if let Some(users) = self.users.get_mut(&(transport, ip, port)) {
             users.count += 1;

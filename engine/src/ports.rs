@@ -60,6 +60,15 @@ pub trait Ports: Send {
         self.own(transport, ip, port)
     }
 
+    /// Steers datagrams to `group`:`port`, a multicast group's, to the worker's devices; where the kernel shares the interface, to the kernel
+    /// too. [`disown`](Ports::disown) ends it.
+    ///
+    /// # Errors
+    /// See [`PortError`].
+    fn own_copies(&mut self, group: IpAddr, port: u16) -> Result<(), PortError> {
+        self.own(Transport::Udp, group, port)
+    }
+
     /// Steers packets to `ip`:`port` to the kernel again.
     fn disown(&mut self, transport: Transport, ip: IpAddr, port: u16);
 

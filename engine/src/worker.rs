@@ -26,9 +26,9 @@ use crate::attach::{Attachments, BulkPolicy, Maker};
 use crate::balance::Balance;
 use crate::clock;
 use crate::command::{Commands, InterfaceInfo, OpenDevice, WorkerHandle};
-use crate::core::Core;
+use crate::core::{Core, Link};
 use crate::idle::{Awaited, Idle};
-use crate::interface::{Interfaces, kernel_number};
+use crate::interface::Interfaces;
 use crate::metrics::{Metrics, Work, is_alive};
 use crate::native::Sockets;
 use crate::port_table::PortTable;
@@ -74,6 +74,8 @@ pub struct WorkerConfig {
     pub orphans_max: u32,
     /// Connections that are to go to the kernel for their bulk data; `None`: none is.
     pub bulk: Option<BulkPolicy>,
+    /// Groups that programs join at interfaces that the kernel shares are the stack's too.
+    pub multicast_on_stack: bool,
     /// The quotas of one user.
     pub user: UserQuotas,
     /// The quotas of one application group.
@@ -97,6 +99,7 @@ impl Default for WorkerConfig {
             regions_max: 256,
             orphans_max: 65_536,
             bulk: None,
+            multicast_on_stack: false,
             user: UserQuotas::default(),
             group: GroupQuotas::default(),
             stats_path: None,
@@ -169,6 +172,7 @@ impl Worker {
         core.follow_config(&config.stack.tcp);
         core.limit_orphans(config.orphans_max);
         core.bulk = config.bulk;
+        core.multicast_on_stack = config.multicast_on_stack;
         core.ports.limit_users(config.user.ports);
         let worker = Worker {
             balance: Balance::new(now, &mut core),
@@ -332,7 +336,7 @@ impl Worker {
     pub fn add_interface(&mut self, interface: &InterfaceInfo, device: Box<dyn Device>) -> u32 {
         let number = self.interfaces.add(interface, device, &mut self.core);
         self.crowd = CROWD;
-        self.core.set_kernel_number(number, kernel_number(interface));
+        self.core.set_link(number, self.interfaces.link(number, interface));
         number
     }
 
@@ -351,7 +355,7 @@ impl Worker {
         let device = open(&self.arena)?;
         self.interfaces.replace(number, interface, device, &mut self.core);
         self.crowd = CROWD;
-        self.core.set_kernel_number(number, kernel_number(interface));
+        self.core.set_link(number, self.interfaces.link(number, interface));
         Ok(())
     }
 
@@ -359,6 +363,7 @@ impl Worker {
         if self.interfaces.exists(number) {
             self.interfaces.close(number);
             self.interfaces.free(number);
+            self.core.set_link(number, Link::default());
             self.set_addresses(number, Vec::new());
         }
     }

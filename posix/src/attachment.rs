@@ -275,8 +275,11 @@ impl Posix {
         let (place, Some(channel)) = self.attachment.present() else { return };
         channel.confirm_death();
         if !channel.alive() {
-            self.attachment.dead.fetch_max(place + 1, Ordering::AcqRel);
+            let is_news = self.attachment.dead.fetch_max(place + 1, Ordering::AcqRel) <= place;
             self.attachment.seek();
+            if is_news {
+                self.hear_all_multicast_again();
+            }
         }
     }
 }

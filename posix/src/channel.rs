@@ -156,6 +156,12 @@ pub enum Request {
         /// Through the interface of this number; 0: any.
         interface: u32,
     },
+    /// The datagram socket is to receive what arrives for a multicast group.
+    JoinMulticast(Multicast),
+    /// It is to receive that no more.
+    LeaveMulticast(Multicast),
+    /// Asks for the groups that it has joined: [`Membership`]s.
+    Memberships,
     /// Asks whether the stack has this address.
     Owns {
         /// The address; its port is ignored.
@@ -173,7 +179,7 @@ pub enum Request {
 }
 
 pub use ringway_shm::channel::attach::Purpose;
-pub use ringway_shm::channel::{Envelope, Failure, KernelReason, Received, SocketOption, State};
+pub use ringway_shm::channel::{Envelope, Failure, KernelReason, Membership, Multicast, Received, SocketOption, State};
 
 /// Workers of the service at which a socket is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,11 +192,24 @@ pub enum Place {
     Every,
 }
 
+/// What the bytes of a worker's answer are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerForm {
+    /// A description of the connection.
+    Info,
+    /// An option's value as it was set, and as it is in effect.
+    Value,
+    /// [`Membership`]s.
+    Memberships,
+}
+
 /// A request in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     pub(crate) worker: u8,
     pub(crate) first: ringway_shm::channel::Ticket,
+    /// What the bytes of an answer are.
+    pub(crate) form: AnswerForm,
     /// The requests at the other workers, for a listener.
     pub(crate) members: [Option<ringway_shm::channel::Ticket>; MEMBERS_MAX],
 }

@@ -21,13 +21,11 @@ use crate::channel::{
 use crate::channel::{Failure, TransferError, Urgent, UrgentError, View};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
-use crate::tcp_info;
 pub use invitation::from_environment;
 
-use convert::{answer_of, operation_of, receive_error, send_error};
+use convert::{ANSWER_BYTES, answer_of, operation_of, receive_error, send_error};
 use ringway_shm::channel as shm;
 use ringway_shm::channel::attach::WakeFdKind;
-use ringway_shm::stats::InfoRecord;
 use ringway_shm::{Duration, PayloadMut};
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -369,18 +367,11 @@ impl Channel for Attached {
     fn answer(&self, ticket: Ticket, bytes: &mut [u8]) -> Option<ControlAnswer> {
         // The first worker's answer last: until then no other request for the socket can begin.
         let members = self.members_answer(&ticket)?;
-        let mut record = [0; InfoRecord::BYTES];
+        let mut record = [0; ANSWER_BYTES];
         let answer = match self.clients[ticket.worker as usize].completed(ticket.first, &mut record)? {
             shm::ControlResult::Answer(answer) => answer_of(answer),
-            // An option's value: as it was set, and as it is in effect.
-            shm::ControlResult::Bytes(8) => {
-                let len = bytes.len().min(4);
-                bytes[..len].copy_from_slice(&record[4..4 + len]);
-                ControlAnswer::Bytes(len)
-            }
             shm::ControlResult::Bytes(count) => {
-                let record = InfoRecord::from_bytes(&record[..count.min(InfoRecord::BYTES)]);
-                ControlAnswer::Bytes(tcp_info::write(&record, bytes))
+                ControlAnswer::Bytes(ticket.form.convert(&record[..count.min(ANSWER_BYTES)], bytes))
             }
         };
         Some(if answer == ControlAnswer::Done { members } else { answer })

@@ -1,11 +1,12 @@
 //! UDP sockets: which of them the stack serves, and datagrams in and out (udp(7)).
 //!
 //! The program's kernel socket stays underneath, really bound, as the *shadow*: it goes on serving loopback, broadcast,
-//! multicast and the kernel's interfaces. A receiver checks the stack's queue first, then the shadow, and waits for
+//! the multicast groups that are not the stack's (`multicast`) and the kernel's interfaces. A receiver checks the stack's queue first, then the shadow, and waits for
 //! both; a sender asks whether the stack reaches the destination. So a socket may at any time become the kernel's alone
 //! again (`surrender`): if the program uses a feature that the stack lacks, and when the service dies.
 
 pub(crate) mod control;
+pub(crate) mod multicast;
 pub(crate) mod pieces;
 pub(crate) mod routes;
 
@@ -68,12 +69,14 @@ impl Posix {
     /// ENETDOWN in strict mode if the stack does not serve it.
     pub fn bound(&self, fd: Fd, address: &[u8]) -> Answer<()> {
         let Parsed::Inet { address, .. } = parse(address) else { return Ok(()) };
-        if is_kernels(address.ip()) || !self.is_udp(fd) {
+        let is_group = is_ipv4_group(address.ip());
+        if is_kernels(address.ip()) && !is_group || !self.is_udp(fd) {
             return Ok(());
         }
         let Some(channel) = self.channel()? else { return Ok(()) };
         match self.open_datagrams(channel, fd) {
             Ok(socket) => self.take_over(fd, socket),
+            Err(Fallback::NotOurs) if is_group => {}
             Err(reason) => self.yield_to_kernel("bind", &address, reason)?,
         }
         Ok(())
@@ -82,7 +85,8 @@ impl Posix {
     /// The socket of ours that sends a datagram from the kernel socket `fd` to `address`. `None`: the kernel's call.
     pub fn datagram_socket_for(&self, fd: Fd, address: &[u8]) -> Option<Answer<SocketRef>> {
         let Parsed::Inet { address: remote, .. } = parse(address) else { return None };
-        if is_kernels(remote.ip()) || remote.ip().is_unspecified() || remote.port() == 0 {
+        let is_group = is_ipv4_group(remote.ip());
+        if is_kernels(remote.ip()) && !is_group || remote.ip().is_unspecified() || remote.port() == 0 {
             return None;
         }
         // A destination known to be the kernel's costs no system call.
@@ -94,6 +98,9 @@ impl Posix {
             Ok(channel) => channel?,
             Err(error) => return Some(Err(error)),
         };
+        if is_group && !self.leads(channel, None, remote, remote.ip().into()) {
+            return None;
+        }
         match self.open_towards(channel, fd, remote) {
             Ok(socket) => {
                 self.take_over(fd, socket);
@@ -380,7 +387,7 @@ impl Posix {
             Added::Refused(error) => return Some(Err(error)),
             Added::Complete(datagram) => return Some(self.send_complete(at, datagram, len, how)),
         }
-        let Some((peer, remote)) = self.datagram_peer(channel, socket, to) else {
+        let Some((peer, remote)) = self.datagram_peer(channel, at, to) else {
             return self.leave_to_kernel(description, to, more);
         };
         if len > payload_max(remote.is_ipv4()) {
@@ -430,20 +437,26 @@ impl Posix {
     fn datagram_peer(
         &self,
         channel: &dyn Channel,
-        socket: SocketRef,
+        Descriptor { fd, socket }: Descriptor,
         to: Option<&[u8]>,
     ) -> Option<(Option<SocketAddr>, SocketAddr)> {
         match to.map(parse) {
             None if self.is_connected_datagram(socket) => channel.addresses(socket).map(|(_, remote)| (None, remote)),
             Some(Parsed::Inet { address, inet6 }) => {
                 let speaks = self.descriptions.of(socket).is(Flag::INET6) || !inet6;
-                let named = speaks && address.port() != 0 && !is_kernels(address.ip());
-                let ours = named && self.leads(channel, Some(socket), address, address.ip().into());
+                let named = speaks && address.port() != 0 && (!is_kernels(address.ip()) || is_ipv4_group(address.ip()));
+                let leads = named && self.leads(channel, Some(socket), address, address.ip().into());
+                let ours = leads && !(is_ipv4_group(address.ip()) && self.names_interface(fd));
                 ours.then_some((Some(address), address))
             }
             // The kernel returns the error.
             None | Some(Parsed::Other) => None,
         }
+    }
+
+    /// Returns true if the program wants datagrams to groups to leave through an interface of the kernel's.
+    fn names_interface(&self, fd: Fd) -> bool {
+        self.kernel_number(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_IF).is_some_and(|address| address != 0)
     }
 
     /// Sends the datagram that the last piece, of `len` bytes, has completed. Without space the piece is not taken.
@@ -531,6 +544,11 @@ impl Posix {
             Err(_) => 0,
         }
     }
+}
+
+/// Returns true for a multicast group that the stack may receive for.
+fn is_ipv4_group(ip: IpAddr) -> bool {
+    ip.is_ipv4() && ip.is_multicast()
 }
 
 /// The 16-bit length field counts the headers of IP and UDP in IPv4, that of UDP only in IPv6.

@@ -4,6 +4,7 @@
 use crate::Posix;
 use crate::channel::{Channel, SocketOption};
 use crate::datagram::control;
+use crate::datagram::multicast::Change;
 use crate::descriptions::{Flag, UNSET};
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
@@ -95,7 +96,14 @@ impl Posix {
     /// setsockopt(2) on a datagram socket of ours.
     pub(crate) fn set_datagram_option(&self, at: Descriptor, level: i32, name: i32, value: &[u8]) -> Answer<()> {
         let Descriptor { fd, socket } = at;
-        self.kernel.set_option(fd, level, name, value)?;
+        if (level, name) == (libc::SOL_SOCKET, libc::SO_LOCK_FILTER) && value.iter().any(|&byte| byte != 0) {
+            // What locks the filter makes the socket the kernel's below.
+            self.hear_multicast_again(fd, socket);
+        }
+        match Change::of_option(level, name, value) {
+            Some(change) => self.change_membership(at, change, || self.kernel.set_option(fd, level, name, value))?,
+            None => self.kernel.set_option(fd, level, name, value)?,
+        }
         self.mark_option(fd, level, name, value);
         if table::find(level, name).is_some_and(|option| option.datagram().claims(value)) {
             return self.surrender(fd, socket, Fallback::OptionNotServed);
@@ -130,6 +138,8 @@ impl Posix {
                     None => self.kernel.option(fd, level, name, out),
                 }
             }
+            // SO_GET_FILTER: a socket with a filter of the program's is the kernel's.
+            (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) => Ok(0),
             (libc::IPPROTO_IP, libc::IP_MTU) | (libc::IPPROTO_IPV6, libc::IPV6_MTU) => {
                 let channel = self.attached().ok_or(Errno::NOTCONN)?;
                 if !self.is_connected_datagram(socket) {

@@ -66,6 +66,8 @@ impl Flag {
     pub(crate) const ASKED: Flag = Flag(1 << 14);
     /// A listener's connection, of which a kernel socket of its own was made.
     pub(crate) const ACCEPTED: Flag = Flag(1 << 17);
+    /// Its kernel socket has a filter of this library's.
+    pub(crate) const FILTERED: Flag = Flag(1 << 18);
     /// UDP_CORK is set.
     pub(crate) const CORKED: Flag = Flag(1 << 11);
     /// A datagram is begun and waits for its last piece.

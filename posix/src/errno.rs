@@ -131,7 +131,7 @@ impl From<Failure> for Errno {
             Failure::NotConnected => Errno::DESTADDRREQ,
             Failure::Reset | Failure::ServiceGone => Errno::CONNRESET,
             // The kernel goes on with the socket.
-            Failure::Guarded | Failure::CgroupProgram | Failure::Rule | Failure::PortWaits => Errno::CONNRESET,
+            Failure::Guarded | Failure::CgroupProgram | Failure::Rule | Failure::PortWaits | Failure::NotOurs => Errno::CONNRESET,
             // Answers to requests, not failures of a socket.
             Failure::InUse | Failure::NotAvailable | Failure::NoResources | Failure::Invalid | Failure::NotSupported => {
                 Errno::CONNRESET

@@ -228,6 +228,7 @@ impl Posix {
         }
         self.give_back_status(channel, fd, socket);
         if is_datagram {
+            self.hear_multicast_again(fd, socket);
             self.give_back_peer(channel, fd, socket);
         } else {
             self.give_options(fd, socket);

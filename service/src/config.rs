@@ -100,6 +100,8 @@ pub struct Policy {
     pub adopts_listeners: bool,
     /// Bulk data of unmodified programs.
     pub bulk: BulkChoice,
+    /// Groups that programs join are the stack's to receive, where the kernel shares the interface.
+    pub multicast_on_stack: bool,
     /// Bytes in one direction from which on a connection may count as such.
     pub bulk_after: u64,
 }
@@ -293,6 +295,7 @@ impl Config {
                 routing: rule_choice(values.text("policy.routing")),
                 adopts_listeners: values.text("policy.adopt") == "listeners",
                 bulk: BulkChoice::of(values.text("policy.bulk")).expect("one of the choices"),
+                multicast_on_stack: values.text("policy.multicast") == "stack",
                 bulk_after: values.number("policy.bulk_after_mib") << 20,
             },
             log: LogChoice::new(values.text("log.filter"), values.text("log.format")),

@@ -222,6 +222,10 @@ impl ports::Steering for PortFilter {
         PortFilter::own(self, protocol(transport), ip, port, workers)
     }
 
+    fn own_copies(&mut self, group: IpAddr, port: u16, workers: u32) -> io::Result<()> {
+        PortFilter::own_copies(self, group, port, workers)
+    }
+
     fn release(&mut self, transport: Transport, ip: IpAddr, port: u16) -> io::Result<()> {
         PortFilter::release(self, protocol(transport), ip, port)
     }

@@ -35,6 +35,14 @@ pub trait Steering: Send {
     /// The table is full, or the kernel refuses.
     fn own(&mut self, transport: Transport, ip: IpAddr, port: u16, workers: u32) -> io::Result<()>;
 
+    /// Datagrams to `group`:`port` come to the stacks of `workers` from now on, and to the kernel too.
+    ///
+    /// # Errors
+    /// The table is full, or the kernel refuses.
+    fn own_copies(&mut self, group: IpAddr, port: u16, workers: u32) -> io::Result<()> {
+        self.own(Transport::Udp, group, port, workers)
+    }
+
     /// Packets to `ip`:`port` are the kernel's again.
     ///
     /// # Errors
@@ -284,6 +292,10 @@ impl Ports for SharedPorts {
             return Ok(());
         }
         self.own_or_wait((transport, ip, port), Ownership::Shared)
+    }
+
+    fn own_copies(&mut self, group: IpAddr, port: u16) -> Result<(), PortError> {
+        self.registry.own(Transport::Udp, group, port, Ownership::Copies)
     }
 
     fn disown(&mut self, transport: Transport, ip: IpAddr, port: u16) {

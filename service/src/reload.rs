@@ -46,6 +46,7 @@ impl Workers {
             regions_max: config.limits.groups,
             orphans_max: config.limits.orphans,
             bulk: measured::bulk(&config.policy),
+            multicast_on_stack: config.policy.multicast_on_stack,
         };
         self.each().iter().try_for_each(|worker| worker.set_limits(limits.clone()))
     }
@@ -57,7 +58,7 @@ pub fn is_live(key: &str) -> bool {
 }
 
 /// Keys of other sections.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 11] = [
     "service.drain_s",
     "service.handover_s",
     "log.filter",
@@ -66,6 +67,7 @@ const OTHERS: [&str; 10] = [
     "policy.bulk_after_mib",
     "policy.firewall",
     "policy.group",
+    "policy.multicast",
     "policy.routing",
     SECTION,
 ];

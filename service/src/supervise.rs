@@ -564,6 +564,7 @@ fn start_worker(
         regions_max: config.limits.groups,
         orphans_max: config.limits.orphans,
         bulk: crate::measured::bulk(&config.policy),
+        multicast_on_stack: config.policy.multicast_on_stack,
         user: config.limits.user(),
         group: config.limits.group(),
         stats_path: own_file(claim.stats_path()),

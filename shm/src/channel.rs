@@ -42,7 +42,7 @@ pub use mark::Urgent;
 pub use options::SocketOption;
 pub use process_table::ProcessTable;
 pub use reason::{KernelPath, KernelReason};
-pub use request::{ControlAnswer, Operation, Request};
+pub use request::{ControlAnswer, Membership, Multicast, Operation, Request};
 pub use slot::{Failure, Flags, Readiness, SlotRef, State};
 pub use worker::{Attachment, Gone, NotWhole};
 

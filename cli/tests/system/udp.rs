@@ -85,6 +85,8 @@ fn socat_answers() {
     }
 }
 
+mod multicast;
+
 /// The same over IPv6.
 mod ipv6 {
     use super::*;

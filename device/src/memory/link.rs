@@ -152,6 +152,7 @@ impl Device for Link {
             segments_udp: self.options.segmentation_max_bytes > 0,
             receive_max_bytes: PACKET_MAX as u32,
             gathers: true,
+            copies_multicast: true,
             burst: BURST_MAX,
         }
     }

@@ -24,6 +24,7 @@ impl Device for Inner {
             segments_udp: false,
             receive_max_bytes: 99,
             gathers: false,
+            copies_multicast: false,
             burst: 1,
         }
     }

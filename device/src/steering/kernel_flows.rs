@@ -32,8 +32,10 @@ const SWEEP_MAX: usize = 1024;
 pub(super) const FLOWS: u32 = 1 << 31;
 /// Bit of an owned port's word: flows that are not in the table are the kernel's.
 pub(super) const LEFT: u32 = 1 << 30;
+/// Bit of an owned port's word: it is a multicast group's, and the kernel has its packets too.
+pub(super) const COPIES: u32 = 1 << 29;
 /// The bits of the word that say the workers.
-pub(super) const WORKERS: u32 = !(FLOWS | LEFT);
+pub(super) const WORKERS: u32 = !(FLOWS | LEFT | COPIES);
 /// What the table says of a flow of the stacks' of a port that is left.
 const STAYS: u32 = 1;
 

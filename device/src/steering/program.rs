@@ -13,7 +13,7 @@ use super::assembler::{
 };
 use super::division::{Division, FLOW_ADDRESSES, FLOW_BYTES, FLOW_PORTS, SCATTERED, WORKER};
 use super::exception_path::count_packet;
-use super::kernel_flows::{FLOWS, LEFT, WORKERS};
+use super::kernel_flows::{COPIES, FLOWS, LEFT, WORKERS};
 use super::offsets::*;
 use super::{KEY_ADDRESS, KEY_BYTES, KEY_PORT, KEY_PROTOCOL};
 
@@ -110,6 +110,7 @@ pub(super) fn hide_from_kernel(tables: Tables<'_>, lives: Option<BorrowedFd<'_>>
         asm.jump_if(When::Equal, R0, 0, not_ours).copy(R1, R6);
     }
     match_owned(&mut asm, tables, Exits { icmp: not_ours, icmpv6: not_ours, fragment: not_ours, kernels, not_ours });
+    asm.jump_if(When::AnyBit, R8, COPIES.cast_signed(), not_ours);
     asm.place(owned).set(R0, TCX_DROP).exit().place(kernels);
     count_packet(&mut asm, tables.exceptions, GROUP_KEY, not_ours, owned);
     asm.place(not_ours).set(R0, TCX_NEXT).exit();
@@ -260,7 +261,8 @@ pub(super) fn redirect(tables: Tables<'_>, sockets: BorrowedFd<'_>) -> Vec<Instr
     need(&mut asm, R7, PORTS, pass);
     asm.load(Width::Half, R0, R7, DESTINATION_PORT as i16).store(Width::Half, R10, KEY + KEY_PORT, R0);
     look_up(&mut asm, tables.owned, pass);
-    asm.load(Width::Word, R8, R0, 0).jump_if(When::AnyBit, R8, FLOWS.cast_signed(), flow);
+    asm.load(Width::Word, R8, R0, 0).jump_if(When::AnyBit, R8, COPIES.cast_signed(), pass);
+    asm.jump_if(When::AnyBit, R8, FLOWS.cast_signed(), flow);
     asm.place(ours);
     redirect_to_queue(&mut asm, sockets);
     asm.place(flow);

@@ -444,3 +444,46 @@ fn a_group_moves_and_the_flows_that_are_kept_stay() {
         }
     });
 }
+
+/// The port of a multicast group: the stack has a copy, and so does the kernel; over AF_XDP the kernel alone.
+#[test]
+fn copies_come_to_both() {
+    use crate::xdp::{Xdp, XdpOptions};
+    const PORT: u16 = 5353;
+    /// A datagram of four bytes to [`PORT`], without a checksum.
+    fn datagram(shared: &Shared) -> Vec<u8> {
+        let mut bytes = shared.syn(PORT, false).bytes()[..34].to_vec();
+        bytes[16..18].copy_from_slice(&32_u16.to_be_bytes());
+        bytes[23] = 17;
+        bytes[24..26].fill(0);
+        let sum = !crate::checksum::fold(crate::checksum::add(0, &bytes[14..34]));
+        bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+        let ports = [5555_u16.to_be_bytes(), PORT.to_be_bytes()].concat();
+        [&bytes[..], &ports, &12_u16.to_be_bytes(), &[0, 0], b"mdns"].concat()
+    }
+    in_namespace(|| {
+        let mut shared = shared();
+        let kernels = std::net::UdpSocket::bind((SERVER_V4, PORT)).expect("the address is there");
+        shared.filter.own_copies(SERVER, PORT, 1).expect("room");
+        let bytes = datagram(&shared);
+        shared.send(&bytes);
+        let mut got = [0; 8];
+        assert_eq!(kernels.recv(&mut got).expect("it has come"), 4);
+        assert_eq!(received(&mut shared.server, 1), std::slice::from_ref(&bytes));
+        // Hidden as other ports are, it comes to the stack alone.
+        shared.filter.own(Protocol::Udp, SERVER, PORT, 1).expect("room");
+        shared.send(&bytes);
+        assert_eq!(received(&mut shared.server, 1), std::slice::from_ref(&bytes));
+        kernels.set_nonblocking(true).expect("it is ours");
+        assert_eq!(kernels.recv(&mut got).expect_err("nothing").kind(), io::ErrorKind::WouldBlock);
+        shared.filter.own_copies(SERVER, PORT, 1).expect("room");
+        shared.hidden = None;
+        let xdp_arena = arena();
+        let mut xdp =
+            Xdp::open("server", Redirect::Owned(&shared.steering), XdpOptions::default(), &xdp_arena).expect("veth has it");
+        shared.send(&bytes);
+        kernels.set_nonblocking(false).expect("it is ours");
+        assert_eq!(kernels.recv(&mut got).expect("it has come"), 4);
+        assert_eq!(xdp.receive(Instant::ZERO, &mut Burst::default()).expect("the link is up"), 0);
+    });
+}

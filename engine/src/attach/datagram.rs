@@ -1,8 +1,7 @@
 //! Datagram sockets: messages of the channel on one side, the stack's UDP on the other.
 //!
 //! Promises: an envelope is copied out once, checked, and the copy used; a false one costs the socket its queued
-//! messages. A message is handed over whole or stays where it is. Does not do: multicast groups; those are the
-//! kernel's.
+//! messages. A message is handed over whole or stays where it is. Does not do: multicast groups; see `multicast`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -16,6 +15,7 @@ use ringway_stack::{
 
 use super::claims::PortUse;
 use super::close::Closing;
+use super::multicast::Joined;
 use super::pace::Pace;
 use super::region::Region;
 use super::request::failure_of;
@@ -36,6 +36,8 @@ pub(super) struct Datagrams {
     waiting: Option<Envelope>,
     /// Its rate, if a rule sets one.
     pub(super) pace: Option<Box<Pace>>,
+    /// Multicast groups that it has joined here.
+    pub(super) joined: Vec<Joined>,
     received: Counted,
     sent: Counted,
 }
@@ -94,6 +96,9 @@ impl Region {
         let Ok(claim) = self.right(slot, wanted, core) else {
             return ControlAnswer::NotOurs;
         };
+        if local.ip().is_multicast() && !core.hears_multicast_somewhere() {
+            return ControlAnswer::NotOurs;
+        }
         let listening = Listening { port: local.port(), local: addresses, ..Listening::default() };
         let terms = match listening.judge(Transport::Udp, core).within(self.verdict).granted() {
             Ok(terms) => terms,
@@ -104,6 +109,8 @@ impl Region {
         }
         let socket = self.sockets.get(slot).expect("the caller made it");
         socket.datagrams.options.only_ipv6 = !dual_stack;
+        // What another socket has joined, the kernel's socket underneath receives.
+        socket.datagrams.options.multicast_all = false;
         let options = socket.datagrams.options.clone();
         let id = match core.stack.udp_bind(SocketAddress { ip: local.ip(), port: local.port() }, options, user_token) {
             Ok(id) => id,
@@ -152,6 +159,12 @@ impl Region {
     /// Answers whether datagrams to `remote` leave through an interface of ours: `interface` (the kernel's number), if
     /// not 0.
     pub(super) fn route(remote: SocketAddr, interface: u32, core: &Core) -> ControlAnswer {
+        if remote.ip().is_multicast() {
+            // Where the kernel shares the interface, its own sockets hear what it sends.
+            let at = core.stack.interface_to_many(remote.ip()).filter(|&at| core.is_alone_at(at));
+            let fits = at.is_some_and(|at| interface == 0 || core.kernel_number(at) == interface);
+            return if fits { ControlAnswer::Done } else { ControlAnswer::NotOurs };
+        }
         let leads = core.stack.source_for(remote.ip()).is_some_and(|source| core.stack.owns(source));
         let through = || core.stack.interface_for(remote.ip()).map(|number| core.kernel_number(number));
         let fits = interface == 0 || through() == Some(interface);
@@ -325,6 +338,7 @@ impl Region {
     /// Closes the socket and gives back its ports; datagrams queued in the stack still leave.
     pub(super) fn close_datagrams(&mut self, slot: SlotIndex, core: &mut Core) {
         self.tell_end(slot, core);
+        self.leave_all_multicast(slot, core);
         let Some(socket) = self.sockets.get(slot) else { return };
         if let Some(id) = socket.id.take() {
             core.stack.close(core.now, id);
@@ -354,6 +368,11 @@ pub(super) fn apply(options: &mut UdpOptions, option: SocketOption, value: u32) 
             Ok(hops) => options.time_to_live = hops,
             Err(_) => return false,
         },
+        SocketOption::MulticastLoop => options.multicast_loop = on,
+        SocketOption::MulticastTimeToLive => match u8::try_from(value) {
+            Ok(hops) => options.multicast_time_to_live = hops,
+            Err(_) => return false,
+        },
         SocketOption::SegmentSize => match u16::try_from(value) {
             Ok(size) => options.segment_size = size,
             Err(_) => return false,
@@ -379,6 +398,8 @@ pub(super) fn value_of(options: &UdpOptions, option: SocketOption) -> Option<u32
         SocketOption::ReceiveBuffer => options.receive_buffer_bytes,
         SocketOption::SendBuffer => options.send_buffer_bytes,
         SocketOption::TimeToLive => options.time_to_live.into(),
+        SocketOption::MulticastLoop => options.multicast_loop.into(),
+        SocketOption::MulticastTimeToLive => options.multicast_time_to_live.into(),
         SocketOption::SegmentSize => options.segment_size.into(),
         _ => return None,
     })

@@ -140,8 +140,9 @@ impl Region {
     }
 
     /// Tells the application that the socket is the kernel's; the kernel socket has been bound all the time.
-    fn give_datagrams_back(&mut self, slot: SlotIndex, core: &mut Core) {
+    pub(super) fn give_datagrams_back(&mut self, slot: SlotIndex, core: &mut Core) {
         let (guard, verdict) = (self.guard, self.verdict);
+        let to_multicast = self.objection_to_multicast(slot, core);
         let Some(socket) = self.sockets.get(slot) else { return };
         let Some(listening) = socket.listening.as_mut() else { return };
         let port = listening.port;
@@ -151,7 +152,7 @@ impl Region {
             _ if !core.ports.passes_port(Transport::Udp, *ip, port) => Some(KernelReason::Firewall),
             Verdict::Serve(_) | Verdict::Deny => None,
         };
-        let Some(reason) = listening.owned.iter().find_map(objection) else { return };
+        let Some(reason) = listening.owned.iter().find_map(objection).or(to_multicast) else { return };
         for ip in listening.owned.drain(..) {
             core.ports.remove_datagrams(ip, port);
         }
@@ -160,6 +161,7 @@ impl Region {
         listening.given_back = Some(reason);
         let record = socket.record.take();
         record.into_iter().for_each(|record| core.metrics.release_record(record));
+        self.leave_all_multicast(slot, core);
         let shared = self.channel.slot(slot);
         let (local, remote) = (shared.local(), shared.remote());
         self.note_given_back(local, remote, reason, core);

@@ -169,6 +169,8 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
         | SocketOption::OnlyIpv6
         | SocketOption::NoChecksum
         | SocketOption::SegmentSize
+        | SocketOption::MulticastTimeToLive
+        | SocketOption::MulticastLoop
         | SocketOption::Coalesce => {}
     }
     true

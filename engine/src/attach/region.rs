@@ -42,6 +42,8 @@ pub(super) struct Region {
     rate: Rate,
     /// Sockets whose statistics are out of date.
     pub(super) touched: Vec<SlotIndex>,
+    /// Multicast groups that its sockets have joined, each counted.
+    pub(super) memberships: usize,
     /// Sockets that wait for resources without a wake-up.
     pub(super) retries: Vec<SlotIndex>,
     /// Sockets of UDP whose next message may leave then.
@@ -100,6 +102,7 @@ impl Region {
             retries: Vec::new(),
             paced: BTreeSet::new(),
             listeners: Vec::new(),
+            memberships: 0,
             room: u32::MAX,
             without_room: Vec::new(),
             starved: VecDeque::new(),

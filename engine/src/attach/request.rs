@@ -74,6 +74,15 @@ impl Region {
                 let owned = core.stack.owns(local.ip());
                 self.channel.answer(request, if owned { ControlAnswer::Done } else { ControlAnswer::NotOurs });
             }
+            Operation::JoinMulticast(which) => {
+                let answer = self.join_multicast(slot, which, core);
+                self.channel.answer(request, answer);
+            }
+            Operation::LeaveMulticast(which) => {
+                let answer = self.leave_multicast(slot, which, core);
+                self.channel.answer(request, answer);
+            }
+            Operation::Memberships => self.tell_memberships(request, core),
             Operation::Shutdown => {
                 let answer = self.shutdown(slot, core);
                 self.channel.answer(request, answer);
@@ -236,6 +245,10 @@ impl Region {
         for slot in self.sockets.slots() {
             let Some(socket) = self.sockets.get(slot) else { continue };
             let datagrams = socket.kind == Kind::Datagram;
+            if datagrams && !socket.datagrams.joined.is_empty() {
+                self.give_datagrams_back(slot, core);
+            }
+            let Some(socket) = self.sockets.get(slot) else { continue };
             let Some(listening) = socket.listening.as_mut() else { continue };
             let port = listening.port;
             for ip in listening.owned.extract_if(.., |ip| !core.stack.owns(*ip)) {

@@ -72,6 +72,7 @@ impl Worker {
         self.core.stack.set_limits(&limits.stack);
         self.core.limit_orphans(limits.orphans_max);
         self.core.bulk = limits.bulk;
+        self.core.multicast_on_stack = limits.multicast_on_stack;
         self.attachments.limit_groups_to(limits.regions_max);
     }
 }

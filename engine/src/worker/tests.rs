@@ -8,6 +8,7 @@ mod foreign;
 mod guard;
 mod handover;
 mod harness;
+mod multicast;
 mod nonsense;
 mod paced;
 mod quotas;

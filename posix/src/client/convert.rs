@@ -1,7 +1,10 @@
 //! Conversion between the channel's types and this crate's.
 
-use crate::channel::{ControlAnswer, Request, TransferError};
+use crate::channel::{AnswerForm, ControlAnswer, Request, TransferError};
+use crate::datagram::multicast::MEMBERSHIPS_MAX;
+use crate::tcp_info;
 use ringway_shm::channel as shm;
+use ringway_shm::stats::InfoRecord;
 
 pub(super) fn answer_of(answer: shm::ControlAnswer) -> ControlAnswer {
     match answer {
@@ -43,10 +46,40 @@ pub(super) fn operation_of(request: Request) -> shm::Operation {
         Request::Datagrams { local, dual_stack } => shm::Operation::Datagram { local, dual_stack },
         Request::ConnectDatagrams { remote } => shm::Operation::ConnectDatagram { remote },
         Request::Route { remote, interface } => shm::Operation::Route { remote, interface },
+        Request::JoinMulticast(which) => shm::Operation::JoinMulticast(which),
+        Request::LeaveMulticast(which) => shm::Operation::LeaveMulticast(which),
+        Request::Memberships => shm::Operation::Memberships,
         Request::Owns { local } => shm::Operation::Owns { local },
         // An option that already has this value.
         Request::Settle => shm::Operation::SetOption { option: shm::SocketOption::EveryWorker, value: 1 },
         Request::Info => shm::Operation::Info,
         Request::Option { option } => shm::Operation::Option { option },
+    }
+}
+
+const MEMBERSHIPS_BYTES: usize = MEMBERSHIPS_MAX * shm::Membership::BYTES;
+/// Bytes of an answer at most.
+pub(super) const ANSWER_BYTES: usize = if InfoRecord::BYTES > MEMBERSHIPS_BYTES { InfoRecord::BYTES } else { MEMBERSHIPS_BYTES };
+
+impl AnswerForm {
+    /// What the answer of an operation is, if it has bytes.
+    pub(super) fn of(operation: &shm::Operation) -> AnswerForm {
+        match operation {
+            shm::Operation::Option { .. } => AnswerForm::Value,
+            shm::Operation::Memberships => AnswerForm::Memberships,
+            _ => AnswerForm::Info,
+        }
+    }
+
+    /// Writes the answer for the caller; returns its length.
+    pub(super) fn convert(self, answer: &[u8], bytes: &mut [u8]) -> usize {
+        let part = match self {
+            AnswerForm::Info => return tcp_info::write(&InfoRecord::from_bytes(answer), bytes),
+            AnswerForm::Value => answer.get(4..8).unwrap_or_default(),
+            AnswerForm::Memberships => answer,
+        };
+        let len = part.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&part[..len]);
+        len
     }
 }

@@ -11,7 +11,7 @@
 
 use super::Attached;
 use super::convert::answer_of;
-use crate::channel::{ControlAnswer, MEMBERS_MAX, Ticket};
+use crate::channel::{AnswerForm, ControlAnswer, MEMBERS_MAX, Ticket};
 use crate::fd_table::SocketRef;
 use ringway_shm::channel as shm;
 
@@ -103,7 +103,8 @@ impl Attached {
     pub(super) fn ask_everywhere(&self, socket: SocketRef, operation: shm::Operation) -> Option<Ticket> {
         let (client, slot) = self.place(socket);
         let first = client.control(slot, operation)?;
-        let mut ticket = Ticket { worker: self.worker_of(socket) as u8, first, members: [None; MEMBERS_MAX] };
+        let form = AnswerForm::of(&operation);
+        let mut ticket = Ticket { worker: self.worker_of(socket) as u8, first, form, members: [None; MEMBERS_MAX] };
         if matches!(operation, shm::Operation::Listen { .. } | shm::Operation::SetOption { .. }) {
             for ((client, member), place) in self.members(socket).zip(&mut ticket.members) {
                 *place = client.control(member, operation);

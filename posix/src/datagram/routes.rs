@@ -4,6 +4,7 @@
 //! (IP_PKTINFO) is not the stack's; the kernel sends it, or returns the error.
 
 use crate::Posix;
+use crate::address::is_kernels;
 use crate::channel::{Channel, ControlAnswer, Request};
 use crate::fd_table::SocketRef;
 use crate::reasons::Fallback;
@@ -65,7 +66,8 @@ impl Posix {
         let Some(answer) = ask(Request::Route { remote, interface: way.interface }) else { return false };
         let owns = |source| ask(Request::Owns { local: SocketAddr::new(source, 0) }) == Some(ControlAnswer::Done);
         let ours = answer == ControlAnswer::Done && way.source.is_none_or(owns);
-        if !ours {
+        // Groups are the kernel's in most cases, and that is no news.
+        if !ours && !is_kernels(remote.ip()) {
             self.fall_back("sendto", &remote, Fallback::NotOurs);
         }
         self.routes.note(way, ours, now + ROUTE_LIFE);

@@ -179,7 +179,7 @@ pub(super) fn error_of(failure: Failure) -> io::Error {
         Failure::ProtocolUnreachable => Errno::NOPROTOOPT,
         Failure::Prohibited | Failure::Denied => Errno::ACCESS,
         // The kernel's errno for packets that its own output chain has refused.
-        Failure::Guarded | Failure::CgroupProgram | Failure::Rule | Failure::PortWaits => Errno::PERM,
+        Failure::Guarded | Failure::CgroupProgram | Failure::Rule | Failure::PortWaits | Failure::NotOurs => Errno::PERM,
         Failure::MessageTooLong => Errno::MSGSIZE,
     };
     errno.into()

@@ -488,6 +488,14 @@ pub const KEYS: &[Key] = &[
     ),
     choice("policy.loopback", "kernel", &["kernel"], "Who serves 127.0.0.0/8 and connections to the machine's own addresses."),
     choice(
+        "policy.multicast",
+        "kernel",
+        &["kernel", "stack"],
+        "Who receives datagrams to the multicast groups that unmodified programs join over IPv4. kernel: the kernel. stack: Ringway, and the kernel for its own \
+         sockets, at interfaces that packet sockets share; the kernel stays the member of the group and sends to it. A tap device's groups are \
+         always Ringway's. Counts for what programs join from then on.",
+    ),
+    choice(
         "policy.bulk",
         "auto",
         &["auto", "stack", "sent", "kernel"],

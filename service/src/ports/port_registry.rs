@@ -62,6 +62,8 @@ pub(super) enum Ownership {
     New,
     /// To all workers; the flow group picks one.
     Shared,
+    /// To the worker that owns it, and to the kernel: a multicast group's.
+    Copies,
 }
 
 impl PortRegistry {
@@ -112,7 +114,11 @@ impl WorkerPorts {
                     registry.on_flows.iter().for_each(|tell| tell());
                 }
             }
-            registry.steering.own(transport, ip, port, workers).map_err(|_| PortError::NoSteering)?;
+            let owned = match ownership {
+                Ownership::Copies => registry.steering.own_copies(ip, port, workers),
+                Ownership::Sole | Ownership::New | Ownership::Shared => registry.steering.own(transport, ip, port, workers),
+            };
+            owned.map_err(|_| PortError::NoSteering)?;
             registry.ports.insert((transport, ip, port), Owners { workers: self.bit, shared });
             return Ok(());
         };

@@ -195,6 +195,10 @@ options! { worker {
     ResetAtClose = 35 [];
     /// 0 or 1: more follows the bytes that are pushed next (MSG_MORE); given again for each send
     More = 36 [];
+    /// hops of datagrams to multicast groups
+    MulticastTimeToLive = 37 [IPPROTO_IP, libc::IP_MULTICAST_TTL, 1, Number, Unused, Worker];
+    /// 0 or 1: sockets of this host hear what it sends to multicast groups
+    MulticastLoop = 38 [IPPROTO_IP, libc::IP_MULTICAST_LOOP, 1, Switch, Unused, Worker];
 } library {
     SOL_SOCKET, libc::SO_OOBINLINE, 0, Switch;
     SOL_SOCKET, libc::SO_BUSY_POLL, 0, Number;

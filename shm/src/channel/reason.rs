@@ -60,7 +60,7 @@ impl KernelReason {
             KernelReason::Rule => Failure::Rule,
             KernelReason::PortWaits => Failure::PortWaits,
             KernelReason::PortTaken => Failure::InUse,
-            KernelReason::NotOurs => Failure::NotAvailable,
+            KernelReason::NotOurs => Failure::NotOurs,
             KernelReason::NoResources | KernelReason::Bulk => Failure::NoResources,
         }
     }
@@ -79,6 +79,7 @@ impl Failure {
             Failure::CgroupProgram => Some(KernelReason::CgroupProgram),
             Failure::Rule => Some(KernelReason::Rule),
             Failure::PortWaits => Some(KernelReason::PortWaits),
+            Failure::NotOurs => Some(KernelReason::NotOurs),
             _ => None,
         }
     }

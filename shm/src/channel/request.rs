@@ -4,11 +4,12 @@
 //!   word 0: op 8 | sequence 8 | port 16 | slot 32     word 1: generation 32 | argument 32
 //!   words 2, 3: address, 16 bytes (IPv4 mapped)
 //! ```
+//! A request about a multicast group has the group in the first four bytes of the address, and an interface's in the next.
 //! `Transmit`, `Consumed`, `Urgent`, `Reclaim` and `Forked` have no answer. All others are answered once, in
 //! the turn that takes them (a `Connect` is answered when the handshake has been *started*), with the
 //! request's sequence number.
 
-use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::options::SocketOption;
 use super::slot::{Failure, SlotRef};
@@ -101,8 +102,70 @@ pub enum Operation {
         /// It is the second one, beside the one that was given before; else the only one.
         backup: bool,
     },
+    /// A datagram socket is to receive what arrives for a multicast group.
+    JoinMulticast(Multicast),
+    /// It is to receive that no more.
+    LeaveMulticast(Multicast),
+    /// Tells the groups that it has joined; the answer carries [`Membership`]s.
+    Memberships,
     /// Receive chunks came back while the worker lacked some. `slot` is not used.
     Reclaim,
+}
+
+/// A multicast group at an interface, as ip(7) IP_ADD_MEMBERSHIP names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Multicast {
+    /// The group.
+    pub group: Ipv4Addr,
+    /// The kernel's number of the interface; 0: the one of `address`.
+    pub interface: u32,
+    /// An address of the interface; unspecified: the routes decide.
+    pub address: Ipv4Addr,
+}
+
+impl Multicast {
+    fn address_bytes(self) -> SocketAddr {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&self.group.octets());
+        bytes[4..8].copy_from_slice(&self.address.octets());
+        // The last bytes are not those of an IPv4-mapped address.
+        SocketAddr::new(IpAddr::V6(bytes.into()), 0)
+    }
+
+    fn read(interface: u32, bytes: [u8; 16]) -> Multicast {
+        let part = |at: usize| Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]);
+        Multicast { group: part(0), interface, address: part(4) }
+    }
+}
+
+/// A group that a socket has joined here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// The group.
+    pub group: Ipv4Addr,
+    /// The kernel's number of the interface; 0: the kernel does not have its packets.
+    pub interface: u32,
+}
+
+impl Membership {
+    /// Bytes of one in an answer.
+    pub const BYTES: usize = 8;
+
+    /// Its bytes.
+    pub fn to_bytes(self) -> [u8; Membership::BYTES] {
+        let mut bytes = [0; Membership::BYTES];
+        bytes[..4].copy_from_slice(&self.group.octets());
+        bytes[4..].copy_from_slice(&self.interface.to_le_bytes());
+        bytes
+    }
+
+    /// Those that an answer holds.
+    pub fn read_all(bytes: &[u8]) -> impl Iterator<Item = Membership> + '_ {
+        bytes.chunks_exact(Membership::BYTES).map(|bytes| Membership {
+            group: Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]),
+            interface: u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
+        })
+    }
 }
 
 /// One entry of a request ring, already checked for form (not for sense).
@@ -141,6 +204,9 @@ impl Request {
             Operation::Owns { local } => (17, local.port(), 0, local),
             Operation::FastOpenKey { key, backup } => (18, 0, backup.into(), SocketAddr::new(IpAddr::V6(key.into()), 0)),
             Operation::Option { option } => (19, option as u16, 0, NO_ADDRESS),
+            Operation::JoinMulticast(which) => (20, 0, which.interface, which.address_bytes()),
+            Operation::LeaveMulticast(which) => (21, 0, which.interface, which.address_bytes()),
+            Operation::Memberships => (22, 0, 0, NO_ADDRESS),
         };
         let ip = wide(address.ip());
         [
@@ -177,6 +243,9 @@ impl Request {
             17 => Operation::Owns { local: address },
             18 => Operation::FastOpenKey { key: wide(ip).to_be_bytes(), backup: argument != 0 },
             19 => Operation::Option { option: SocketOption::from_number(port)? },
+            20 => Operation::JoinMulticast(Multicast::read(argument, wide(ip).to_be_bytes())),
+            21 => Operation::LeaveMulticast(Multicast::read(argument, wide(ip).to_be_bytes())),
+            22 => Operation::Memberships,
             _ => return None,
         };
         let slot = SlotRef { index: (words[0] >> 32) as u32, generation: words[1] as u32 };

@@ -121,6 +121,8 @@ pub enum Failure {
     PortWaits = 21,
     /// A rule of the configuration denies it.
     Denied = 22,
+    /// The stack does not get its packets any more.
+    NotOurs = 23,
 }
 
 impl Failure {
@@ -149,6 +151,7 @@ impl Failure {
             20 => Failure::Rule,
             21 => Failure::PortWaits,
             22 => Failure::Denied,
+            23 => Failure::NotOurs,
             _ => Failure::Reset,
         })
     }

@@ -78,6 +78,7 @@ impl Device for Wire {
             segments_udp: false,
             receive_max_bytes: u16::MAX.into(),
             gathers: true,
+            copies_multicast: true,
             burst: BURST,
         }
     }

@@ -53,6 +53,11 @@ impl Ip {
         }
     }
 
+    /// Returns the interface that has this address.
+    pub(crate) fn interface_with(&self, ip: IpAddr) -> Option<u32> {
+        self.interfaces.iter().position(|state| state.has(ip)).map(|at| at as u32)
+    }
+
     /// Returns true when the interface exists.
     pub(crate) fn has_interface(&self, interface: u32) -> bool {
         (interface as usize) < self.interfaces.len()

@@ -100,6 +100,16 @@ impl Stack {
         udp.leave(env, id, interface, group)
     }
 
+    /// Returns the interface of datagrams to a multicast or broadcast address, if nothing names another one.
+    pub fn interface_to_many(&self, remote: IpAddr) -> Option<u32> {
+        self.ip.interface_to_many(remote)
+    }
+
+    /// Returns the interface that has this address.
+    pub fn interface_with(&self, ip: IpAddr) -> Option<u32> {
+        self.ip.interface_with(ip)
+    }
+
     /// Takes the pending error of a UDP socket (SO_ERROR): an ICMP error of a connected one.
     pub fn udp_error(&mut self, id: SocketId) -> Option<UdpError> {
         self.udp.take_error(id)

@@ -29,6 +29,9 @@ fn what_is_written_is_read() {
         Operation::Route { remote: address, interface: 0 },
         Operation::Route { remote: address, interface: u32::MAX },
         Operation::Owns { local: address },
+        Operation::JoinMulticast(Multicast { group: [224, 0, 0, 251].into(), interface: 0, address: [192, 0, 2, 1].into() }),
+        Operation::LeaveMulticast(Multicast { group: [239, 1, 2, 3].into(), interface: u32::MAX, address: [0; 4].into() }),
+        Operation::Memberships,
     ];
     let options = SocketOption::ALL.iter().map(|&option| Operation::SetOption { option, value: u32::MAX });
     let read = SocketOption::ALL.iter().map(|&option| Operation::Option { option });
