@@ -42,6 +42,8 @@ pub(crate) struct Attachment {
     seeks: AtomicBool,
     /// Time of the next such look, nanoseconds.
     pub(crate) next_look: AtomicU64,
+    /// Such looks since the service has died.
+    pub(crate) looks: AtomicU32,
 }
 
 thread_local! {
@@ -60,6 +62,7 @@ impl Attachment {
             attaching: AtomicU32::new(0),
             seeks: AtomicBool::new(false),
             next_look: AtomicU64::new(0),
+            looks: AtomicU32::new(0),
         }
     }
 

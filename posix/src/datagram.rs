@@ -13,7 +13,9 @@ pub(crate) mod routes;
 use crate::Posix;
 use crate::address::{Parsed, SocketName, is_kernels, parse};
 use crate::blocking::{Shadow, Wait};
-use crate::channel::{Channel, ControlAnswer, Envelope, Failure, Place, Purpose, Received, Request, Taking, TransferError};
+use crate::channel::{
+    Channel, ControlAnswer, Envelope, Failure, Handover, Place, Purpose, Received, Request, Taking, TransferError,
+};
 use crate::connect::is_unspecified_family;
 use crate::descriptions::{Description, Flag};
 use crate::errno::{Answer, Errno};
@@ -490,6 +492,11 @@ impl Posix {
             Err(TransferError::WouldBlock | TransferError::NotConnected) if self.has_moved(channel, socket) => {
                 Some(Err(Errno::MOVED))
             }
+            // It has, but for what the program has not read.
+            Err(TransferError::WouldBlock) if channel.handover(socket) == Some(Handover::Moved) => {
+                gone = Some(Fallback::NoAnswer);
+                Some(Err(Errno::CONNRESET))
+            }
             Err(TransferError::WouldBlock) => None,
             Err(TransferError::Failed(Failure::ServiceGone) | TransferError::NotConnected | TransferError::Closed) => {
                 gone = Some(Fallback::NoAnswer);
@@ -513,6 +520,11 @@ impl Posix {
         }
         let is_over = answer == Err(Errno::CONNRESET) && self.service_is_dead();
         if let Some(reason) = gone.or(is_over.then_some(Fallback::NoAnswer)) {
+            if self.has_waiting(channel, socket) && !self.is_strict() {
+                // It leaves when the program has read what waits.
+                self.give_back_peer(channel, fd, socket);
+                return None;
+            }
             return self.surrender(fd, socket, reason).err().map(Err);
         }
         Some(answer)

@@ -116,12 +116,18 @@ impl Posix {
         match channel.handover(socket) {
             // Another thread was faster, and the slot has ended since.
             None if self.has_left(socket) => Handover::Moved,
-            // Connections that the stack has accepted come first.
-            Some(Handover::Moved) if has_waiting(channel, socket) => Handover::Stays,
+            // Connections that the stack has accepted come first, and datagrams that it has received.
+            Some(Handover::Moved) if self.has_waiting(channel, socket) => Handover::Stays,
             Some(Handover::Wanted) if !description.knows(socket) || description.is(Flag::ASKED) => Handover::Stays,
             Some(Handover::Wanted) if !self.may_hand_over() => Handover::Stays,
             handover => handover.unwrap_or(Handover::Stays),
         }
+    }
+
+    /// Returns true if the program has not taken all that the stack has accepted for a listener, or received for a datagram socket.
+    pub(crate) fn has_waiting(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
+        let may_wait = |state| state == State::Listening || self.is_datagram(socket);
+        channel.view(socket).is_some_and(|view| view.readable > 0 && may_wait(view.state))
     }
 
     /// Has the kernel go on with the socket. Returns true if it does; the socket is the kernel's then. No lock may be held.
@@ -256,11 +262,6 @@ impl Posix {
         });
         numbers
     }
-}
-
-/// Returns true for a listener with connections that the stack has accepted and the program has not.
-fn has_waiting(channel: &dyn Channel, socket: SocketRef) -> bool {
-    channel.view(socket).is_some_and(|view| view.state == State::Listening && view.readable > 0)
 }
 
 /// A socket as a word that is not zero.

@@ -26,7 +26,9 @@ impl Posix {
         // When the service dies, a listener goes on as its kernel shadow; a connection is reset.
         if self.service_is_dead() && self.is_datagram(socket) {
             // The next call finds the kernel socket in its place, as after the death of a listener.
-            return Readiness { events: OUT, receive_sequence: 0, send_sequence: 0 };
+            // What it has received is still read here.
+            let events = if view.is_some_and(|view| view.readable > 0) { IN | OUT } else { OUT };
+            return Readiness { events, receive_sequence: 0, send_sequence: 0 };
         }
         if self.service_is_dead() && !view.is_some_and(|view| view.state == State::Listening) {
             return Readiness { events: GONE, receive_sequence: u32::MAX, send_sequence: u32::MAX };

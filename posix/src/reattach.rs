@@ -128,6 +128,7 @@ impl Posix {
             return false;
         }
         self.renew_waiters();
+        self.attachment.looks.store(0, Ordering::Relaxed);
         // No call of the time before the last service is in progress any more.
         if let Some(channel) = long_dead {
             self.unprotect(&channel.descriptors());
@@ -139,8 +140,10 @@ impl Posix {
         true
     }
 
-    /// Makes the kernel's what the dead service has left. Returns true if no socket of it is in this process any more.
+    /// Makes the kernel's what the dead service has left. Returns true if no socket of it is in this process any more. One with datagrams that the
+    /// program has not read stays for some looks; a program that never reads must not keep all others from a new service.
     fn leave_dead(&self, channel: &dyn Channel) -> bool {
+        let is_patient = self.attachment.looks.fetch_add(1, Ordering::Relaxed) < PATIENT_LOOKS;
         let mut sockets = Vec::new();
         self.table.for_each_in(0, Fd::MAX, |fd, entry| {
             if let Entry::Socket(socket) = entry {
@@ -152,6 +155,9 @@ impl Posix {
                 continue;
             }
             if self.is_datagram(socket) {
+                if is_patient && self.has_waiting(channel, socket) {
+                    continue;
+                }
                 // Outside strict mode the kernel may have it.
                 self.surrender(fd, socket, Fallback::NoAnswer).ok();
             } else if channel.view(socket).is_some_and(|view| view.state == State::Listening) {
@@ -223,6 +229,8 @@ const LISTENERS_MAX: usize = 64;
 /// Offers of a listener before it stays the kernel's.
 const REFUSALS_MAX: u32 = 3;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Looks, a second or more apart, for which unread datagrams are kept.
+const PATIENT_LOOKS: u32 = 60;
 /// `struct tcp_info`: tcpi_state is the first byte, and tcpi_sacked of a listener is its backlog (net/ipv4/tcp.c, tcp_get_info).
 const TCP_LISTEN: u8 = 10;
 const BACKLOG_AT: usize = 28;

@@ -251,3 +251,39 @@ fn the_configuration_is_read_again_on_sighup() {
     service.signal(Signal::TERM);
     service.finish(DEADLINE).success();
 }
+
+/// What a program has not read when the service ends comes first, and then what the kernel has received since; it can send meanwhile.
+fn unread_datagrams_come_first(is_connected: bool) {
+    let net = Net::new();
+    let script = net.file("pending.py", include_str!("handover/pending.py"));
+    let (service, name) = net.serve(Server, &[]);
+    let (server, client) = (net.address(Server), net.address(Client));
+    let mut holder = net.spawn(Client, &["python3", &script, "hold"]);
+    net.wait_printed(&mut holder, "ready");
+    let peer: &[&str] = if is_connected { &[&client, "5700"] } else { &[] };
+    let receive = [&[RINGWAY, "run", "-q", "--name", &name, "--", "python3", &script, "receive", "5600"], peer].concat();
+    let mut receiver = net.spawn(Server, &receive);
+    net.wait_printed(&mut receiver, "ready");
+    net.output(Client, &["python3", &script, "send", &server, "5600", "0", "5"]);
+    receiver.wait_while_running("the stack has received them", || {
+        let counted = net.output(Server, &[RINGWAY, "nstat", "-az", "UdpInDatagrams"]);
+        counted.lines().any(|line| line.split_whitespace().take(2).eq(["UdpInDatagrams", "5"]))
+    });
+    service.signal(Signal::TERM);
+    service.finish(DEADLINE);
+    net.output(Client, &["python3", &script, "send", &server, "5600", "5", "5"]);
+    receiver.signal(Signal::USR1);
+    let ended = receiver.finish(DEADLINE).success();
+    assert_eq!(ended.stdout, "ready\n0\n4\n1\n2\n3\n4\n5\n6\n7\n8\n9\n", "{}", ended.stderr);
+    assert_eq!(holder.finish(DEADLINE).success().stdout, "ready\nseen\n");
+}
+
+#[test]
+fn unread_datagrams_come_before_the_kernels() {
+    unread_datagrams_come_first(false);
+}
+
+#[test]
+fn unread_datagrams_of_a_connected_socket_come_before_the_kernels() {
+    unread_datagrams_come_first(true);
+}

@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 
-use ringway_shm::channel::{Client, Operation, Request, SlotRef, SocketOption};
+use ringway_shm::channel::{Client, Multicast, Operation, Request, SlotRef, SocketOption};
 
 use super::Round;
 
@@ -84,7 +84,9 @@ fn address(round: &mut Round) -> SocketAddr {
 fn operation(round: &mut Round) -> Operation {
     let (place, word) = (address(round), round.word() as u32);
     let chance = round.random.number();
-    match chance % 19 {
+    let group = [224 + (chance >> 8) as u8 % 32, 0, (chance >> 16) as u8 % 2, (chance >> 24) as u8];
+    let which = Multicast { group: group.into(), interface: word % 4, address: [0; 4].into() };
+    match chance % 22 {
         0 => Operation::Listen { local: place, backlog: word, dual_stack: word.is_multiple_of(2) },
         1 | 2 => Operation::Connect { remote: place },
         3 => Operation::Datagram { local: place, dual_stack: word.is_multiple_of(2) },
@@ -102,6 +104,9 @@ fn operation(round: &mut Round) -> Operation {
         15 => Operation::Forked { process: word % 512, pid: (chance >> 32) as u32 },
         16 => Operation::FastOpenKey { key: [word as u8; 16], backup: word.is_multiple_of(2) },
         17 => Operation::Option { option: OPTIONS[(chance >> 8) as usize % OPTIONS.len()] },
+        18 => Operation::JoinMulticast(which),
+        19 => Operation::LeaveMulticast(which),
+        20 => Operation::Memberships,
         _ => Operation::Reclaim,
     }
 }

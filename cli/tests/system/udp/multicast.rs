@@ -8,11 +8,16 @@ use super::*;
 const ON_STACK: &str = "[policy]\nmulticast = \"stack\"\n";
 const NUMBERED: &str = include_str!("numbered.py");
 
-/// The groups that sockets have joined on the stack.
-fn joined(net: &Net, side: Side) -> u64 {
-    let counters = net.output(side, &[RINGWAY, "nstat", "-az", "RingwayMulticastJoined"]);
-    let count = counters.lines().find_map(|line| line.strip_prefix("RingwayMulticastJoined"));
+/// A counter of the service; tools are told of it some times a second.
+fn counter(net: &Net, name: &str) -> u64 {
+    let counters = net.output(Server, &[RINGWAY, "nstat", "-az", name]);
+    let count = counters.lines().find_map(|line| line.strip_prefix(name));
     count.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).expect("a counter")
+}
+
+/// The groups that sockets have joined on the stack.
+fn joined(net: &Net) -> u64 {
+    counter(net, "RingwayMulticastJoined")
 }
 
 /// The numbers that a member has printed.
@@ -56,11 +61,10 @@ fn each_member_of_a_host_hears_everything_once() {
     net.wait_printed(&mut kernels, "ready");
     let mut ours = net.spawn(Server, &[&[RINGWAY, "run", "-q", "--name", &name, "--"], &member[..]].concat());
     net.wait_printed(&mut ours, "ready");
-    ours.wait_while_running("has joined on the stack", || joined(&net, Server) == 1);
+    ours.wait_while_running("has joined on the stack", || joined(&net) == 1);
     net.output(Client, &["python3", &script, "sender", "224.0.0.251", "5353", &far, "0", "300"]);
     let expected: Vec<u64> = (0..300).collect();
-    let udp = net.output(Server, &[RINGWAY, "nstat", "-az", "UdpInDatagrams"]);
-    assert!(udp.contains("300"), "the stack has received them: {udp}");
+    wait_until("the stack has received them", DEADLINE, || counter(&net, "UdpInDatagrams") == 300);
     for process in [ours, kernels] {
         assert_eq!(numbers(&process.finish(DEADLINE).success().stdout), expected);
     }
@@ -76,7 +80,7 @@ fn the_kernel_goes_on(end: Signal) {
     let member = ["python3", &script, "member", "224.0.1.129", "319", &own, "19"];
     let mut ours = net.spawn(Server, &[&[RINGWAY, "run", "-q", "--name", &name, "--"], &member[..]].concat());
     net.wait_printed(&mut ours, "ready");
-    ours.wait_while_running("has joined on the stack", || joined(&net, Server) == 1);
+    ours.wait_while_running("has joined on the stack", || joined(&net) == 1);
     let send = |first, count| net.output(Client, &["python3", &script, "sender", "224.0.1.129", "319", &far, first, count]);
     send("0", "10");
     net.wait_printed(&mut ours, "9");
@@ -116,7 +120,7 @@ fn groups_of_a_device_of_the_stacks_own() {
     let member = ["python3", &script, "member", "239.1.2.3", "1901", "0.0.0.0", "29", "77"];
     let mut ours = net.spawn(Server, &[&[RINGWAY, "run", "-q", "--name", &name, "--"], &member[..]].concat());
     net.wait_printed(&mut ours, "ready");
-    ours.wait_while_running("has joined on the stack", || joined(&net, Server) == 1);
+    ours.wait_while_running("has joined on the stack", || joined(&net) == 1);
     net.output(Server, &["python3", &script, "sender", "239.1.2.3", "1901", "10.76.0.1", "0", "30"]);
     assert_eq!(numbers(&ours.finish(DEADLINE).success().stdout), (0..30).collect::<Vec<u64>>());
     let sender = ["python3", &script, "sender", "239.255.255.250", "1900", "0.0.0.0", "5", "1"];

@@ -2,10 +2,11 @@
 
 use std::io::IoSlice;
 
-use ringway_shm::channel::{Envelope, Operation, Request, SlotRef, SocketOption};
+use ringway_shm::channel::{Envelope, Multicast, Operation, Request, SlotRef, SocketOption};
 
 use super::harness::{ADDRESSES, Net, Random, SHAPE, socket};
 use super::*;
+use crate::core::Link;
 
 impl Net {
     /// Sends false messages on a datagram socket; now and then another socket takes its slot.
@@ -37,6 +38,9 @@ impl Net {
     /// Fires requests of every kind about slots of every kind, in any order.
     pub(super) fn fire_nonsense(&mut self, app: usize, seed: u64, count: usize) {
         let mut random = Random(seed);
+        let core = &mut self.workers[self.apps[app].worker].core;
+        core.set_link(0, Link { number: 1, is_alone: false, copies_multicast: true });
+        core.multicast_on_stack = true;
         for _ in 0..count {
             let word = random.next();
             let index = (word >> 8) as u32 % SHAPE.slots;
@@ -82,7 +86,8 @@ fn nonsense(random: &mut Random) -> Operation {
     let word = random.next();
     let value = (word >> 16) as u32;
     let ip = ADDRESSES[(word >> 8) as usize % 2];
-    match word % 15 {
+    let which = Multicast { group: [239, 0, 0, value as u8 % 4].into(), interface: value >> 8 & 1, address: ip.into() };
+    match word % 18 {
         0 => Operation::Listen { local: socket(ip, value as u16 | 1024), backlog: value, dual_stack: value & 1 != 0 },
         1 => Operation::Listen { local: socket([0, 0, 0, 0], value as u16 % 100), backlog: value, dual_stack: value & 1 != 0 },
         2 | 3 => Operation::Connect { remote: socket(ip, value as u16 % 100) },
@@ -96,6 +101,9 @@ fn nonsense(random: &mut Random) -> Operation {
         11 => Operation::Datagram { local: socket(ip, value as u16 % 100), dual_stack: value & 1 != 0 },
         12 => Operation::ConnectDatagram { remote: socket(ip, value as u16 % 100) },
         13 => Operation::Forked { process: value % 300, pid: value },
+        14 => Operation::JoinMulticast(which),
+        15 => Operation::LeaveMulticast(which),
+        16 => Operation::Memberships,
         _ => Operation::Reclaim,
     }
 }
