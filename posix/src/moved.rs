@@ -130,6 +130,13 @@ impl Posix {
         channel.view(socket).is_some_and(|view| view.readable > 0 && may_wait(view.state))
     }
 
+    /// Returns true if a datagram socket of a dead service stays until the program has read what waits. The kernel's socket under a connected one is
+    /// not watched: only where the service has said that it moves does it leave when the rest is read.
+    pub(crate) fn stays_for_reader(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
+        let leaves_by_itself = channel.handover(socket) == Some(Handover::Moved) || !self.is_connected_datagram(socket);
+        leaves_by_itself && self.has_waiting(channel, socket)
+    }
+
     /// Has the kernel go on with the socket. Returns true if it does; the socket is the kernel's then. No lock may be held.
     ///
     /// # Blocking

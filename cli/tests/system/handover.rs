@@ -253,7 +253,7 @@ fn the_configuration_is_read_again_on_sighup() {
 }
 
 /// What a program has not read when the service ends comes first, and then what the kernel has received since; it can send meanwhile.
-fn unread_datagrams_come_first(is_connected: bool) {
+fn unread_datagrams_come_first(is_connected: bool, end: Signal) {
     let net = Net::new();
     let script = net.file("pending.py", include_str!("handover/pending.py"));
     let (service, name) = net.serve(Server, &[]);
@@ -269,7 +269,7 @@ fn unread_datagrams_come_first(is_connected: bool) {
         let counted = net.output(Server, &[RINGWAY, "nstat", "-az", "UdpInDatagrams"]);
         counted.lines().any(|line| line.split_whitespace().take(2).eq(["UdpInDatagrams", "5"]))
     });
-    service.signal(Signal::TERM);
+    service.signal(end);
     service.finish(DEADLINE);
     net.output(Client, &["python3", &script, "send", &server, "5600", "5", "5"]);
     receiver.signal(Signal::USR1);
@@ -280,10 +280,13 @@ fn unread_datagrams_come_first(is_connected: bool) {
 
 #[test]
 fn unread_datagrams_come_before_the_kernels() {
-    unread_datagrams_come_first(false);
+    let is_connected = false;
+    unread_datagrams_come_first(is_connected, Signal::TERM);
+    unread_datagrams_come_first(is_connected, Signal::KILL);
 }
 
 #[test]
 fn unread_datagrams_of_a_connected_socket_come_before_the_kernels() {
-    unread_datagrams_come_first(true);
+    let is_connected = true;
+    unread_datagrams_come_first(is_connected, Signal::TERM);
 }
