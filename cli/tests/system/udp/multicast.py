@@ -1,7 +1,10 @@
 """Multicast groups: joined in every form and left, with one socket and several, by a child, and what the kernel's socket goes on receiving."""
+import ctypes
+
 from common import *
 
 MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP, IP_PKTINFO, IP_MINTTL, SO_GET_FILTER = 42, 45, 8, 21, 26
+SO_ATTACH_FILTER, SO_LOCK_FILTER = 26, 44
 FIRST, SECOND, THIRD, UNWANTED = "239.1.2.3", "224.0.1.129", "239.255.255.250", "239.9.9.9"
 
 
@@ -136,6 +139,20 @@ def bound_to_the_group(peer, own, s):
     peer.send(own, port + 1, "unicast")
     peer.send(THIRD, port + 1, "n")
     say(taken(t, 1))
+    # A filter of the program's own, which passes everything, takes the place of any other, and is locked.
+    instruction = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0xFFFFFFFF))
+    program = struct.pack("H6xQ", 1, ctypes.addressof(instruction))
+    attempt("attach", t.setsockopt, socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+    attempt("lock", t.setsockopt, socket.SOL_SOCKET, SO_LOCK_FILTER, 1)
+    say("instructions", len(t.getsockopt(socket.SOL_SOCKET, SO_GET_FILTER, 1024)))
+    peer.send(THIRD, port + 1, "filtered")
+    say(taken(t, 1))
+    # Locked without one.
+    u = member(anywhere, port + 2)
+    u.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, request(THIRD, own))
+    attempt("lock", u.setsockopt, socket.SOL_SOCKET, SO_LOCK_FILTER, 1)
+    peer.send(THIRD, port + 2, "locked")
+    say(taken(u, 1))
     # An option that only the kernel has.
     s.setsockopt(socket.IPPROTO_IP, IP_MINTTL, 1)
     s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, request(FIRST, own))

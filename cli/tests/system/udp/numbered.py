@@ -1,5 +1,5 @@
 """Numbered datagrams to a group: `sender GROUP PORT INTERFACE_ADDRESS FIRST COUNT`, `member GROUP PORT INTERFACE_ADDRESS LAST [ANSWER]`."""
-import socket, sys, time
+import socket, sys
 
 role, group, port, interface = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 numbers = [int(word) for word in sys.argv[5:]]
@@ -11,8 +11,6 @@ if interface != "0.0.0.0":
 if role == "sender":
     for number in range(numbers[0], numbers[0] + numbers[1]):
         s.sendto(b"%d" % number, (group, port))
-        # No receive buffer of an idle member fills.
-        time.sleep(0.0002)
 else:
     s.bind(("", port))
     s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton(interface))
