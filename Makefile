@@ -25,6 +25,7 @@ test: setup lint package unit conformance loom miri check-instructions system
 
 # And what takes longer than a submission may: thousands of hostile processes and of kills. Under an hour.
 test-all: test msrv
+	.ci/setup programs
 	$(CARGO) test --release -p ringway-cli --test system -- --ignored --skip isolation::attack --test-threads=1 --nocapture
 
 build:

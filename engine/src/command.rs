@@ -345,14 +345,15 @@ impl WorkerHandle {
     }
 
     /// Takes a connection out of the stack, for a kernel socket. The caller must end it by [`arrived`](Self::arrived) or
-    /// [`returned`](Self::returned): until then the program waits in calls on the socket. The inner error is why it stays.
+    /// [`returned`](Self::returned): until then the program waits in calls on the socket. `None`: it is a listener, whose port is the
+    /// kernel's now, and nothing is left to be done. The inner error is why it stays.
     ///
     /// # Errors
     /// The worker is gone.
     ///
     /// # Blocking
     /// Until the program is in no call on the socket, at most 200 ms.
-    pub fn depart(&self, region: RegionId, slot: SlotRef) -> Result<Result<Departure, Stays>, Gone> {
+    pub fn depart(&self, region: RegionId, slot: SlotRef) -> Result<Result<Option<Departure>, Stays>, Gone> {
         self.ask(|reply| Command::Handover(HandoverCommand::Depart(region, slot, reply)))
     }
 

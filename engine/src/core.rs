@@ -374,6 +374,15 @@ impl Core {
         peers
     }
 
+    /// Returns true if the stack has answered a SYN to this address and port and waits for the peer's ACK.
+    pub(crate) fn is_opening(&self, ip: IpAddr, port: u16) -> bool {
+        let mut opening = false;
+        self.stack.for_each_socket(&mut |socket| {
+            opening |= (socket.local.ip, socket.local.port, socket.state) == (ip, port, State::SynReceived);
+        });
+        opening
+    }
+
     /// Gives back the port of a connection when none of its packets can arrive any more: the kernel's TCP must not see
     /// them.
     pub(crate) fn release_port(&mut self, ip: IpAddr, port: u16, ending: Ending) {

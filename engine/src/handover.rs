@@ -56,6 +56,8 @@ pub enum Stays {
     Spoilt,
     /// Too many connections are on their way.
     TooMany,
+    /// A listener of whose port several workers have connections.
+    Shared,
 }
 
 impl fmt::Display for Stays {
@@ -68,6 +70,7 @@ impl fmt::Display for Stays {
             Stays::Busy => "a thread of the program is in a call on it",
             Stays::Urgent => "it has urgent data that the program has not read",
             Stays::Spoilt => "the program has changed its shared memory",
+            Stays::Shared => "several workers have connections of its port",
             Stays::TooMany => "too many connections are being handed over",
         })
     }

@@ -76,7 +76,12 @@ impl Posix {
     }
 
     /// The number first, then the connection: without a free number the connection stays in the queue.
-    fn accept_from_stack(&self, channel: &dyn Channel, listener: SocketRef, flags: i32) -> Option<Answer<(Fd, RawAddress)>> {
+    pub(crate) fn accept_from_stack(
+        &self,
+        channel: &dyn Channel,
+        listener: SocketRef,
+        flags: i32,
+    ) -> Option<Answer<(Fd, RawAddress)>> {
         let inet6 = self.descriptions.of(listener).is(Flag::INET6);
         let _inside = self.fork_gate.enter();
         let own = match self.connection_descriptor(inet6, OnExec::of(flags & libc::SOCK_CLOEXEC != 0)) {

@@ -66,6 +66,9 @@ impl Posix {
         if self.service_is_dead() {
             return self.leave("connect", &remote, Fallback::NoAnswer);
         }
+        if self.rings.carry_sockets() {
+            return self.leave("connect", &remote, Fallback::IoUring);
+        }
         if let Some(what) = self.kernels_option(fd, Known::stream) {
             return self.leave("connect", &what, Fallback::OptionNotServed);
         }

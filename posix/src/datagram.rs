@@ -193,6 +193,9 @@ impl Posix {
         if !self.table.fits(fd) {
             return Err(Fallback::NumberTooHigh);
         }
+        if self.rings.carry_sockets() {
+            return Err(Fallback::IoUring);
+        }
         let socket = channel.open(Place::First).ok_or(Fallback::NoResources)?;
         let flags: &[Flag] = if inet6 { &[Flag::DATAGRAM, Flag::INET6] } else { &[Flag::DATAGRAM] };
         self.descriptions.install(socket, flags);

@@ -39,6 +39,7 @@ mod poll_select;
 mod readiness;
 mod reasons;
 mod reattach;
+mod rings;
 mod sendfile;
 mod socket;
 mod spares;
@@ -77,6 +78,7 @@ use moved::Leaving;
 use options::marks::Marks;
 use passing::Flights;
 use reattach::Away;
+use rings::Rings;
 use spares::Spares;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use yield_policy::YieldPolicy;
@@ -113,6 +115,8 @@ pub struct Posix {
     leaving: Leaving,
     /// Listeners that may come back to a later service.
     away: Away,
+    /// The program's sockets in rings.
+    rings: Rings,
     /// A parked fresh kernel TCP socket, for its defaults; -1 until it is needed.
     sample: AtomicI32,
 }
@@ -142,6 +146,7 @@ impl Posix {
             spares: Spares::new(),
             leaving: Leaving::new(),
             away: Away::new(),
+            rings: Rings::default(),
             sample: AtomicI32::new(-1),
         }
     }

@@ -27,7 +27,7 @@ pub enum Fallback {
     WatchLost,
     /// The socket has an option that the stack does not serve.
     OptionNotServed,
-    /// The program asked for an io_uring.
+    /// The program's sockets go through an io_uring.
     IoUring,
     /// The service does not accept the kernel socket as a right to its port: too many are shown, another user has the
     /// same port, or the socket is of another network.
@@ -93,11 +93,6 @@ impl Fallback {
 }
 
 impl Posix {
-    /// Logs a refusal of io_uring, which would bypass the sockets of the stack.
-    pub fn refuse_io_uring(&self) {
-        self.fall_back("io_uring_setup", &"is refused", Fallback::IoUring);
-    }
-
     /// Logs, if configured, what stays on the kernel.
     pub(crate) fn fall_back(&self, call: &str, what: &dyn std::fmt::Display, reason: Fallback) {
         if self.settings.log_fallback {

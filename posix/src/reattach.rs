@@ -169,6 +169,9 @@ impl Posix {
 
     fn listeners_return(&self) {
         let (present, Some(channel)) = self.attachment.present() else { return };
+        if self.rings.carry_sockets() {
+            return;
+        }
         for place in &self.away.listeners {
             let fd = place.fd.load(Ordering::Acquire);
             if fd < 0 {

@@ -77,6 +77,9 @@ impl Posix {
         if is_kernels(local.ip()) {
             return self.yield_to_kernel("listen", &local, kernels_reason(local.ip()));
         }
+        if self.rings.carry_sockets() {
+            return self.yield_to_kernel("listen", &local, Fallback::IoUring);
+        }
         if let Some(what) = self.kernels_option(fd, Known::stream) {
             return self.yield_to_kernel("listen", &what, Fallback::OptionNotServed);
         }

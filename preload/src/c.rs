@@ -1,6 +1,6 @@
 //! C's way of answering and passing things, to and from Rust's.
 
-use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{c_int, c_long, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use ringway_posix::fallback::RawAddress;
 use ringway_posix::{Answer, Errno};
 use std::io::{IoSlice, IoSliceMut};
@@ -42,6 +42,15 @@ pub(crate) fn number(answer: Answer<c_int>) -> c_int {
 /// `-1` and errno, or 0.
 pub(crate) fn status(answer: Answer<()>) -> c_int {
     number(answer.map(|()| 0))
+}
+
+/// A system call's answer as libc gives it: errno and -1.
+pub(crate) fn said(answer: c_long) -> c_long {
+    if (-ERRNO_MAX..0).contains(&answer) {
+        set_errno(-answer as c_int);
+        return -1;
+    }
+    answer
 }
 
 /// What a libc call answered, as Rust says it.
@@ -178,6 +187,8 @@ pub(crate) unsafe fn put_address(name: &RawAddress, to: *mut sockaddr, len: *mut
     unsafe { *len = bytes.len() as socklen_t };
 }
 
+/// Answers of the kernel that are errors: include/linux/err.h.
+const ERRNO_MAX: c_long = 4095;
 /// No single call moves more than this (MAX_RW_COUNT).
 pub(crate) const SIZE_MAX: usize = 0x7fff_f000;
 /// The first page that a program can have (vm.mmap_min_addr is at least this).

@@ -205,7 +205,7 @@ impl Bench {
     }
 
     /// A descriptor that libc takes for a blocking IPv4 socket of this protocol, at 192.0.2.1:53.
-    fn kernel_socket(&self, protocol: c_int) -> c_int {
+    pub(crate) fn kernel_socket(&self, protocol: c_int) -> c_int {
         let name = sockaddr([192, 0, 2, 1], 53);
         self.libc.does("getsockname", move |arguments| {
             // SAFETY: the library's own room for a name of at least 16 bytes, and its length.

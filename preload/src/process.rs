@@ -260,7 +260,8 @@ pub unsafe extern "C" fn prctl(option: c_int, second: c_ulong, third: c_ulong, f
     unsafe { real::prctl(option, second, third, fourth, fifth) }
 }
 
-/// setrlimit(2). poll(2) refuses more entries than RLIMIT_NOFILE, and every wait of ours has three more than the program's.
+/// setrlimit(2). poll(2) refuses more entries than RLIMIT_NOFILE, and every wait of ours has three more than the program's. A service's memory
+/// is mapped in full, and a program that limits the address space of its children (Dovecot, 256 MiB) means their own: they have room for both.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn setrlimit(resource: c_uint, limit: *const rlimit) -> c_int {
     // SAFETY: null, or the program promises that it is valid.
@@ -270,6 +271,17 @@ pub unsafe extern "C" fn setrlimit(resource: c_uint, limit: *const rlimit) -> c_
             let raised = rlimit { rlim_cur: DESCRIPTORS_MIN, rlim_max: limit.rlim_max.max(DESCRIPTORS_MIN) };
             // SAFETY: a local.
             unsafe { real::setrlimit(resource as c_int, &raw const raised) }
+        }
+        Some(limit) if resource == libc::RLIMIT_AS && limit.rlim_cur != libc::RLIM_INFINITY && posix().is_some() => {
+            let wider = |value: u64| if value == libc::RLIM_INFINITY { value } else { value.saturating_add(ADDRESS_ROOM) };
+            let raised = rlimit { rlim_cur: wider(limit.rlim_cur), rlim_max: wider(limit.rlim_max) };
+            // SAFETY: a local; or what the program has asked for, where it may not have more.
+            unsafe {
+                match real::setrlimit(resource as c_int, &raw const raised) {
+                    0 => 0,
+                    _ => real::setrlimit(resource as c_int, limit),
+                }
+            }
         }
         // SAFETY: the program's own call.
         _ => unsafe { real::setrlimit(resource as c_int, limit) },
@@ -284,3 +296,5 @@ pub unsafe extern "C" fn setrlimit64(resource: c_uint, limit: *const rlimit) -> 
 }
 
 const DESCRIPTORS_MIN: u64 = 16;
+/// Address space of what a program maps of services: 1 GiB of each, and a process keeps two.
+const ADDRESS_ROOM: u64 = 4 << 30;

@@ -4,11 +4,10 @@
 //! where its libc function goes; all others go to the kernel as they are. Does not do: numbers of other machines than those
 //! below, for which the whole symbol stays libc's; system calls that a program makes with an instruction of its own.
 
-use crate::c::may_be_memory;
+use crate::c::{may_be_memory, said};
 use crate::shim::posix;
-use crate::{epoll, files, io, message, poll, process, set_errno, sockets};
+use crate::{epoll, files, io, message, poll, process, ring, sockets};
 use libc::{c_int, c_long, c_uint, c_ulong};
-use ringway_posix::Errno;
 use ringway_shm::system_call::system_call;
 
 /// The arguments of a system call; those behind the last that it has are of no meaning.
@@ -63,18 +62,6 @@ pub unsafe extern "C" fn syscall(
     said(unsafe { system_call(number, arguments.0) })
 }
 
-/// A kernel's answer as libc gives it: errno and -1.
-fn said(answer: c_long) -> c_long {
-    if (-ERRNO_MAX..0).contains(&answer) {
-        set_errno(-answer as c_int);
-        return -1;
-    }
-    answer
-}
-
-/// Answers of the kernel that are errors: include/linux/err.h.
-const ERRNO_MAX: c_long = 4095;
-
 /// Children that get a copy of the memory, which libc does not hear of: its handlers do not run (vsftpd makes them so). In a PID
 /// namespace of its own a child does not know the number by which the service would watch it; it has no sockets of ours.
 unsafe fn children(number: c_long, a: Arguments) -> Option<c_long> {
@@ -121,7 +108,15 @@ unsafe fn descriptors(number: c_long, a: Arguments) -> Option<c_long> {
             libc::SYS_prctl => {
                 process::prctl(a.number(0), a.0[1] as c_ulong, a.0[2] as c_ulong, a.0[3] as c_ulong, a.0[4] as c_ulong)
             }
-            libc::SYS_io_uring_setup => refuse_io_uring(),
+            libc::SYS_io_uring_setup => ring::setup(a.unsigned(0), a.pointer(1)),
+            libc::SYS_io_uring_enter => {
+                ring::before_enter(a.number(0), a.unsigned(1), a.unsigned(3));
+                return None;
+            }
+            libc::SYS_io_uring_register => {
+                ring::before_register(a.number(0), a.unsigned(1), a.pointer::<libc::c_void>(2), a.unsigned(3));
+                return None;
+            }
             libc::SYS_execve => process::execve(a.pointer(0), a.pointer(1), a.pointer(2)),
             libc::SYS_execveat => process::execveat(a.number(0), a.pointer(1), a.pointer(2), a.pointer(3), a.number(4)),
             _ => return None,
@@ -203,14 +198,4 @@ fn before_filter() {
     if let Some(posix) = posix() {
         posix.before_filter();
     }
-}
-
-/// Requests in an io_uring would go past the sockets of ours, so that a program is told that there is none: it knows what to
-/// do on older kernels.
-fn refuse_io_uring() -> c_int {
-    if let Some(posix) = posix() {
-        posix.refuse_io_uring();
-    }
-    set_errno(Errno::NOSYS.0);
-    -1
 }

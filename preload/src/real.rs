@@ -6,6 +6,8 @@
 //! functions of their own in their places (`fake.rs`).
 #![expect(clippy::too_many_arguments, reason = "libc's signatures")]
 
+use crate::liburing::Ring;
+use crate::ring::Params;
 use libc::{DIR, FILE, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t};
 use libc::{mode_t, off_t, pid_t, pollfd, rlimit, sigaction as sigaction_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t};
 use libc::{timespec, timeval};
@@ -22,7 +24,10 @@ pub(crate) fn find(cache: &AtomicUsize, name: &'static [u8]) -> usize {
         return known;
     }
     // SAFETY: `name` ends with NUL, RTLD_NEXT is a valid pseudo handle.
-    let address = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast()) } as usize;
+    let mut address = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast()) } as usize;
+    if address == 0 {
+        address = crate::liburing::look_up(name);
+    }
     cache.store(address, Ordering::Relaxed);
     address
 }
@@ -175,4 +180,21 @@ real! {
     fn socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int;
     fn system(command: *const c_char) -> c_int;
     fn popen(command: *const c_char, mode: *const c_char) -> usize;
+
+    fn io_uring_queue_init(entries: c_uint, ring: *mut Ring, flags: c_uint) -> c_int;
+    fn io_uring_queue_init_params(entries: c_uint, ring: *mut Ring, params: *mut Params) -> c_int;
+    fn io_uring_queue_init_mem(entries: c_uint, ring: *mut Ring, params: *mut Params, memory: *mut c_void, len: size_t) -> c_int;
+    fn io_uring_submit(ring: *mut Ring) -> c_int;
+    fn io_uring_submit_and_wait(ring: *mut Ring, count: c_uint) -> c_int;
+    fn io_uring_submit_and_wait_timeout(ring: *mut Ring, completion: *mut c_void, count: c_uint, time: *mut c_void, mask: *const sigset_t) -> c_int;
+    fn io_uring_submit_and_wait_min_timeout(ring: *mut Ring, completion: *mut c_void, count: c_uint, time: *mut c_void, least: c_uint, mask: *const sigset_t) -> c_int;
+    fn io_uring_submit_and_wait_reg(ring: *mut Ring, completion: *mut c_void, count: c_uint, place: c_int) -> c_int;
+    fn io_uring_submit_and_get_events(ring: *mut Ring) -> c_int;
+    fn io_uring_register_files(ring: *mut Ring, numbers: *const c_int, count: c_uint) -> c_int;
+    fn io_uring_register_files_tags(ring: *mut Ring, numbers: *const c_int, tags: *const c_void, count: c_uint) -> c_int;
+    fn io_uring_register_files_update(ring: *mut Ring, offset: c_uint, numbers: *const c_int, count: c_uint) -> c_int;
+    fn io_uring_register_files_update_tag(ring: *mut Ring, offset: c_uint, numbers: *const c_int, tags: *const c_void, count: c_uint) -> c_int;
+    fn io_uring_enter(fd: c_uint, to_submit: c_uint, least: c_uint, flags: c_uint, mask: *mut sigset_t) -> c_int;
+    fn io_uring_enter2(fd: c_uint, to_submit: c_uint, least: c_uint, flags: c_uint, argument: *mut c_void, len: size_t) -> c_int;
+    fn io_uring_register(fd: c_uint, operation: c_uint, argument: *const c_void, count: c_uint) -> c_int;
 }

@@ -44,7 +44,11 @@ pub(super) struct Card {
 impl Comparison {
     /// `None`: the kernel and a target were not measured at the same point, or the kernel's values are zero.
     pub(super) fn of(figure: &Figure, plot: &Plot) -> Option<Comparison> {
-        let subject = SUBJECTS.iter().find(|(target, _)| plot.series.iter().any(|series| series.target == *target))?;
+        let is_measured = |(target, _): &&(&str, _)| plot.series.iter().any(|series| series.target == *target);
+        Comparison::about(SUBJECTS.iter().find(is_measured)?, figure, plot)
+    }
+
+    fn about(subject: &(&'static str, &'static str), figure: &Figure, plot: &Plot) -> Option<Comparison> {
         let mut quotients = Vec::new();
         for theirs in plot.series.iter().filter(|series| series.target == KERNEL) {
             let ours = plot.series.iter().find(|series| series.target == subject.0 && series.variant == theirs.variant);
@@ -105,7 +109,9 @@ pub(super) fn card(headline: &Headline, figure: &Figure, plots: &[Plot]) -> Card
     let Some(plot) = plots.first() else {
         return blank("–".to_string(), format!("not measured: ringway bench {}", figure.scenario));
     };
-    let Some(found) = Comparison::of(figure, plot) else {
+    let named = headline.target.as_deref().and_then(|named| SUBJECTS.iter().find(|(target, _)| *target == named));
+    let found = named.and_then(|subject| Comparison::about(subject, figure, plot));
+    let Some(found) = found.or_else(|| Comparison::of(figure, plot)) else {
         return absolute(plot)
             .map_or_else(|| blank("–".to_string(), "no kernel beside it".to_string()), |(value, range)| blank(value, range));
     };

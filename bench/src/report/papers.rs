@@ -64,6 +64,8 @@ pub(super) struct Headline {
     pub(super) figure: String,
     pub(super) title: String,
     pub(super) sentence: String,
+    /// The target that it is about; none: the first of those that a finding is about.
+    pub(super) target: Option<String>,
 }
 
 /// Field of a row to draw.

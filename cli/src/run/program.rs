@@ -2,12 +2,15 @@
 //!
 //! Promises: distinguishes "missing" and "not executable" as a shell does (127, 126); follows `#!` lines to
 //! the interpreter. Does not do: predict the program's calls; a program that makes system calls without libc
-//! is recognized only when it is static or marked as a Go program.
+//! is recognized only when it is static, marked as a Go program, or makes io_urings (`rings`).
+
+mod rings;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -105,6 +108,9 @@ fn inspect(path: &Path, search_path: Option<&OsStr>, depth: usize, obstacles: &m
         return path.to_owned();
     }
     match linkage(&file, &head) {
+        Some(Linkage::Dynamic) if rings::makes(&file, &executable_parts(&file, &head)) => {
+            obstacles.push(format!("{name} makes io_urings by system calls of its own: requests in them do not pass Ringway"));
+        }
         Some(Linkage::Dynamic) => {}
         Some(Linkage::Static) => obstacles.push(format!("{name} is statically linked: its libc calls cannot be intercepted")),
         Some(Linkage::Musl) => obstacles.push(format!("{name} uses musl: Ringway's library needs glibc")),
@@ -147,12 +153,15 @@ enum Linkage {
     OtherMachine,
 }
 
+const PT_LOAD: u32 = 1;
 const PT_INTERP: u32 = 3;
 const PT_NOTE: u32 = 4;
 const SEGMENTS_MAX: u16 = 256;
 const SEGMENT_BYTES_MAX: u64 = 64 << 10;
 const EM_X86_64: u16 = 62;
 const EM_AARCH64: u16 = 183;
+/// A segment that is executed.
+const PF_X: u64 = 1;
 
 /// Finds out how a file is linked; `None` when it is not ELF. Reads only 64-bit little-endian files; see elf(5).
 fn linkage(file: &File, head: &[u8]) -> Option<Linkage> {
@@ -173,25 +182,48 @@ fn linkage(file: &File, head: &[u8]) -> Option<Linkage> {
     Some(if musl { Linkage::Musl } else { Linkage::Dynamic })
 }
 
-/// The contents of the PT_INTERP and PT_NOTE segments, by type.
-fn segments(file: &File, head: &[u8]) -> Option<BTreeMap<u32, Vec<Vec<u8>>>> {
+/// One of a file's segments.
+struct Segment {
+    kind: u32,
+    is_executed: bool,
+    bytes: Range<u64>,
+}
+
+fn headers(file: &File, head: &[u8]) -> Option<Vec<Segment>> {
     let (table, size, count) = (number::<8>(head, 32)?, number::<2>(head, 54)?, number::<2>(head, 56)? as u16);
     if size < 56 || count > SEGMENTS_MAX {
         return None;
     }
-    let mut segments: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
-    for index in 0..u64::from(count) {
+    let segment = |index: u64| {
         let mut header = [0; 56];
         file.read_exact_at(&mut header, table.checked_add(index * size)?).ok()?;
-        let kind = number::<4>(&header, 0)? as u32;
         let (offset, len) = (number::<8>(&header, 8)?, number::<8>(&header, 32)?);
+        Some(Segment {
+            kind: number::<4>(&header, 0)? as u32,
+            is_executed: number::<4>(&header, 4)? & PF_X != 0,
+            bytes: offset..offset.checked_add(len)?,
+        })
+    };
+    (0..u64::from(count)).map(segment).collect()
+}
+
+/// The contents of the PT_INTERP and PT_NOTE segments, by type.
+fn segments(file: &File, head: &[u8]) -> Option<BTreeMap<u32, Vec<Vec<u8>>>> {
+    let mut segments: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
+    for Segment { kind, bytes, .. } in headers(file, head)? {
+        let len = bytes.end - bytes.start;
         if (kind == PT_INTERP || kind == PT_NOTE) && len <= SEGMENT_BYTES_MAX {
             let mut content = vec![0; len as usize];
-            file.read_exact_at(&mut content, offset).ok()?;
+            file.read_exact_at(&mut content, bytes.start).ok()?;
             segments.entry(kind).or_default().push(content);
         }
     }
     Some(segments)
+}
+
+fn executable_parts(file: &File, head: &[u8]) -> Vec<Range<u64>> {
+    let segments = headers(file, head).unwrap_or_default();
+    segments.into_iter().filter(|segment| segment.kind == PT_LOAD && segment.is_executed).map(|segment| segment.bytes).collect()
 }
 
 /// The little-endian number of `N` bytes at `offset`.

@@ -7,16 +7,25 @@ use crate::harness::*;
 
 const STREAMS: &str = include_str!("handover/streams.py");
 const INHERIT: &str = include_str!("handover/inherit.py");
-/// A program that is linked statically, which copies its input to its output.
-const ECHO: &str = "#include <unistd.h>
-int main(void) {
+/// A program that copies its input to its output, or what comes from the listener that its input is.
+const ECHO: &str = "#include <sys/socket.h>
+#include <unistd.h>
+int main(int count, char **arguments) {
     char b[64];
     ssize_t n;
+    (void)arguments;
+    if (count > 1) {
+        int fd = accept(0, NULL, NULL);
+        dup2(fd, 0);
+        dup2(fd, 1);
+        close(fd);
+    }
     while ((n = read(0, b, 64)) > 0)
         if (write(1, b, n) != n) return 1;
     return n != 0;
 }
 ";
+const GIVEN: [&str; 3] = ["unread", "half", "listener"];
 const ECHOES: &str = include_str!("handover/echoes.py");
 
 /// A server on Ringway and a client on the kernel, with streams that have come half their way.
@@ -181,39 +190,59 @@ fn wishes_that_make_no_sense_are_refused() {
     assert_eq!(said.code(), 1);
 }
 
-/// A connection with unread bytes goes to a static program: by fork and exec, by vfork as Python's subprocess does, by posix_spawn.
-#[test]
-fn a_static_program_inherits_a_connection() {
+/// The client of a socket that was given away gets all its lines back.
+fn is_served(net: &Net, mut server: Process, script: &str, what: &str) {
+    match what {
+        // What the stack had accepted for it would not be the kernel's.
+        "listener" => net.wait_printed(&mut server, "given"),
+        _ => net.wait_served(Server, 4000, &mut server),
+    }
+    let got = net.output(Client, &["python3", script, "client", &net.address(Server), "4000", what]);
+    assert_eq!(got, "first\nsecond\n", "{what}");
+    assert_eq!(server.finish(DEADLINE).success().stdout, "listens\ngiven\n", "{what}");
+}
+
+/// A socket goes to a program of this kind: by fork and exec, by vfork as Python's subprocess does, by posix_spawn.
+fn inherits(compiler: &[&str], mode: &str) {
     let net = Net::new();
     let (_service, name) = net.serve(Server, &[]);
     let (script, source) = (net.file("inherit.py", INHERIT), net.file("echo.c", ECHO));
     let program = text(&net.path("echo"));
-    net.output(Server, &["cc", "-static", "-o", &program, &source]);
-    for how in ["exec", "vfork", "spawn"] {
-        let run = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", &script, "server", "4000", how, &program];
-        let mut server = net.spawn(Server, &run);
-        net.wait_served(Server, 4000, &mut server);
-        let got = net.output(Client, &["python3", &script, "client", &net.address(Server), "4000"]);
-        assert_eq!(got, "first\nsecond\n", "{how}");
-        assert_eq!(server.finish(DEADLINE).success().stdout, "listens\ngiven\n", "{how}");
+    net.output(Server, &[compiler, &["-o", &program, &source]].concat());
+    net.output(Server, &["chown", "65534", &program]);
+    net.output(Server, &["chmod", mode, &program]);
+    for (how, what) in ["exec", "vfork", "spawn"].into_iter().flat_map(|how| GIVEN.map(|what| (how, what))) {
+        let run = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", &script, "server", "4000", how, what, &program];
+        let arguments: &[&str] = if what == "listener" { &["accepts"] } else { &[] };
+        is_served(&net, net.spawn(Server, &[&run, arguments].concat()), &script, what);
     }
 }
 
-/// A connection is sent in a message to a process that the library is not in.
 #[test]
-fn a_process_outside_gets_a_connection_in_a_message() {
+fn a_static_program_inherits_sockets() {
+    inherits(&["cc", "-static"], "755");
+}
+
+/// The dynamic linker does not load the library into it.
+#[test]
+fn a_program_that_gains_rights_inherits_sockets() {
+    inherits(&["cc"], "4755");
+}
+
+/// A socket is sent in a message to a process that the library is not in.
+#[test]
+fn a_process_outside_gets_sockets_in_a_message() {
     let net = Net::new();
     let (_service, name) = net.serve(Server, &[]);
-    let (script, path) = (net.file("inherit.py", INHERIT), text(&net.path("helper")));
-    let mut helper = net.spawn(Server, &["python3", &script, "helper", &path]);
-    net.wait_printed(&mut helper, "listens");
-    let run = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", &script, "server", "4000", "passed", &path];
-    let mut server = net.spawn(Server, &run);
-    net.wait_served(Server, 4000, &mut server);
-    let got = net.output(Client, &["python3", &script, "client", &net.address(Server), "4000"]);
-    assert_eq!(got, "first\nsecond\n");
-    assert_eq!(server.finish(DEADLINE).success().stdout, "listens\ngiven\n");
-    helper.finish(DEADLINE).success();
+    let script = net.file("inherit.py", INHERIT);
+    for what in GIVEN {
+        let path = text(&net.path(what));
+        let mut helper = net.spawn(Server, &["python3", &script, "helper", &path, what]);
+        net.wait_printed(&mut helper, "listens");
+        let run = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", &script, "server", "4000", "passed", what, &path];
+        is_served(&net, net.spawn(Server, &run), &script, what);
+        helper.finish(DEADLINE).success();
+    }
 }
 
 /// `service.drain_s`: new connections are the kernel's at once, those that there are end by themselves.
@@ -290,3 +319,5 @@ fn unread_datagrams_of_a_connected_socket_come_before_the_kernels() {
     let is_connected = true;
     unread_datagrams_come_first(is_connected, Signal::TERM);
 }
+
+mod rings;

@@ -41,6 +41,7 @@ mod pid_namespaces;
 mod posix;
 mod privileges;
 mod probes;
+mod programs;
 mod prometheus;
 mod quotas;
 mod reattach;

@@ -67,13 +67,13 @@ scripts! {
     old_kernel, options, raw, passing, rights, shared_epoll, shared_port, standard, streams, unshared, urgent, congestion,
 }
 
-/// Its requests would go past the sockets of the stack; a program that hears of none waits in another way.
+/// In strict mode no socket may be the kernel's; a program that hears of no ring waits in another way.
 #[test]
-fn an_io_uring_is_refused() {
+fn an_io_uring_is_refused_in_strict_mode() {
     let net = Net::new();
     let ask = "import ctypes, errno; libc = ctypes.CDLL(None, use_errno=True)
 print(libc.syscall(ctypes.c_long(425), ctypes.c_long(8), bytes(120)), errno.errorcode[ctypes.get_errno()])";
-    let ended = net.run(Server, &[RINGWAY, "run", "-q", "--", "python3", "-c", ask]);
+    let ended = net.run(Server, &[RINGWAY, "run", "-q", "-e", "strict", "--", "python3", "-c", ask]);
     assert_eq!(ended.stdout.trim(), "-1 ENOSYS", "{}", ended.stderr);
 }
 

@@ -62,9 +62,11 @@ impl Region {
     }
 
     /// New connections of a listener are the kernel's where a rule of the configuration wants it, and else the stack's.
-    fn follow_rule(&mut self, slot: SlotIndex, core: &mut Core) {
+    pub(super) fn follow_rule(&mut self, slot: SlotIndex, core: &mut Core) {
         let verdict = self.verdict;
-        let Some(listening) = self.sockets.get(slot).and_then(|socket| socket.listening.as_ref()) else { return };
+        let listening = self.sockets.get(slot).and_then(|socket| socket.listening.as_ref());
+        // One that has been handed over stays the kernel's.
+        let Some(listening) = listening.filter(|listening| listening.left.is_none()) else { return };
         for &ip in &listening.owned {
             let leaves = core.ports.judge_port(Transport::Tcp, ip, listening.port).within(verdict).leaves();
             if !core.ports.follows_rule((ip, listening.port), leaves) {

@@ -70,12 +70,16 @@ impl Movings {
 }
 
 impl Region {
-    /// Takes a connection out of the stack. `Err(Stays::Busy)`: a thread of the program is in a call on it; try again soon.
-    pub(super) fn depart(&mut self, slot: SlotRef, core: &mut Core) -> Result<Departure, Stays> {
+    /// Takes a connection out of the stack; `None`: the slot is a listener's, whose port is the kernel's now. `Err(Stays::Busy)`: a thread of the
+    /// program is in a call on it, or handshakes of the listener are not over; try again soon.
+    pub(super) fn depart(&mut self, slot: SlotRef, core: &mut Core) -> Result<Option<Departure>, Stays> {
         // What the program has asked for before counts.
         self.finish_requests(core);
         let index = slot.index;
         let socket = self.sockets.get(index).filter(|socket| socket.slot == slot).ok_or(Stays::Unknown)?;
+        if socket.kind == Kind::Listener {
+            return self.let_listener_go(index, core).map(|()| None);
+        }
         let (Kind::Connection, Some(id)) = (socket.kind, socket.id) else { return Err(Stays::NotConnected) };
         if socket.closing || self.movings.has(index) {
             return Err(Stays::Ending);
@@ -90,7 +94,35 @@ impl Region {
         if departure.is_err() {
             self.channel.thaw(index);
         }
-        departure
+        departure.map(Some)
+    }
+
+    /// New connections of a listener's port are the kernel's listener's. What the stack has accepted, or is about to, is the program's to accept: it
+    /// closes the slot when it has.
+    fn let_listener_go(&mut self, slot: SlotIndex, core: &mut Core) -> Result<(), Stays> {
+        let Some(listening) = self.sockets.get(slot).and_then(|socket| socket.listening.as_ref()) else {
+            return Err(Stays::Unknown);
+        };
+        let (port, owned, left, second) = (listening.port, listening.owned.clone(), listening.left, listening.second);
+        let since = left.unwrap_or(core.now);
+        for ip in owned.iter().copied().filter(|_| left.is_none()) {
+            let (leaves, stay) = (true, core.peers_of(ip, port));
+            core.ports.follow_rule((ip, port), leaves, &stay);
+            if !core.ports.is_kernels(ip, port) {
+                return Err(Stays::Shared);
+            }
+        }
+        let socket = self.sockets.get(slot).expect("it was there");
+        let ids = [socket.id, second];
+        socket.listening.as_mut().expect("it was there").left = Some(since);
+        let has_more = ids.into_iter().flatten().any(|id| core.stack.readiness(id).readable);
+        if (has_more || owned.iter().any(|ip| core.is_opening(*ip, port))) && core.now < since + HANDSHAKES_MAX {
+            return Err(Stays::Busy);
+        }
+        core.metrics.add(Work::SocketsHandedOver, 1);
+        self.channel.set_flags(slot, Flags::MOVED);
+        self.channel.signal(slot);
+        Ok(())
     }
 
     /// The slot is frozen.
@@ -283,7 +315,7 @@ impl Region {
 
 /// What the service asks of a worker in a handover.
 pub(crate) enum HandoverCommand {
-    Depart(RegionId, SlotRef, Reply<Result<Departure, Stays>>),
+    Depart(RegionId, SlotRef, Reply<Result<Option<Departure>, Stays>>),
     Arrived(RegionId, SlotRef, Box<ConnectionImage>, Reply<Late>),
     Returned(RegionId, SlotRef, Box<ConnectionImage>),
     Want(Wanted, Reply<u32>),
@@ -296,7 +328,7 @@ struct Awaited {
     region: RegionId,
     slot: SlotRef,
     until: Instant,
-    reply: Reply<Result<Departure, Stays>>,
+    reply: Reply<Result<Option<Departure>, Stays>>,
 }
 
 /// The worker's side of handovers that take time.
@@ -471,3 +503,5 @@ const RING_MAX: Duration = Duration::from_secs(1);
 const WAITING_MAX: usize = 16;
 /// A call on a socket takes so long at most, unless its thread is stopped in it.
 const BUSY_MAX: Duration = Duration::from_millis(200);
+/// Handshakes that a leaving listener waits for; those that take longer are reset.
+const HANDSHAKES_MAX: Duration = Duration::from_millis(150);

@@ -163,6 +163,8 @@ impl Region {
             self.close(slot, Closing::Reset, core);
             return ControlAnswer::Failed(failure_of(error));
         }
+        // An earlier listener of the port, of which connections are left here, may have gone to the kernel.
+        self.follow_rule(slot, core);
         // A listener for both families has the IPv4 wildcard as its peer; tools recognize it by that.
         let peers: IpAddr = if accepts_v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         self.channel.set_addresses(slot, local, SocketAddr::new(peers, 0));

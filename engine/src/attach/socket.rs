@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use ringway_shm::Frame;
 use ringway_shm::channel::{KernelReason, SlotIndex, SlotRef};
+use ringway_shm::{Frame, Instant};
 use ringway_stack::{CongestionControl, FastOpenKeys, SocketId, TcpOptions};
 
 use super::bulk::Carried;
@@ -36,6 +36,8 @@ pub(super) struct Listening {
     /// Addresses of which packets are steered to it.
     pub(super) owned: Vec<IpAddr>,
     pub(super) backlog: u32,
+    /// New connections are the kernel's since this instant.
+    pub(super) left: Option<Instant>,
     /// The kernel has got the datagram socket back, for this reason.
     pub(super) given_back: Option<KernelReason>,
     /// Its terms have changed: connections that were there before, and wait to be accepted, get the new ones then.

@@ -49,11 +49,11 @@ impl Bench {
         self.kernel.open_descriptors().expect("they are known").len()
     }
 
-    fn accepts_handover(&self) {
+    pub(crate) fn accepts_handover(&self) {
         self.desk.hands_over.store(true, Ordering::Relaxed);
     }
 
-    fn handovers(&self) -> u32 {
+    pub(crate) fn handovers(&self) -> u32 {
         self.desk.handovers.load(Ordering::Relaxed)
     }
 }

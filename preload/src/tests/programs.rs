@@ -287,3 +287,33 @@ fn a_descriptor_limit_too_low_for_the_library_is_raised_only_under_ringway() {
         assert_eq!((process::setrlimit(libc::RLIMIT_CORE, &raw const low), seen.get()), (0, (5, 7)));
     }
 }
+
+/// Dovecot's processes could not attach, and its clients waited for ever.
+#[test]
+fn a_limit_of_the_address_space_leaves_room_for_the_services() {
+    let libc = Libc::new();
+    let seen = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let told = seen.clone();
+    let has_more = std::rc::Rc::new(std::cell::Cell::new(true));
+    let allows = has_more.clone();
+    libc.does("setrlimit", move |arguments| {
+        // SAFETY: a limit of the caller's.
+        let limit = unsafe { *(arguments[1] as *const rlimit) };
+        told.borrow_mut().push((limit.rlim_cur, limit.rlim_max));
+        if allows.get() || limit.rlim_cur <= 256 { 0 } else { -1 }
+    });
+    let ask = |rlim_cur, rlim_max| {
+        let limit = rlimit { rlim_cur, rlim_max };
+        // SAFETY: a local.
+        let answer = unsafe { process::setrlimit(libc::RLIMIT_AS, &raw const limit) };
+        (answer, std::mem::take(&mut *seen.borrow_mut()))
+    };
+    const ROOM: u64 = 4 << 30;
+    assert_eq!(ask(256, 256), (0, vec![(256, 256)]), "not under Ringway");
+    let _room = Lonely::new(Settings::default());
+    assert_eq!(ask(256, 512), (0, vec![(256 + ROOM, 512 + ROOM)]));
+    assert_eq!(ask(256, libc::RLIM_INFINITY), (0, vec![(256 + ROOM, libc::RLIM_INFINITY)]));
+    assert_eq!(ask(libc::RLIM_INFINITY, libc::RLIM_INFINITY), (0, vec![(libc::RLIM_INFINITY, libc::RLIM_INFINITY)]));
+    has_more.set(false);
+    assert_eq!(ask(256, 256), (0, vec![(256 + ROOM, 256 + ROOM), (256, 256)]), "it may not raise what it has");
+}

@@ -8,6 +8,8 @@
 //!       kernel socket: leaves repair mode
 //!       worker: arrived, or, when one of these has failed, returned
 //!   <-- Done, or Refused with the reason
+//!
+//!   a listener: the worker lets the port go (depart), and the kernel's listener is there already
 //! ```
 //! Making a socket anew takes CAP_NET_ADMIN (and CAP_NET_BIND_SERVICE for a port below 1024), and a program that holds the lock of its own socket makes the caller wait: so each user
 //! has a thread here, as at the desk, made by a thread that has kept the right. Promises: a connection that departed arrives or
@@ -219,6 +221,7 @@ impl Work {
         }
         let gone = |_| "the worker has stopped".to_owned();
         let departure = worker.depart(region, slot).map_err(gone)?.map_err(|stays| stays.to_string())?;
+        let Some(departure) = departure else { return Ok(()) };
         let prepared = match self.put_into(socket, &departure) {
             Ok(prepared) => prepared,
             Err(text) => {

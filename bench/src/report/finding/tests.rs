@@ -40,6 +40,22 @@ fn a_heading_has_the_range_of_all_points() {
 }
 
 #[test]
+fn the_card_of_bulk_is_about_the_default() {
+    let size = |target: &str, value| {
+        let mut row = row("bulk", target, 1.0, value);
+        let named = [("direction", Parameter::Text("download".into())), ("size", Parameter::Number(2_097_152.0))];
+        row.parameters.extend(named.map(|(name, value)| (name.to_string(), value)));
+        row.unit = "Gbit/s".into();
+        row
+    };
+    let rows = [size("linux", 40.0), size("preload", 20.0), size("preload-bulk", 38.0)];
+    let (title, card) = found("bulk", &rows);
+    assert_eq!(title.as_deref(), Some("Unmodified programs: 0.50 times the kernel's throughput"), "the figure has both");
+    assert_eq!(card.value, "0.95 ×");
+    assert_eq!(found("bulk", &rows[..2]).1.value, "0.50 ×", "what was measured");
+}
+
+#[test]
 fn what_cannot_be_compared_says_so() {
     let (title, card) = found("conns", &[row("conns", "preload", 1.0, 11.0)]);
     assert_eq!((title, card.range.as_str()), (None, "no kernel beside it"));

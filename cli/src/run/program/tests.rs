@@ -114,3 +114,43 @@ fn elf_files_say_how_they_are_linked() {
         }
     }
 }
+
+/// The code of a program that is linked to libc, with these bytes in it.
+fn with_code(scratch: &Scratch, name: &str, code: &[u8]) -> Program {
+    let mut bytes = vec![0_u8; 64 + 2 * 56];
+    bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    bytes[18] = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+    bytes[32] = 64;
+    bytes[54] = 56;
+    bytes[56] = 2;
+    let interpreter = b"/lib64/ld-linux-x86-64.so.2\0";
+    let mut header = |at: usize, kind: u8, flags: u8, offset: u64, len: u64| {
+        bytes[at] = kind;
+        bytes[at + 4] = flags;
+        bytes[at + 8..at + 16].copy_from_slice(&offset.to_le_bytes());
+        bytes[at + 32..at + 40].copy_from_slice(&len.to_le_bytes());
+    };
+    header(64, 3, 4, 176, interpreter.len() as u64);
+    header(120, 1, 5, 176 + interpreter.len() as u64, code.len() as u64);
+    bytes.extend(interpreter);
+    bytes.extend(code);
+    look(&scratch.file(name, 0o755, &bytes)).expect("executable")
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_ring_of_the_programs_own_is_found_wherever_it_lies() {
+    const SETUP: &[u8] = &[0xb8, 0xa9, 1, 0, 0, 0x55, 0x53, 0x48, 0x89, 0xf3, 0x0f, 0x05];
+    let scratch = Scratch::new("rings");
+    // Pieces of the file are read one after the other: around the end of the first, and at the end of the code.
+    for before in [0, (256 << 10) - 70, (256 << 10) - 7, (256 << 10) - 2, 300_000] {
+        let code = [&vec![0x90; before], SETUP].concat();
+        let found = with_code(&scratch, "code", &code).obstacles;
+        assert!(found.len() == 1 && found[0].contains("io_urings"), "{before}: {found:?}");
+    }
+    // The number alone, the call too far behind it, and half of it.
+    let far = [&SETUP[..5], &[0x90; 51], &SETUP[10..]].concat();
+    for code in [&SETUP[..10], &far, &SETUP[..4], b""] {
+        assert_eq!(with_code(&scratch, "code", code).obstacles, Vec::<String>::new());
+    }
+}

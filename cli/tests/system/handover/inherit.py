@@ -1,33 +1,45 @@
-"""A server on Ringway that gives its connection, with bytes unread, to a program that Ringway's library does not reach.
+"""A server on Ringway that gives a socket to a program that Ringway's library does not reach.
 
-server PORT HOW PROGRAM...: HOW is exec, vfork, spawn or passed. The program has the connection as its standard input and output;
-`passed`: it is sent in a message to the helper that listens at the path PROGRAM.
-client HOST PORT: sends a line at once and one later, reads until the end, prints what came.
+server PORT HOW WHAT PROGRAM...: HOW is exec, vfork, spawn or passed. WHAT is unread (a connection with bytes that were not read), half (one of
+which the client has sent all) or listener. The program has it as its standard input and output; `passed`: it is sent in a message to the helper
+that listens at the path PROGRAM.
+helper PATH WHAT
+client HOST PORT WHAT: sends a line at once and one later, reads until the end, prints what came.
 """
 import array
 import os
+import select
 import socket
 import subprocess
 import sys
 
 
-def accept(port):
+def taken(port, what):
     listener = socket.create_server(("0.0.0.0", port))
     print("listens", flush=True)
+    if what == "listener":
+        return listener
     conn, _ = listener.accept()
-    # The first line is here, and stays unread.
+    # What is here stays unread.
+    if what == "half":
+        poll = select.poll()
+        poll.register(conn, select.POLLRDHUP)
+        poll.poll()
     assert conn.recv(6, socket.MSG_PEEK | socket.MSG_WAITALL) == b"first\n"
     return conn
 
 
-def server(port, how, program):
-    conn = accept(port)
+def server(port, how, what, program):
+    conn = taken(port, what)
     number = conn.fileno()
     if how == "exec":
+        until_exec, closes_on_exec = os.pipe()
         if os.fork() == 0:
             os.dup2(number, 0)
             os.dup2(number, 1)
             os.execv(program[0], program)
+        os.close(closes_on_exec)
+        assert os.read(until_exec, 1) == b""
     elif how == "vfork":
         subprocess.Popen(program, stdin=conn, stdout=conn)
     elif how == "spawn":
@@ -47,7 +59,7 @@ def server(port, how, program):
         pass
 
 
-def helper(path):
+def helper(path, what):
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen()
@@ -56,25 +68,32 @@ def helper(path):
     _, rights, _, _ = sender.recvmsg(1, 100)
     conn = socket.socket(fileno=array.array("i", rights[0][2])[0])
     sender.sendall(b"y")
+    if what == "listener":
+        conn, _ = conn.accept()
     while data := conn.recv(100):
         conn.sendall(data)
     conn.close()
 
 
-def client(host, port):
-    conn = socket.create_connection((host, port), 20)
+def client(host, port, what):
+    conn = socket.create_connection((host, port))
     conn.sendall(b"first\n")
-    got = conn.recv(6, socket.MSG_WAITALL)
-    conn.sendall(b"second\n")
-    got += conn.recv(7, socket.MSG_WAITALL)
+    got = b""
+    if what == "half":
+        conn.sendall(b"second\n")
+    else:
+        got += conn.recv(6, socket.MSG_WAITALL)
+        conn.sendall(b"second\n")
+        got += conn.recv(7, socket.MSG_WAITALL)
     conn.shutdown(socket.SHUT_WR)
-    got += conn.recv(1)
+    while piece := conn.recv(100):
+        got += piece
     print(got.decode(), end="", flush=True)
 
 
 if sys.argv[1] == "server":
-    server(int(sys.argv[2]), sys.argv[3], sys.argv[4:])
+    server(int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:])
 elif sys.argv[1] == "helper":
-    helper(sys.argv[2])
+    helper(*sys.argv[2:])
 else:
-    client(sys.argv[2], int(sys.argv[3]))
+    client(sys.argv[2], int(sys.argv[3]), sys.argv[4])

@@ -52,7 +52,7 @@ fn is_wanted(net: &Net, slot: SlotRef) -> bool {
 fn leave(net: &mut Net, slot: SlotRef) {
     let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, slot, reply));
     let departure = answer.try_recv().expect("it is answered at once").expect("it is open");
-    let image = departure.image.clone();
+    let image = departure.expect("it is a connection").image;
     net.hand_over(0, |region, reply| HandoverCommand::Arrived(region, slot, image, reply)).try_recv().expect("answered");
 }
 

@@ -23,7 +23,8 @@ fn connected() -> (Net, SlotRef, SlotRef, SlotRef) {
 }
 
 fn depart(net: &mut Net, slot: SlotRef) -> Result<Departure, Stays> {
-    net.hand_over(0, |region, reply| HandoverCommand::Depart(region, slot, reply)).try_recv().expect("it is answered at once")
+    let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, slot, reply)).try_recv();
+    answer.expect("it is answered at once").map(|departure| departure.expect("it is a connection"))
 }
 
 fn arrive(net: &mut Net, slot: SlotRef, departure: &Departure) -> Late {
@@ -171,12 +172,33 @@ fn the_death_of_the_holder_waits_for_the_end_of_the_way() {
     assert_eq!(net.workers[0].attachments.sockets(), 0);
 }
 
+/// Its connections go on, what it has accepted is there to be accepted, and its port is the kernel's for all others.
+#[test]
+fn a_listener_leaves_with_nothing_lost() {
+    let (mut net, listener, server, client) = connected();
+    let second = net.connect(1, 80);
+    net.run_for_ms(5);
+    let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, listener, reply)).try_recv();
+    assert_eq!(answer.expect("no handshake is under way"), Ok(None));
+    assert!(net.apps[0].client.slot(listener.index).flags().has(Flags::MOVED));
+    let accepted = net.accept(0, listener);
+    net.close(0, listener);
+    net.run_for_ms(5);
+    for (near, far) in [(server, client), (accepted, second)] {
+        net.send(1, far, b"up");
+        let mut read = Vec::new();
+        net.run_until(|net| {
+            net.receive_into(0, near, &mut read);
+            read == b"up"
+        });
+    }
+}
+
 #[test]
 fn only_an_open_connection_of_a_program_departs() {
-    let (mut net, listener, server, client) = connected();
+    let (mut net, _, server, client) = connected();
     let fresh = net.open(0);
     let stale = SlotRef { generation: server.generation + 1, ..server };
-    assert_eq!(depart(&mut net, listener).err(), Some(Stays::NotConnected));
     assert_eq!(depart(&mut net, fresh).err(), Some(Stays::Unknown));
     assert_eq!(depart(&mut net, stale).err(), Some(Stays::Unknown));
     // Not accepted yet.
@@ -207,7 +229,7 @@ fn a_program_that_reads_all_the_time_is_waited_for_and_not_for_ever() {
             net.hold_slot(0, server, false);
             net.run_for_ms(5);
             let departure = answer.try_recv().expect("it is answered").expect("it has left");
-            bring_back(&mut net, server, departure);
+            bring_back(&mut net, server, departure.expect("it is a connection"));
         } else {
             net.run_for_ms(150);
             assert_eq!(answer.try_recv().expect("it is answered").err(), Some(Stays::Busy));
