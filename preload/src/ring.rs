@@ -39,7 +39,7 @@ pub(crate) struct Params {
     cq_address: u64,
 }
 
-/// A ring of this process that can be read; its number + 1 is 0 in a free place.
+/// A ring of this process that can be read; its number + 1 is 0 in a free place, and [`BUSY`] in one that is about to be taken.
 struct Ring {
     number: AtomicI32,
     head: AtomicU32,
@@ -96,7 +96,7 @@ pub(crate) fn before_enter(fd: c_int, to_submit: c_uint, flags: c_uint) {
     let Some(posix) = posix().filter(|posix| fd >= 0 && to_submit > 0 && posix.attached().is_some()) else { return };
     if flags & ENTER_REGISTERED_RING != 0 {
         // By a number of the thread's, which stands for one of those.
-        RINGS.iter().filter(|ring| ring.number.load(Ordering::Acquire) != 0).for_each(|ring| look(posix, ring, to_submit));
+        RINGS.iter().filter(|ring| ring.number.load(Ordering::Acquire) > 0).for_each(|ring| look(posix, ring, to_submit));
         return;
     }
     match RINGS.iter().find(|ring| ring.number.load(Ordering::Acquire) == fd + 1) {
@@ -113,7 +113,7 @@ pub(crate) unsafe fn before_register(fd: c_int, operation: c_uint, argument: *co
     let Some(posix) = posix() else { return };
     if operation & !REGISTER_BY_NUMBER == REGISTER_RESIZE_RINGS {
         // Its parts lie elsewhere after it.
-        let is_meant = |number: i32| number == fd + 1 || operation & REGISTER_BY_NUMBER != 0;
+        let is_meant = |number: i32| number == fd + 1 || number > 0 && operation & REGISTER_BY_NUMBER != 0;
         RINGS
             .iter()
             .filter(|ring| is_meant(ring.number.load(Ordering::Acquire)))
@@ -144,8 +144,9 @@ fn remember(fd: c_int, params: &Params) -> bool {
     if params.flags & !READABLE != 0 {
         return false;
     }
-    let is = |ring: &&Ring, number| ring.number.load(Ordering::Acquire) == number;
-    let place = RINGS.iter().find(|ring| is(ring, fd + 1)).or_else(|| RINGS.iter().find(|ring| is(ring, 0)));
+    // The place of an earlier ring of this number, or a free one; another thread may look for one too.
+    let takes = |ring: &&Ring, number| ring.number.compare_exchange(number, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok();
+    let place = RINGS.iter().find(|ring| takes(ring, fd + 1)).or_else(|| RINGS.iter().find(|ring| takes(ring, 0)));
     let Some(ring) = place else { return false };
     let [head, tail, .., array, _] = params.sq_offsets;
     ring.head.store(head, Ordering::Relaxed);
@@ -154,9 +155,8 @@ fn remember(fd: c_int, params: &Params) -> bool {
     ring.entries.store(params.sq_entries, Ordering::Relaxed);
     ring.flags.store(params.flags, Ordering::Relaxed);
     ring.features.store(params.features, Ordering::Relaxed);
-    // Another thread may have taken the place meanwhile, for the same ring never.
-    let known = ring.number.load(Ordering::Relaxed);
-    known == fd + 1 || ring.number.compare_exchange(0, fd + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    ring.number.store(fd + 1, Ordering::Release);
+    true
 }
 
 /// Looks at the next `to_submit` requests.
@@ -210,6 +210,7 @@ impl Drop for Mapping {
     }
 }
 
+const BUSY: i32 = -1;
 /// Rings of a process beyond these are not read.
 const RINGS_MAX: usize = 64;
 // linux/io_uring.h

@@ -214,7 +214,8 @@ impl Region {
         let (guard, verdict) = (self.guard, self.verdict);
         let Some(socket) = self.sockets.get(slot) else { return Ok(()) };
         let (datagrams, every_worker) = (socket.kind == Kind::Datagram, socket.every_worker);
-        let Some(listening) = socket.listening.as_mut() else { return Ok(()) };
+        // One that has been handed over serves no address that comes later.
+        let Some(listening) = socket.listening.as_mut().filter(|listening| listening.left.is_none()) else { return Ok(()) };
         let wanted: Vec<IpAddr> = core.stack.local_addresses().filter(|ip| listening.serves(*ip)).collect();
         for ip in wanted {
             let transport = if datagrams { Transport::Udp } else { Transport::Tcp };
