@@ -65,7 +65,7 @@ impl House {
 
     /// The site at the client's side, which a server on Ringway asks.
     fn upstream(&self) -> Process {
-        let mut server = self.net.spawn(Client, &["python3", "-m", "http.server", "-d", &format!("{}/www", self.folder), "8000"]);
+        let mut server = self.net.spawn(Client, &["nginx", "-c", &crate::http::nginx_config(&self.net, 8000)]);
         self.net.wait_listening(Client, 8000, &mut server);
         server
     }
