@@ -376,6 +376,9 @@ impl Core {
 
     /// Returns true if the stack has answered a SYN to this address and port and waits for the peer's ACK.
     pub(crate) fn is_opening(&self, ip: IpAddr, port: u16) -> bool {
+        if self.stack.records().0 == 0 {
+            return false;
+        }
         let mut opening = false;
         self.stack.for_each_socket(&mut |socket| {
             opening |= (socket.local.ip, socket.local.port, socket.state) == (ip, port, State::SynReceived);

@@ -20,7 +20,7 @@
 use crate::apart::is_apart;
 use crate::fallback::Fd;
 use crate::first_use::{FirstUses, boxed};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A socket's slot in the channel, with the generation under which we know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,6 +56,8 @@ pub enum Entry {
 /// The table; one per process.
 pub struct FdTable {
     pages: FirstUses<[AtomicU64; PAGE_ENTRIES], PAGES>,
+    /// Entries of sockets.
+    sockets: AtomicUsize,
 }
 
 impl Default for FdTable {
@@ -67,7 +69,7 @@ impl Default for FdTable {
 impl FdTable {
     /// Creates an empty table; pages are allocated when needed.
     pub const fn new() -> FdTable {
-        FdTable { pages: FirstUses::new() }
+        FdTable { pages: FirstUses::new(), sockets: AtomicUsize::new(0) }
     }
 
     /// The meaning of `fd`.
@@ -94,13 +96,17 @@ impl FdTable {
     pub fn set(&self, fd: Fd, entry: Entry) -> Entry {
         let Some((page, offset)) = place(fd) else { return Entry::None };
         let page = self.pages.get_or_init(page, || boxed(|| AtomicU64::new(0)));
-        decode(page[offset].swap(encode(entry), Ordering::AcqRel))
+        let earlier = decode(page[offset].swap(encode(entry), Ordering::AcqRel));
+        if matches!(entry, Entry::Socket(_)) {
+            self.sockets.fetch_add(1, Ordering::Relaxed);
+        }
+        self.removed(earlier)
     }
 
     /// Removes the entry of `fd` and returns it. The caller that gets the entry must release it.
     pub fn take(&self, fd: Fd) -> Entry {
         match self.cell(fd) {
-            Some(cell) => decode(cell.swap(0, Ordering::AcqRel)),
+            Some(cell) => self.removed(decode(cell.swap(0, Ordering::AcqRel))),
             None => Entry::None,
         }
     }
@@ -108,7 +114,24 @@ impl FdTable {
     /// Removes the entry of `fd` if it is this one. Returns true if it was; the caller must release it.
     pub fn take_exactly(&self, fd: Fd, entry: Entry) -> bool {
         let exchanged = |cell: &AtomicU64| cell.compare_exchange(encode(entry), 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        self.cell(fd).is_some_and(exchanged)
+        let is_removed = self.cell(fd).is_some_and(exchanged);
+        if is_removed {
+            self.removed(entry);
+        }
+        is_removed
+    }
+
+    fn removed(&self, entry: Entry) -> Entry {
+        if matches!(entry, Entry::Socket(_)) {
+            self.sockets.fetch_sub(1, Ordering::Relaxed);
+        }
+        entry
+    }
+
+    /// Returns true if any number is a socket's. One load.
+    #[inline]
+    pub fn has_sockets(&self) -> bool {
+        self.sockets.load(Ordering::Relaxed) > 0
     }
 
     /// Returns true if the table can hold this number.

@@ -98,18 +98,17 @@ impl Posix {
 
     fn leave_all_for_rings(&self, what: &dyn std::fmt::Display) {
         self.note_ring(what);
-        if self.is_outside_table() {
+        if self.is_outside_table() || !self.table.has_sockets() {
             return;
         }
-        let mut sockets = Vec::new();
-        self.table.for_each_in(0, Fd::MAX, |_, entry| {
-            if let Entry::Socket(socket) = entry
-                && !sockets.contains(&socket)
-            {
-                sockets.push(socket);
+        let mut numbers = Vec::new();
+        self.table.for_each_in(0, Fd::MAX, |fd, _| numbers.push(fd));
+        for fd in numbers {
+            // All numbers of a socket leave with the first.
+            if let Entry::Socket(socket) = self.entry_of(fd) {
+                self.leave_for_ring(socket);
             }
-        });
-        sockets.into_iter().for_each(|socket| self.leave_for_ring(socket));
+        }
     }
 
     /// Says it once.

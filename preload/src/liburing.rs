@@ -59,7 +59,7 @@ fn made(answer: c_int, flags: c_uint) -> c_int {
 /// # Safety
 /// `ring` is one that liburing has made.
 unsafe fn before_submit(ring: *const Ring) {
-    let Some(posix) = posix().filter(|posix| posix.attached().is_some()) else { return };
+    let Some(posix) = posix().filter(|posix| posix.table().has_sockets()) else { return };
     // SAFETY: the caller's promise.
     let (ring, mask) = unsafe { (&*ring, *(*ring).mask) };
     let wide = if ring.flags & SQE128 == 0 { Wide::No } else { Wide::Yes };

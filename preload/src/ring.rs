@@ -93,7 +93,7 @@ pub(crate) unsafe fn setup(entries: c_uint, params: *mut Params) -> c_int {
 
 /// io_uring_enter(2): `to_submit` requests of the ring are the kernel's after this.
 pub(crate) fn before_enter(fd: c_int, to_submit: c_uint, flags: c_uint) {
-    let Some(posix) = posix().filter(|posix| fd >= 0 && to_submit > 0 && posix.attached().is_some()) else { return };
+    let Some(posix) = posix().filter(|posix| fd >= 0 && to_submit > 0 && posix.table().has_sockets()) else { return };
     if flags & ENTER_REGISTERED_RING != 0 {
         // By a number of the thread's, which stands for one of those.
         RINGS.iter().filter(|ring| ring.number.load(Ordering::Acquire) > 0).for_each(|ring| look(posix, ring, to_submit));

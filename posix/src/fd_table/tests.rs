@@ -21,6 +21,27 @@ fn taking_an_entry_gives_it_to_one_caller_only() {
 }
 
 #[test]
+fn sockets_are_counted_whatever_takes_their_place() {
+    let table = FdTable::new();
+    let other = Entry::Socket(SocketRef { index: 1, generation: 1 });
+    assert!(!table.has_sockets());
+    table.set(3, Entry::Epoll(7));
+    table.set(4, Entry::Internal);
+    assert!(!table.has_sockets());
+    table.set(5, SOCKET);
+    table.set(5, other);
+    assert!(!table.take_exactly(5, SOCKET) && table.has_sockets());
+    assert!(table.take_exactly(5, other) && !table.has_sockets());
+    table.set(6, SOCKET);
+    table.set(6, Entry::None);
+    assert!(!table.has_sockets());
+    table.set(7, SOCKET);
+    table.take(7);
+    table.take(7);
+    assert!(!table.has_sockets());
+}
+
+#[test]
 fn numbers_outside_the_table_are_the_kernels() {
     let table = FdTable::new();
     for fd in [-1, LIMIT as Fd, Fd::MAX] {

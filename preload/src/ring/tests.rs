@@ -89,6 +89,28 @@ fn sockets_that_requests_name_become_the_kernels() {
 }
 
 #[test]
+fn sockets_in_a_list_of_files_and_in_a_message_become_the_kernels() {
+    let bench = Bench::new();
+    let Some(ring) = Own::with(SUBMIT_ALL) else { return };
+    let [listed, passed] = [0; 2].map(|_| bench.connection());
+    let numbers = [-1, listed];
+    let list = Request { address: numbers.as_ptr() as u64, len: 2, ..request(request::FILES_UPDATE, -1) };
+    ring.submit(&[list]);
+    assert_eq!([listed, passed].map(|fd| bench.is_ours(fd)), [false, true]);
+    let mut control = [0_u8; 24];
+    control[..8].copy_from_slice(&20_usize.to_ne_bytes());
+    control[8..12].copy_from_slice(&libc::SOL_SOCKET.to_ne_bytes());
+    control[12..16].copy_from_slice(&libc::SCM_RIGHTS.to_ne_bytes());
+    control[16..20].copy_from_slice(&passed.to_ne_bytes());
+    // SAFETY: a message of nothing, for which zeros are right.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), control.len());
+    ring.submit(&[Request { address: (&raw const message) as u64, ..request(request::SENDMSG, -1) }]);
+    assert!(!bench.is_ours(passed));
+    assert!(!bench.posix.table().has_sockets(), "nothing is left to look for");
+}
+
+#[test]
 fn a_descriptor_that_is_closed_in_a_ring_is_let_go() {
     let bench = Bench::new();
     let Some(ring) = Own::with(0) else { return };

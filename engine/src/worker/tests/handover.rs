@@ -194,6 +194,26 @@ fn a_listener_leaves_with_nothing_lost() {
     }
 }
 
+/// A client whose SYN was answered is not left without a listener.
+#[test]
+fn a_listener_waits_for_handshakes() {
+    let (mut net, listener, ..) = connected();
+    let client = net.connect(1, 80);
+    net.run_until(|net| net.workers[0].core.stack.records().0 > 0);
+    let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, listener, reply));
+    assert!(answer.try_recv().is_err(), "it waits");
+    let accepted = net.accept(0, listener);
+    net.run_for_ms(5);
+    assert_eq!(answer.try_recv().expect("it is answered"), Ok(None));
+    net.close(0, listener);
+    net.send(1, client, b"up");
+    let mut read = Vec::new();
+    net.run_until(|net| {
+        net.receive_into(0, accepted, &mut read);
+        read == b"up"
+    });
+}
+
 #[test]
 fn only_an_open_connection_of_a_program_departs() {
     let (mut net, _, server, client) = connected();
