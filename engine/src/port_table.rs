@@ -95,6 +95,13 @@ impl PortTable {
         self.add_of(Transport::Tcp, ip, port)
     }
 
+    /// Adds a connection that a listener has accepted to the users of its port. Returns false if the port has none: the listener has lost it while
+    /// the handshake was under way, and packets go to the kernel. The port is not taken again for that connection: others would follow it.
+    pub(crate) fn join(&mut self, ip: IpAddr, port: u16) -> bool {
+        let users = self.users.get_mut(&(Transport::Tcp, ip, port));
+        users.map(|users| users.count += 1).is_some()
+    }
+
     /// Like [`add`](PortTable::add), for a listener that every worker of the service has.
     pub(crate) fn add_share(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
         if !self.is_guarded(ip, port) {

@@ -69,8 +69,7 @@ impl Region {
         let socket = self.sockets.get(child).expect("the caller has inserted it");
         socket.record = record;
         if let Some((local, remote)) = addresses {
-            // The port is steered already, for the listener; this adds a user.
-            if core.ports.add(local.ip, local.port).is_ok() {
+            if core.ports.join(local.ip, local.port) {
                 socket.port = Some((local.ip, local.port));
             }
             self.channel.set_addresses(child, address(local), address(remote));

@@ -61,14 +61,16 @@ impl Region {
         self.rules_changed(core);
     }
 
-    /// New connections of a listener are the kernel's where a rule of the configuration wants it, and else the stack's.
+    /// New connections of a listener are the kernel's where programs of cgroups see them or a rule of the configuration wants it, and else the
+    /// stack's.
     pub(super) fn follow_rule(&mut self, slot: SlotIndex, core: &mut Core) {
-        let verdict = self.verdict;
+        let (guard, verdict) = (self.guard, self.verdict);
         let listening = self.sockets.get(slot).and_then(|socket| socket.listening.as_ref());
         // One that has been handed over stays the kernel's.
         let Some(listening) = listening.filter(|listening| listening.left.is_none()) else { return };
         for &ip in &listening.owned {
-            let leaves = core.ports.judge_port(Transport::Tcp, ip, listening.port).within(verdict).leaves();
+            let leaves = guard.contains(Guard::listens(ip.is_ipv4()))
+                || core.ports.judge_port(Transport::Tcp, ip, listening.port).within(verdict).leaves();
             if !core.ports.follows_rule((ip, listening.port), leaves) {
                 let stay = core.peers_of(ip, listening.port);
                 core.ports.follow_rule((ip, listening.port), leaves, &stay);
@@ -118,6 +120,7 @@ impl Region {
                 (Kind::Datagram, _) => self.give_datagrams_back(slot, core),
                 (Kind::Listener, _) => {
                     self.touch(slot);
+                    self.follow_rule(slot, core);
                     self.leave_listener(slot, core);
                 }
                 (Kind::Connection, Some(id)) if self.guard.contains(Guard::PACKETS) => core.stack.give_up(core.now, id),
@@ -126,16 +129,18 @@ impl Region {
         }
     }
 
-    /// New connections to the addresses that the group may not serve are the kernel's listener's.
+    /// The listener no longer has the addresses that the group may not serve and that it could not leave to the kernel: where packets are seen,
+    /// none may come for connections either; where several workers have the port, it follows when the last connection has ended.
     fn leave_listener(&mut self, slot: SlotIndex, core: &mut Core) {
         let guard = self.guard;
         let Some(listening) = self.sockets.get(slot).and_then(|socket| socket.listening.as_mut()) else { return };
         let port = listening.port;
-        for ip in listening.owned.extract_if(.., |ip| guard.contains(Guard::listens(ip.is_ipv4()))) {
-            core.ports.remove(ip, port);
-        }
-        // Otherwise connections go on and need their packets: the port follows when the last one has ended.
-        if guard.contains(Guard::PACKETS) {
+        let sees_packets = guard.contains(Guard::PACKETS);
+        let has_lost =
+            |ip: &mut IpAddr| guard.contains(Guard::listens(ip.is_ipv4())) && (sees_packets || !core.ports.is_kernels(*ip, port));
+        let lost: Vec<IpAddr> = listening.owned.extract_if(.., has_lost).collect();
+        lost.into_iter().for_each(|ip| core.ports.remove(ip, port));
+        if sees_packets {
             let served: Vec<IpAddr> = core.stack.local_addresses().filter(|ip| listening.serves(*ip)).collect();
             served.into_iter().for_each(|ip| core.ports.leave(ip, port));
         }

@@ -113,6 +113,9 @@ fn a_program_that_comes_later_and_sees_packets_ends_what_is_open() {
     let mut nginx = cgroup.spawn(&net, &ringway(&["nginx", "-c", &nginx_config(&net, 80)]));
     net.wait_served(Server, 80, &mut nginx);
     net.untouched(Server, || assert_eq!(fetch(&net, Client, ON_KERNEL, &net.url(80, "large.bin")), large));
+    // Handshakes are under way when it comes.
+    let url = net.url(80, "small.txt");
+    let _load = net.spawn(Client, &["wrk", "-t", "1", "-c", "20", "-d", "4", "-H", "Connection: close", &url]);
     cgroup.attach(EGRESS, REFUSES);
     nginx.wait_while_running("obeys the program", || fails(&net, &net.url(80, "large.bin")) == 28);
     nginx.wait_for_error_line("has BPF programs (cgroup_inet_egress)");

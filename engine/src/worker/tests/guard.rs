@@ -391,6 +391,45 @@ fn programs_that_see_new_sockets_leave_open_connections_and_those_that_see_packe
     assert_eq!(net.ports_in_use(), 1, "the listener's port is the kernel's");
 }
 
+/// Or a listener that is the kernel's would get all connections again.
+#[test]
+fn a_handshake_under_way_takes_no_port_back() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    net.run_until(|net| net.workers[0].core.is_opening(super::SERVER.into(), 80));
+    net.confine(0, Guard::PACKETS);
+    let server = net.accept(0, listener);
+    net.run_for_ms(10);
+    assert_eq!(net.apps[0].client.slot(server.index).error(), Some(Failure::TimedOut));
+    assert_eq!(net.apps[1].client.slot(client.index).error(), None);
+    assert_eq!(net.ports_in_use(), 1, "the client's");
+}
+
+/// A server that always has connections would never follow.
+#[test]
+fn new_connections_are_the_kernels_when_programs_come_to_see_them_though_others_are_open() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    net.run_until(|net| net.apps[1].client.slot(client.index).state() == State::Connected);
+    let peer = net.apps[1].client.slot(client.index).local().port();
+    net.confine(0, Guard::LISTEN_IPV6);
+    assert_eq!(net.left(), []);
+    net.confine(0, Guard::LISTEN_IPV4);
+    assert_eq!(net.left(), [(80, vec![peer])], "the port, and the connection that stays");
+    assert_eq!(net.kernel_reason(0, listener), Some("cgroup-bpf"));
+    net.rule(0, Ruling::default());
+    assert_eq!(net.left(), [(80, vec![peer])], "a look at the rules takes nothing back");
+    assert_eq!(net.send(1, client, b"goes on"), 7);
+    let mut arrived = Vec::new();
+    net.run_until(|net| {
+        net.receive_into(0, server, &mut arrived);
+        arrived == b"goes on"
+    });
+}
+
 #[test]
 fn a_datagram_socket_is_given_back_when_a_program_comes_to_see_it() {
     let mut net = Net::new();
