@@ -253,6 +253,7 @@ impl<'a> Launch<'a> {
             Server::Nobody => return command,
         };
         command.env("LD_PRELOAD", library::preload(&self.library, std::env::var_os("LD_PRELOAD")));
+        command.env("ASAN_OPTIONS", library::asan_options(std::env::var_os("ASAN_OPTIONS")));
         command.env("RINGWAY_SOCKET", socket).env("RINGWAY_GROUP", library::hexadecimal(&self.token));
         if self.strict {
             command.env("RINGWAY_STRICT", "1");

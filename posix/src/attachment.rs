@@ -186,6 +186,11 @@ impl Posix {
         self.settings.quiet
     }
 
+    /// Returns true if a descriptor of the program's is a socket of the stack.
+    pub fn has_sockets(&self) -> bool {
+        self.table.has_sockets()
+    }
+
     /// Attaches now unless it was tried (before the process confines itself, or for inherited sockets).
     pub fn attach_early(&self) -> bool {
         matches!(self.channel(), Ok(Some(_)))

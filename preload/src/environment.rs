@@ -5,6 +5,8 @@
 //! a socket.
 
 use crate::listed;
+use crate::reach::Reach;
+use crate::reading::{File, PathBuffer};
 use crate::real::Strings;
 use libc::{c_char, c_long};
 use ringway_posix::channel::{Attach, Channel, NotAttached};
@@ -20,8 +22,17 @@ use std::os::unix::ffi::OsStrExt;
 #[expect(clippy::disallowed_types, reason = "the library's constructor sets it, before the program has threads")]
 static KEPT: std::sync::OnceLock<Kept> = std::sync::OnceLock::new();
 
-const NAMES: [&str; 7] =
-    ["LD_PRELOAD", "RINGWAY_SOCKET", "RINGWAY_GROUP", "RINGWAY_STRICT", "RINGWAY_QUIET", "RINGWAY_LOG", DIRECTORY_VARIABLE];
+const NAMES: [&str; 8] =
+    [PRELOAD, "RINGWAY_SOCKET", "RINGWAY_GROUP", "RINGWAY_STRICT", "RINGWAY_QUIET", "RINGWAY_LOG", DIRECTORY_VARIABLE, ASAN];
+const PRELOAD: &str = "LD_PRELOAD";
+/// AddressSanitizer ends a program whose first library is not its own, unless it is told not to look.
+const ASAN: &str = "ASAN_OPTIONS";
+const ASAN_LOOKS: &[u8] = b"verify_asan_link_order";
+/// Of all programs of the machine.
+const LOADERS_LIST: &CStr = c"/etc/ld.so.preload";
+const LOADERS_LIST_BYTES: usize = 1024;
+/// The file of this library.
+const LIBRARY: &[u8] = b"libringway_preload.so";
 /// A path of a library, one of a socket, and short words.
 const KEPT_BYTES: usize = 1024;
 
@@ -103,6 +114,25 @@ impl Kept {
         self.strings().find_map(|string| value_of(string, name))
     }
 
+    /// What a child gets in place of a string of its environment; `None`: the string.
+    ///
+    /// # Safety
+    /// `string` is a C string.
+    unsafe fn in_place_of(&self, string: *const c_char, reach: Reach) -> Option<CString> {
+        // SAFETY: the caller's promise.
+        let value =
+            |name: &str| unsafe { has_prefix(string, name.as_bytes()).then(|| value_of(CStr::from_ptr(string), name)).flatten() };
+        let other = match reach {
+            Reach::Repelled => without_library(value(PRELOAD)?)?,
+            _ if self.value(ASAN).is_none() => return None,
+            _ => {
+                let options = value(ASAN).filter(|options| !options.windows(ASAN_LOOKS.len()).any(|word| word == ASAN_LOOKS))?;
+                [ASAN.as_bytes(), b"=", options, b":", ASAN_LOOKS, b"=0"].concat()
+            }
+        };
+        CString::new(other).ok()
+    }
+
     /// Is a switch on? (Set to anything but 0 and nothing.)
     fn is_set(&self, name: &str) -> bool {
         self.value(name).is_some_and(|value| !matches!(value, b"" | b"0"))
@@ -112,6 +142,42 @@ impl Kept {
 /// `None`: the string has another name.
 fn value_of<'a>(string: &'a CStr, name: &str) -> Option<&'a [u8]> {
     string.to_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"=")
+}
+
+/// Could a program that this process becomes load the library, and reach the service? Both are looked for where the process is now.
+pub(crate) fn is_within_reach() -> bool {
+    let Some(kept) = KEPT.get() else { return true };
+    let mut room = [MaybeUninit::uninit(); LOADERS_LIST_BYTES];
+    let preloaded = match kept.value(PRELOAD).filter(|preloaded| paths(preloaded).any(is_ours)) {
+        Some(preloaded) => preloaded,
+        None => File::open(libc::AT_FDCWD, LOADERS_LIST.as_ptr()).map(|list| list.read(0, &mut room)).unwrap_or_default(),
+    };
+    let library = paths(preloaded).find(|path| is_ours(path));
+    // What is named without a folder is the loader's to find.
+    library.is_some_and(|path| !path.contains(&b'/') || is_there(path))
+        && door(kept).path().is_ok_and(|door| is_there(door.as_os_str().as_bytes()))
+}
+
+fn is_there(path: &[u8]) -> bool {
+    let mut whole = PathBuffer::new();
+    // SAFETY: a C string on the stack.
+    whole.push(path).is_some() && unsafe { libc::faccessat(libc::AT_FDCWD, whole.as_ptr(), libc::F_OK, libc::AT_EACCESS) } == 0
+}
+
+/// Names of libraries stand between colons or spaces, in a file also on lines of their own (ld.so(8)).
+fn paths(preloaded: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
+    preloaded.split(|byte| matches!(byte, b':' | b' ' | b'\t' | b'\n')).filter(|path| !path.is_empty())
+}
+
+fn is_ours(path: &[u8]) -> bool {
+    path.rsplit(|byte| *byte == b'/').next() == Some(LIBRARY)
+}
+
+/// A variable with this value but for this library; `None`: the library is not there.
+fn without_library(preloaded: &[u8]) -> Option<Vec<u8>> {
+    let has_ours = paths(preloaded).any(is_ours);
+    let others: Vec<&[u8]> = paths(preloaded).filter(|path| !is_ours(path)).collect();
+    has_ours.then(|| [PRELOAD.as_bytes(), b"=", &others.join(&b':')].concat())
 }
 
 /// Reads the program's environment, when it starts, and without a service in it the machine's list of programs; `None` when this process is
@@ -143,17 +209,23 @@ pub(crate) fn read() -> Option<Settings> {
     Some(settings)
 }
 
+/// The way to the service that the environment names.
+fn door(kept: &Kept) -> Door {
+    let [socket, directory] =
+        ["RINGWAY_SOCKET", DIRECTORY_VARIABLE].map(|name| OsStr::from_bytes(kept.value(name).unwrap_or_default()));
+    Door::of(socket, Some(directory))
+}
+
 /// The service that the environment names, of which nothing is made before the first socket.
 pub(crate) struct NamedService;
 
 impl NamedService {
     fn get() -> &'static dyn Attach {
         static NAMED: FirstUse<Box<dyn Attach>> = FirstUse::new();
-        let value = |name| KEPT.get().and_then(|kept| kept.value(name)).unwrap_or_default();
         &**NAMED.get_or_init(|| {
-            let [socket, directory] = ["RINGWAY_SOCKET", DIRECTORY_VARIABLE].map(|name| OsStr::from_bytes(value(name)));
-            let group = String::from_utf8_lossy(value("RINGWAY_GROUP"));
-            Box::new(ringway_posix::client::from_environment(Door::of(socket, Some(directory)), &group))
+            let kept = KEPT.get().expect("a process under Ringway has it");
+            let group = String::from_utf8_lossy(kept.value("RINGWAY_GROUP").unwrap_or_default());
+            Box::new(ringway_posix::client::from_environment(door(kept), &group))
         })
     }
 }
@@ -196,46 +268,55 @@ unsafe fn strings_of<'a>(strings: Strings) -> &'a [*const c_char] {
 pub(crate) enum Environment {
     /// The program's own is complete.
     Given(Strings),
-    /// A new array; the strings are the program's and ours.
-    Extended(Vec<*const c_char>),
+    /// A new array; the strings are the program's, ours, and those that were made.
+    Extended { strings: Vec<*const c_char>, _made: Vec<CString> },
 }
 
 impl Environment {
     /// # Safety
     /// `given` is null or an array of C strings that ends with null.
-    pub(crate) unsafe fn complete(given: Strings) -> Environment {
+    pub(crate) unsafe fn complete(given: Strings, reach: Reach) -> Environment {
         // SAFETY: the caller's promise.
-        KEPT.get().map_or(Environment::Given(given), |kept| unsafe { Environment::with(kept, given) })
+        KEPT.get().map_or(Environment::Given(given), |kept| unsafe { Environment::with(kept, given, reach) })
     }
 
-    /// `given`, and of `kept` what it lacks.
+    /// `given`, and of `kept` what it lacks; without this library for a program that it repels.
     ///
     /// # Safety
     /// As for `complete`; `kept` outlives the answer.
-    pub(crate) unsafe fn with(kept: &Kept, given: Strings) -> Environment {
+    pub(crate) unsafe fn with(kept: &Kept, given: Strings, reach: Reach) -> Environment {
         // SAFETY: the caller's promise.
         let programs = unsafe { strings_of(given) };
         let lacks = |ours: &&CStr| {
             let name_len = ours.to_bytes().iter().position(|byte| *byte == b'=').expect("made as NAME=value") + 1;
             let name = &ours.to_bytes()[..name_len];
+            let is_left_out = reach == Reach::Repelled && name.strip_suffix(b"=") == Some(PRELOAD.as_bytes());
             // SAFETY: entries of the program's array are C strings.
-            !programs.iter().any(|string| unsafe { has_prefix(*string, name) })
+            !is_left_out && !programs.iter().any(|string| unsafe { has_prefix(*string, name) })
         };
+        // SAFETY: as above.
+        let other = |string: &*const c_char| unsafe { kept.in_place_of(*string, reach) };
         // Most programs pass on what they have: no memory is taken then, which may be a child of fork with a copy of all it touches.
-        if !kept.strings().any(|ours| lacks(&ours)) {
+        if !kept.strings().any(|ours| lacks(&ours)) && !programs.iter().any(|string| other(string).is_some()) {
             return Environment::Given(given);
         }
-        let mut strings = programs.to_vec();
+        let (mut strings, mut made) = (programs.to_vec(), Vec::new());
+        for string in &mut strings {
+            if let Some(other) = other(string) {
+                *string = other.as_ptr();
+                made.push(other);
+            }
+        }
         strings.extend(kept.strings().filter(lacks).map(CStr::as_ptr));
         strings.push(std::ptr::null());
-        Environment::Extended(strings)
+        Environment::Extended { strings, _made: made }
     }
 
     /// The array to pass.
     pub(crate) fn as_ptr(&self) -> Strings {
         match self {
             Environment::Given(given) => *given,
-            Environment::Extended(strings) => strings.as_ptr(),
+            Environment::Extended { strings, .. } => strings.as_ptr(),
         }
     }
 }

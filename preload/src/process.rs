@@ -2,7 +2,7 @@
 
 use crate::c::set_errno;
 use crate::environment::Environment;
-use crate::reach;
+use crate::reach::{self, Reach};
 use crate::real::{self, Strings};
 use crate::shim::posix;
 use libc::{c_char, c_int, c_uint, c_ulong, c_void, pid_t, rlimit};
@@ -26,9 +26,9 @@ pub unsafe extern "C" fn fork() -> pid_t {
 }
 
 /// Runs an exec that returns only when it fails.
-unsafe fn exec(environment: Strings, call: impl FnOnce(Strings) -> c_int) -> c_int {
+unsafe fn exec(environment: Strings, reach: Reach, call: impl FnOnce(Strings) -> c_int) -> c_int {
     // SAFETY: the program's promise about its environment.
-    let complete = unsafe { Environment::complete(environment) };
+    let complete = unsafe { Environment::complete(environment, reach) };
     let departure = posix().map(|posix| posix.before_exec()).unwrap_or_default();
     let answer = call(complete.as_ptr());
     let error = crate::c::errno();
@@ -51,11 +51,9 @@ pub(crate) fn own_environment() -> Strings {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int {
     // SAFETY: the program's own call.
-    if !unsafe { reach::allows(path, || reach::at(libc::AT_FDCWD, path)) } {
-        return -1;
-    }
+    let Some(reach) = (unsafe { reach::permit(path, || reach::at(libc::AT_FDCWD, path)) }) else { return -1 };
     // SAFETY: the program's own call.
-    unsafe { exec(environment, |environment| real::execve(path, arguments, environment)) }
+    unsafe { exec(environment, reach, |environment| real::execve(path, arguments, environment)) }
 }
 
 /// execv(3).
@@ -76,22 +74,18 @@ pub unsafe extern "C" fn execvp(file: *const c_char, arguments: Strings) -> c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvpe(file: *const c_char, arguments: Strings, environment: Strings) -> c_int {
     // SAFETY: the program's own call.
-    if !unsafe { reach::allows(file, || reach::found(file)) } {
-        return -1;
-    }
+    let Some(reach) = (unsafe { reach::permit(file, || reach::found(file)) }) else { return -1 };
     // SAFETY: the program's own call.
-    unsafe { exec(environment, |environment| real::execvpe(file, arguments, environment)) }
+    unsafe { exec(environment, reach, |environment| real::execvpe(file, arguments, environment)) }
 }
 
 /// fexecve(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int {
     // SAFETY: a C string.
-    if !unsafe { reach::allows(c"fexecve".as_ptr(), || reach::behind(fd)) } {
-        return -1;
-    }
+    let Some(reach) = (unsafe { reach::permit(c"fexecve".as_ptr(), || reach::behind(fd)) }) else { return -1 };
     // SAFETY: the program's own call.
-    unsafe { exec(environment, |environment| real::fexecve(fd, arguments, environment)) }
+    unsafe { exec(environment, reach, |environment| real::fexecve(fd, arguments, environment)) }
 }
 
 /// execveat(2).
@@ -106,13 +100,11 @@ pub unsafe extern "C" fn execveat(
     // SAFETY: the program's promise: null, or a C string.
     let is_descriptor = flags & libc::AT_EMPTY_PATH != 0 && unsafe { path.as_ref() }.is_none_or(|first| *first == 0);
     // SAFETY: the program's own call.
-    let is_reached = || if is_descriptor { reach::behind(directory) } else { unsafe { reach::at(directory, path) } };
+    let look = || if is_descriptor { reach::behind(directory) } else { unsafe { reach::at(directory, path) } };
     // SAFETY: the program's promise about its path.
-    if !unsafe { reach::allows(path, is_reached) } {
-        return -1;
-    }
+    let Some(reach) = (unsafe { reach::permit(path, look) }) else { return -1 };
     // SAFETY: the program's own call.
-    unsafe { exec(environment, |environment| real::execveat(directory, path, arguments, environment, flags)) }
+    unsafe { exec(environment, reach, |environment| real::execveat(directory, path, arguments, environment, flags)) }
 }
 
 /// posix_spawn(3). Sockets that the child will have are named; they stay in flight until it has looked for them.
@@ -126,12 +118,10 @@ pub unsafe extern "C" fn posix_spawn(
     environment: Strings,
 ) -> c_int {
     // SAFETY: the program's own call.
-    if !unsafe { reach::allows(path, || reach::at(libc::AT_FDCWD, path)) } {
-        return libc::ENETDOWN;
-    }
+    let Some(reach) = (unsafe { reach::permit(path, || reach::at(libc::AT_FDCWD, path)) }) else { return libc::ENETDOWN };
     // SAFETY: the program's own call.
     unsafe {
-        spawn(child, environment, |child, environment| {
+        spawn(child, environment, reach, |child, environment| {
             real::posix_spawn(child, path, actions, attributes, arguments, environment)
         })
     }
@@ -148,21 +138,19 @@ pub unsafe extern "C" fn posix_spawnp(
     environment: Strings,
 ) -> c_int {
     // SAFETY: the program's own call.
-    if !unsafe { reach::allows(file, || reach::found(file)) } {
-        return libc::ENETDOWN;
-    }
+    let Some(reach) = (unsafe { reach::permit(file, || reach::found(file)) }) else { return libc::ENETDOWN };
     // SAFETY: the program's own call.
     unsafe {
-        spawn(child, environment, |child, environment| {
+        spawn(child, environment, reach, |child, environment| {
             real::posix_spawnp(child, file, actions, attributes, arguments, environment)
         })
     }
 }
 
 /// A spawn answers its error instead of setting errno, and 0 when the child runs.
-unsafe fn spawn(child: *mut pid_t, environment: Strings, call: impl FnOnce(*mut pid_t, Strings) -> c_int) -> c_int {
+unsafe fn spawn(child: *mut pid_t, environment: Strings, reach: Reach, call: impl FnOnce(*mut pid_t, Strings) -> c_int) -> c_int {
     // SAFETY: the program's promise about its environment.
-    let complete = unsafe { Environment::complete(environment) };
+    let complete = unsafe { Environment::complete(environment, reach) };
     let departure = posix().map(|posix| posix.before_spawn()).unwrap_or_default();
     let mut number: pid_t = 0;
     let answer = call(&raw mut number, complete.as_ptr());
@@ -200,7 +188,7 @@ pub unsafe extern "C" fn popen(command: *const c_char, mode: *const c_char) -> *
 
 fn may_start_shell() -> bool {
     // SAFETY: a C string.
-    unsafe { reach::allows(c"/bin/sh".as_ptr(), reach::shell) }
+    unsafe { reach::permit(c"/bin/sh".as_ptr(), reach::shell) }.is_some()
 }
 
 /// The shell inherits what does not close on exec. This process holds its sockets while the shell starts.

@@ -2,7 +2,9 @@
 //!
 //! Promises: the exec wrappers ask here before the program runs; in strict mode what the library cannot reach (static programs, Go,
 //! another libc or processor, programs that gain rights when started) is not started: ENETDOWN. Else a line says so, once for an
-//! image and all that fork from it (unless RINGWAY_QUIET is set), and connections that it would inherit are handed over to the kernel.
+//! image and all that fork from it (unless RINGWAY_QUIET is set), connections that it would inherit are handed over to the kernel, and a
+//! program of another libc, whose loader would end at this library, is started without it. The same where a process that has sockets of the
+//! stack is where its next image could not load the library or not attach (chroot(2), another mount namespace).
 //! Reads files into the stack only and allocates nothing, since the caller may be a child of `vfork` (which hands nothing over).
 //! Calls the kernel itself: a child of `fork` begins without the pages of libc, and would fetch some for each function that it calls
 //! between `fork` and exec. Does not do: look at an `LD_PRELOAD` that the program has set itself, or at paths behind the file actions
@@ -29,22 +31,34 @@ const FIRST_BYTES: usize = 2048;
 const DEFAULT_SEARCH_PATH: &[u8] = b"/bin:/usr/bin";
 const SHELL: &CStr = c"/bin/sh";
 
-/// May the program called `name` be started, which `is_reached` looks for? In strict mode not unless this library reaches it; errno
-/// is ENETDOWN then. Else a line says once that it is not reached, and the kernel goes on with the sockets that it inherits.
+/// How a program is to this library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The loader puts the library into it, or it cannot be started.
+    Reached,
+    /// There is no loader, or it leaves the library out.
+    Unreached,
+    /// Its loader ends when it is told to load the library.
+    Repelled,
+}
+
+/// May the program called `name` be started, which `look` looks at? `None`: no, in strict mode this library has to reach it; errno is ENETDOWN
+/// then. Else a line says once that it is not reached, and the kernel goes on with the sockets that it inherits.
 ///
 /// # Safety
 /// `name` is null or a C string.
-pub(crate) unsafe fn allows(name: *const c_char, is_reached: impl FnOnce() -> bool) -> bool {
-    let Some(posix) = crate::shim::posix() else { return true };
-    if posix.is_quiet() && !posix.is_strict() && posix.attached().is_none() {
-        return true;
+pub(crate) unsafe fn permit(name: *const c_char, look: impl FnOnce() -> Reach) -> Option<Reach> {
+    let Some(posix) = crate::shim::posix() else { return Some(Reach::Reached) };
+    let mut reach = look();
+    if reach == Reach::Reached && posix.has_sockets() && !crate::environment::is_within_reach() {
+        reach = Reach::Unreached;
     }
-    if is_reached() {
-        return true;
+    if reach == Reach::Reached {
+        return Some(reach);
     }
     if posix.is_strict() {
         set_errno(Errno::NETDOWN.0);
-        return false;
+        return None;
     }
     let before = errno();
     if !posix.is_quiet() && !name.is_null() {
@@ -53,7 +67,7 @@ pub(crate) unsafe fn allows(name: *const c_char, is_reached: impl FnOnce() -> bo
     }
     posix.before_unreached();
     set_errno(before.0);
-    true
+    Some(reach)
 }
 
 /// Hashes of the names that were said, in memory that this image shares with all that fork from it; null: there is none.
@@ -99,7 +113,7 @@ fn say(name: &[u8]) {
     let parts = [
         b"ringway: ".as_slice(),
         name,
-        b": not accelerated: the library cannot be loaded into it; its sockets are the kernel's\n",
+        b": not accelerated: the library cannot be loaded into it, or not reach the service; its sockets are the kernel's\n",
     ];
     let vector = parts.map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
     // SAFETY: three slices that live on.
@@ -110,43 +124,45 @@ fn say(name: &[u8]) {
 ///
 /// # Safety
 /// `path` is a C string.
-pub(crate) unsafe fn at(directory: c_int, path: *const c_char) -> bool {
+pub(crate) unsafe fn at(directory: c_int, path: *const c_char) -> Reach {
     inspect(directory, path, INTERPRETERS_MAX)
 }
 
 /// The program behind a descriptor.
-pub(crate) fn behind(fd: c_int) -> bool {
+pub(crate) fn behind(fd: c_int) -> Reach {
     let mut path = PathBuffer::new();
     let mut digits = [0_u8; 10];
-    let Ok(mut number) = u32::try_from(fd) else { return true };
+    let Ok(mut number) = u32::try_from(fd) else { return Reach::Reached };
     let mut at = digits.len();
     while at == digits.len() || number > 0 {
         at -= 1;
         digits[at] = b'0' + (number % 10) as u8;
         number /= 10;
     }
-    let fits = path.push(b"/proc/self/fd/").and_then(|()| path.push(&digits[at..]));
-    fits.is_none() || inspect(libc::AT_FDCWD, path.as_ptr(), INTERPRETERS_MAX)
+    match path.push(b"/proc/self/fd/").and_then(|()| path.push(&digits[at..])) {
+        Some(()) => inspect(libc::AT_FDCWD, path.as_ptr(), INTERPRETERS_MAX),
+        None => Reach::Reached,
+    }
 }
 
 /// The program that `execvp` finds for `file`.
 ///
 /// # Safety
 /// `file` is a C string.
-pub(crate) unsafe fn found(file: *const c_char) -> bool {
+pub(crate) unsafe fn found(file: *const c_char) -> Reach {
     // SAFETY: the caller's promise.
     search(unsafe { CStr::from_ptr(file) }.to_bytes(), INTERPRETERS_MAX)
 }
 
 /// The shell that `system` and `popen` start; what it starts goes through the exec wrappers of its own.
-pub(crate) fn shell() -> bool {
+pub(crate) fn shell() -> Reach {
     inspect(libc::AT_FDCWD, SHELL.as_ptr(), INTERPRETERS_MAX)
 }
 
-fn search(file: &[u8], depth: usize) -> bool {
+fn search(file: &[u8], depth: usize) -> Reach {
     let mut path = PathBuffer::new();
     if file.contains(&b'/') {
-        return path.push(file).is_none() || inspect(libc::AT_FDCWD, path.as_ptr(), depth);
+        return path.push(file).map_or(Reach::Reached, |()| inspect(libc::AT_FDCWD, path.as_ptr(), depth));
     }
     // SAFETY: a C string of the environment, or null.
     let listed = unsafe { libc::getenv(c"PATH".as_ptr()).as_ref().map(|start| CStr::from_ptr(start).to_bytes()) };
@@ -159,25 +175,26 @@ fn search(file: &[u8], depth: usize) -> bool {
         whole.is_some() && unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0
     });
     set_errno(before.0);
-    !is_there || inspect(libc::AT_FDCWD, path.as_ptr(), depth)
+    if is_there { inspect(libc::AT_FDCWD, path.as_ptr(), depth) } else { Reach::Reached }
 }
 
-/// Is the library in the program at `path`? Also `true` where there is none: the exec will say so.
-fn inspect(directory: c_int, path: *const c_char, depth: usize) -> bool {
+/// The program at `path`. Where there is none, the exec will say so.
+fn inspect(directory: c_int, path: *const c_char, depth: usize) -> Reach {
     let file = match File::open(directory, path) {
         Ok(file) => file,
-        Err(error) => return error != Errno(libc::EACCES),
+        Err(Errno(libc::EACCES)) => return Reach::Unreached,
+        Err(_) => return Reach::Reached,
     };
     let mut room = [MaybeUninit::uninit(); FIRST_BYTES];
     let first = file.read(0, &mut room);
     if let Some(line) = first[..first.len().min(HEAD_BYTES)].strip_prefix(b"#!") {
-        return depth == 0 || interpreter(line, depth - 1);
+        return if depth == 0 { Reach::Reached } else { interpreter(line, depth - 1) };
     }
     if gains_rights(&file) {
-        return false;
+        return Reach::Unreached;
     }
     // Not ELF: a shell reads it, or the exec fails.
-    !first.starts_with(b"\x7fELF") || links_to_us(&file, first)
+    if first.starts_with(b"\x7fELF") { reach_of(&file, first) } else { Reach::Reached }
 }
 
 fn gains_rights(file: &File) -> bool {
@@ -192,14 +209,15 @@ fn gains_rights(file: &File) -> bool {
 }
 
 /// The program of a `#!` line; `/usr/bin/env NAME` is followed to NAME.
-fn interpreter(line: &[u8], depth: usize) -> bool {
+fn interpreter(line: &[u8], depth: usize) -> Reach {
     let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let mut words = line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
-    let Some(program) = words.next() else { return true };
+    let Some(program) = words.next() else { return Reach::Reached };
     if !program.ends_with(b"/env") {
         return search(program, depth);
     }
-    words.find(|word| !word.starts_with(b"-") && !word.contains(&b'=')).is_none_or(|name| search(name, depth))
+    let name = words.find(|word| !word.starts_with(b"-") && !word.contains(&b'='));
+    name.map_or(Reach::Reached, |name| search(name, depth))
 }
 
 const PT_INTERP: u64 = 3;
@@ -210,14 +228,14 @@ const EM_X86_64: u64 = 62;
 const EM_AARCH64: u64 = 183;
 
 /// Read elf(5) first: a dynamic linker of glibc's for this machine, and no mark of Go's.
-fn links_to_us(file: &File, first: &[u8]) -> bool {
+fn reach_of(file: &File, first: &[u8]) -> Reach {
     let head = &first[..first.len().min(HEAD_BYTES)];
     let machine = if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X86_64 };
     if head.get(4..6) != Some(&[2, 1]) || number::<2>(head, 18) != Some(machine) {
-        return false;
+        return Reach::Unreached;
     }
     let (Some(table), Some(size), Some(count)) = (number::<8>(head, 32), number::<2>(head, 54), number::<2>(head, 56)) else {
-        return false;
+        return Reach::Unreached;
     };
     let mut has_linker = false;
     for index in 0..count.min(SEGMENTS_MAX) {
@@ -225,7 +243,7 @@ fn links_to_us(file: &File, first: &[u8]) -> bool {
         let header = piece(file, first, table.saturating_add(index * size), &mut room);
         let (Some(kind), Some(offset), Some(len)) = (number::<4>(header, 0), number::<8>(header, 8), number::<8>(header, 32))
         else {
-            return false;
+            return Reach::Unreached;
         };
         if kind != PT_INTERP && kind != PT_NOTE {
             continue;
@@ -233,14 +251,15 @@ fn links_to_us(file: &File, first: &[u8]) -> bool {
         let mut room = [MaybeUninit::uninit(); HEAD_BYTES];
         let end = len.min(HEAD_BYTES as u64) as usize;
         let content = piece(file, first, offset, &mut room[..end]);
-        if kind == PT_INTERP && content.windows(7).any(|name| name == b"ld-musl")
-            || kind == PT_NOTE && content.windows(4).any(|name| name == b"Go\0\0")
-        {
-            return false;
+        if kind == PT_INTERP && content.windows(7).any(|name| name == b"ld-musl") {
+            return Reach::Repelled;
+        }
+        if kind == PT_NOTE && content.windows(4).any(|name| name == b"Go\0\0") {
+            return Reach::Unreached;
         }
         has_linker |= kind == PT_INTERP;
     }
-    has_linker
+    if has_linker { Reach::Reached } else { Reach::Unreached }
 }
 
 /// As many bytes at `offset` as `room` has, of the first ones of the file or from it.

@@ -38,6 +38,16 @@ pub(super) fn preload(library: &Path, present: Option<OsString>) -> OsString {
     value
 }
 
+/// The value of ASAN_OPTIONS: AddressSanitizer ends a program whose first library is not its own, unless it is told not to look.
+pub(super) fn asan_options(present: Option<OsString>) -> OsString {
+    const LOOKS: &str = "verify_asan_link_order";
+    let Some(mut value) = present.filter(|present| !present.is_empty()) else { return format!("{LOOKS}=0").into() };
+    if !value.as_encoded_bytes().windows(LOOKS.len()).any(|word| word == LOOKS.as_bytes()) {
+        value.push(format!(":{LOOKS}=0"));
+    }
+    value
+}
+
 /// Encodes 16 bytes in hexadecimal, for the environment.
 pub(crate) fn hexadecimal(token: &[u8; 16]) -> String {
     token.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -205,16 +205,26 @@ fn is_served(net: &Net, mut server: Process, script: &str, what: &str) {
 /// A socket goes to a program of this kind: by fork and exec, by vfork as Python's subprocess does, by posix_spawn.
 fn inherits(compiler: &[&str], mode: &str) {
     let net = Net::new();
-    let (_service, name) = net.serve(Server, &[]);
-    let (script, source) = (net.file("inherit.py", INHERIT), net.file("echo.c", ECHO));
-    let program = text(&net.path("echo"));
-    net.output(Server, &[compiler, &["-o", &program, &source]].concat());
+    let program = compile(&net, compiler, "echo");
     net.output(Server, &["chown", "65534", &program]);
     net.output(Server, &["chmod", mode, &program]);
-    for (how, what) in ["exec", "vfork", "spawn"].into_iter().flat_map(|how| GIVEN.map(|what| (how, what))) {
-        let run = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", &script, "server", "4000", how, what, &program];
+    give(&net, &["exec", "vfork", "spawn"], &program);
+}
+
+fn compile(net: &Net, compiler: &[&str], file: &str) -> String {
+    let (source, program) = (net.file("echo.c", ECHO), text(&net.path(file)));
+    net.output(Server, &[compiler, &["-o", &program, &source]].concat());
+    program
+}
+
+/// Each kind of socket goes to the program in each of these ways.
+fn give(net: &Net, ways: &[&str], program: &str) {
+    let (_service, name) = net.serve(Server, &[]);
+    let script = net.file("inherit.py", INHERIT);
+    for (how, what) in ways.iter().flat_map(|how| GIVEN.map(|what| (how, what))) {
+        let run = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", &script, "server", "4000", how, what, program];
         let arguments: &[&str] = if what == "listener" { &["accepts"] } else { &[] };
-        is_served(&net, net.spawn(Server, &[&run, arguments].concat()), &script, what);
+        is_served(net, net.spawn(Server, &[&run, arguments].concat()), &script, what);
     }
 }
 
@@ -223,10 +233,27 @@ fn a_static_program_inherits_sockets() {
     inherits(&["cc", "-static"], "755");
 }
 
+/// Its loader would end at the library, which is not in its environment.
+#[test]
+fn a_program_of_musl_inherits_sockets() {
+    inherits(&["musl-gcc"], "755");
+}
+
 /// The dynamic linker does not load the library into it.
 #[test]
 fn a_program_that_gains_rights_inherits_sockets() {
     inherits(&["cc"], "4755");
+}
+
+/// Neither the library nor the service is below its root directory.
+#[test]
+fn a_program_in_a_jail_inherits_sockets() {
+    let net = Net::new();
+    std::fs::create_dir(net.path("jail")).expect("a folder of ours");
+    let program = compile(&net, &["cc"], "jail/echo");
+    let copy = format!("for f in $(ldd {program} | grep -o '/[^ ]*'); do cp -L --parents $f {}; done", text(&net.path("jail")));
+    net.output(Server, &["sh", "-c", &copy]);
+    give(&net, &["jail"], &program);
 }
 
 /// A socket is sent in a message to a process that the library is not in.

@@ -345,3 +345,44 @@ fn a_service_that_is_ready_shows_its_interfaces() {
         assert!(said.contains(&expected), "{said}");
     }
 }
+
+const ECHO: &str = include_str!("run/echo.c");
+
+/// Sanitizers intercept the same functions of libc. AddressSanitizer's library wants to be the first one.
+#[test]
+fn programs_with_sanitizers_are_accelerated() {
+    let net = Net::new();
+    let source = net.file("echo.c", ECHO);
+    let script = "import socket, sys
+c = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+c.sendall(b'x' * 100_000)
+print(len(c.recv(100_000, socket.MSG_WAITALL)))";
+    for (port, sanitizer) in (4000..).zip(["address", "thread", "undefined"]) {
+        let (program, port_text) = (text(&net.path(sanitizer)), port.to_string());
+        net.output(Server, &["cc", "-g", &format!("-fsanitize={sanitizer}"), "-pthread", "-o", &program, &source]);
+        // ThreadSanitizer knows few of the places where a program may be.
+        let mut server = net.spawn_ringway(Server, &["setarch", "-R", &program, &port_text]);
+        net.wait_served(Server, port, &mut server);
+        net.untouched(Server, || {
+            let client = ["python3", "-c", script, &net.address(Server), &port_text];
+            assert_eq!(net.output(Client, &client), "100000\n", "{sanitizer}");
+        });
+        assert!(!server.finish(DEADLINE).success().stderr.contains("Sanitizer"), "{sanitizer}");
+    }
+}
+
+/// A program that starts others may have options of its own for their sanitizer.
+#[test]
+fn a_child_with_a_sanitizer_starts_whatever_its_options() {
+    let net = Net::new();
+    let (source, program) = (net.file("empty.c", "int main(void) { return 7; }"), text(&net.path("empty")));
+    net.output(Server, &["cc", "-fsanitize=address", "-o", &program, &source]);
+    for variables in ["", "ASAN_OPTIONS=detect_leaks=0 ", "env -u ASAN_OPTIONS "] {
+        let script = format!("{variables}{program}; echo $?");
+        assert_eq!(net.run(Server, &ringway(&["sh", "-c", &script])).success().stdout, "7\n", "{variables}");
+    }
+    let options = ringway(&["printenv", "ASAN_OPTIONS"]);
+    assert_eq!(net.run(Server, &options).success().stdout, "verify_asan_link_order=0\n");
+    let own = [&["env", "ASAN_OPTIONS=detect_leaks=0"], &options[..]].concat();
+    assert_eq!(net.run(Server, &own).success().stdout, "detect_leaks=0:verify_asan_link_order=0\n");
+}

@@ -5,6 +5,7 @@ use crate::c::errno;
 use crate::environment::{Environment, Kept};
 use crate::fake::{Bench, Libc, Lonely};
 use crate::process;
+use crate::reach::{self, Reach};
 use crate::real::Strings;
 use libc::{c_char, c_int, rlimit};
 use ringway_posix::Settings;
@@ -43,7 +44,7 @@ fn completed(given: &[&str]) -> Vec<String> {
     let (kept, given) = (kept(&KEPT), strings(given));
     let given = array(&given);
     // SAFETY: both outlive the answer.
-    unsafe { words(Environment::with(&kept, given.as_ptr()).as_ptr()) }
+    unsafe { words(Environment::with(&kept, given.as_ptr(), Reach::Reached).as_ptr()) }
 }
 
 #[test]
@@ -59,14 +60,60 @@ fn a_child_gets_what_its_environment_lacks_and_keeps_what_the_program_says() {
     assert_eq!(completed(&KEPT), KEPT);
 }
 
+/// The environment of a program that this library repels.
+fn completed_without(kept: &Kept, given: &[&str]) -> Vec<String> {
+    let given = strings(given);
+    let given = array(&given);
+    // SAFETY: both outlive the answer.
+    unsafe { words(Environment::with(kept, given.as_ptr(), Reach::Repelled).as_ptr()) }
+}
+
+#[test]
+fn a_program_of_another_libc_is_started_without_the_library() {
+    const LIBRARY: &str = "LD_PRELOAD=/usr/lib/ringway/libringway_preload.so";
+    let kept = kept(&[LIBRARY, KEPT[1]]);
+    assert_eq!(completed_without(&kept, &[]), [KEPT[1]]);
+    let others = format!("{LIBRARY}:/lib/a.so");
+    assert_eq!(completed_without(&kept, &["A=b", &others]), ["A=b", "LD_PRELOAD=/lib/a.so", KEPT[1]]);
+    for (given, passed) in [
+        (LIBRARY, "LD_PRELOAD="),
+        ("LD_PRELOAD=libringway_preload.so", "LD_PRELOAD="),
+        ("LD_PRELOAD=a.so /x/libringway_preload.so:b.so", "LD_PRELOAD=a.so:b.so"),
+        ("LD_PRELOAD=/x/libringway_preload.so.old", "LD_PRELOAD=/x/libringway_preload.so.old"),
+        ("LD_PRELOAD_X=/x/libringway_preload.so", "LD_PRELOAD_X=/x/libringway_preload.so"),
+    ] {
+        assert_eq!(completed_without(&kept, &[given]), [passed, KEPT[1]]);
+    }
+}
+
+#[test]
+fn a_sanitizer_is_told_that_its_library_does_not_come_first() {
+    const TOLD: &str = "ASAN_OPTIONS=verify_asan_link_order=0";
+    let kept = kept(&[TOLD]);
+    let completed = |given: &[&str]| {
+        let given = strings(given);
+        let given = array(&given);
+        // SAFETY: both outlive the answer.
+        unsafe { words(Environment::with(&kept, given.as_ptr(), Reach::Reached).as_ptr()) }
+    };
+    assert_eq!(completed(&["A=b"]), ["A=b", TOLD]);
+    assert_eq!(completed(&[TOLD]), [TOLD]);
+    assert_eq!(
+        completed(&["ASAN_OPTIONS=detect_leaks=0", "B=1"]),
+        ["ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0", "B=1"]
+    );
+    assert_eq!(completed(&["ASAN_OPTIONS=verify_asan_link_order=1"]), ["ASAN_OPTIONS=verify_asan_link_order=1"]);
+    assert_eq!(completed_without(&kept, &["ASAN_OPTIONS=x"]), ["ASAN_OPTIONS=x"]);
+}
+
 #[test]
 fn no_environment_at_all_is_an_empty_one() {
     let (kept, outside) = (kept(&KEPT), kept(&[]));
     // SAFETY: `kept` outlives the answer; null is allowed.
     unsafe {
-        assert_eq!(words(Environment::with(&kept, ptr::null()).as_ptr()), KEPT);
+        assert_eq!(words(Environment::with(&kept, ptr::null(), Reach::Reached).as_ptr()), KEPT);
         // Outside of Ringway the array is passed as it is, null too.
-        assert_eq!(Environment::with(&outside, ptr::null()).as_ptr(), ptr::null());
+        assert_eq!(Environment::with(&outside, ptr::null(), Reach::Reached).as_ptr(), ptr::null());
     }
 }
 
@@ -80,7 +127,7 @@ fn what_is_kept_is_a_copy_of_the_first_value_of_each_name() {
     assert_eq!(kept.value("LD_PRELOAD"), long.strip_prefix("LD_PRELOAD=").map(str::as_bytes));
     assert_eq!((kept.value("RINGWAY_LOG"), kept.value("RINGWAY_STRICT"), kept.value("PATH")), (Some(b"".as_slice()), None, None));
     // SAFETY: `kept` outlives the answer.
-    let mut passed = unsafe { words(Environment::with(&kept, ptr::null()).as_ptr()) };
+    let mut passed = unsafe { words(Environment::with(&kept, ptr::null(), Reach::Reached).as_ptr()) };
     passed.sort();
     assert_eq!(passed, [long.as_str(), "RINGWAY_LOG=", "RINGWAY_SOCKET=/run/first"]);
 }
@@ -107,8 +154,9 @@ fn the_look_at_a_program_leaves_errno_alone() {
     crate::set_errno(libc::EXFULL);
     // SAFETY: C strings.
     unsafe {
-        assert!(crate::reach::found(c"sh".as_ptr()) && crate::reach::found(c"no-such-program".as_ptr()));
-        assert!(crate::reach::at(libc::AT_FDCWD, c"/no/such/program".as_ptr()));
+        let found = [reach::found(c"sh".as_ptr()), reach::found(c"no-such-program".as_ptr())];
+        assert_eq!(found, [Reach::Reached; 2]);
+        assert_eq!(reach::at(libc::AT_FDCWD, c"/no/such/program".as_ptr()), Reach::Reached);
     }
     assert_eq!(errno().0, libc::EXFULL);
 }

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use super::{hexadecimal, preload};
+use super::{asan_options, hexadecimal, preload};
 
 #[test]
 fn other_preloaded_libraries_stay_behind_ours() {
@@ -8,6 +8,14 @@ fn other_preloaded_libraries_stay_behind_ours() {
     assert_eq!(preload(ours, None), "/opt/libringway_preload.so");
     assert_eq!(preload(ours, Some("".into())), "/opt/libringway_preload.so");
     assert_eq!(preload(ours, Some("/a.so b.so".into())), "/opt/libringway_preload.so:/a.so b.so");
+}
+
+#[test]
+fn a_sanitizers_other_options_stay() {
+    assert_eq!(asan_options(None), "verify_asan_link_order=0");
+    assert_eq!(asan_options(Some("".into())), "verify_asan_link_order=0");
+    assert_eq!(asan_options(Some("detect_leaks=0".into())), "detect_leaks=0:verify_asan_link_order=0");
+    assert_eq!(asan_options(Some("verify_asan_link_order=1".into())), "verify_asan_link_order=1");
 }
 
 #[test]

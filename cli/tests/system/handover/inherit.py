@@ -1,6 +1,6 @@
 """A server on Ringway that gives a socket to a program that Ringway's library does not reach.
 
-server PORT HOW WHAT PROGRAM...: HOW is exec, vfork, spawn or passed. WHAT is unread (a connection with bytes that were not read), half (one of
+server PORT HOW WHAT PROGRAM...: HOW is exec, vfork, spawn, jail (exec below the folder of PROGRAM, its root directory) or passed. WHAT is unread (a connection with bytes that were not read), half (one of
 which the client has sent all) or listener. The program has it as its standard input and output; `passed`: it is sent in a message to the helper
 that listens at the path PROGRAM.
 helper PATH WHAT
@@ -32,11 +32,15 @@ def taken(port, what):
 def server(port, how, what, program):
     conn = taken(port, what)
     number = conn.fileno()
-    if how == "exec":
+    if how in ("exec", "jail"):
         until_exec, closes_on_exec = os.pipe()
         if os.fork() == 0:
             os.dup2(number, 0)
             os.dup2(number, 1)
+            if how == "jail":
+                root, name = os.path.split(program[0])
+                os.chroot(root)
+                program[0] = f"/{name}"
             os.execv(program[0], program)
         os.close(closes_on_exec)
         assert os.read(until_exec, 1) == b""
