@@ -202,7 +202,9 @@ impl Posix {
         }
         let Some(socket) = self.table.socket(fd) else { return false };
         self.name_for_travel(channel, socket, fd);
-        self.epoll_adopt(fd, socket);
+        if is_known {
+            self.epoll_adopt(fd, socket);
+        }
         true
     }
 

@@ -96,6 +96,7 @@ impl Posix {
         match self.ask(channel, socket, Request::Listen { local, backlog, dual_stack }, &mut []) {
             Some(ControlAnswer::Done) if self.make_shadow(fd) => {
                 self.name_number(fd, socket);
+                self.epoll_adopt(fd, socket);
                 Ok(())
             }
             answer => {

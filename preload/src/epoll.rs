@@ -103,7 +103,7 @@ fn millis(timeout: c_int) -> Option<Duration> {
     u64::try_from(timeout).ok().map(Duration::from_millis)
 }
 
-/// `None`: an instance that watches nothing of ours.
+/// `None`: no instance that is known. A process that is not attached yet may open its first socket while this thread waits.
 unsafe fn wait(
     epoll: c_int,
     events: *mut epoll_event,
@@ -112,7 +112,6 @@ unsafe fn wait(
     mask: Option<SignalMask>,
 ) -> Option<Answer<c_int>> {
     let posix = posix()?;
-    posix.attached()?;
     posix.before_kernel();
     match usize::try_from(room) {
         Ok(count) if count > 0 && count <= ROOM_MAX && may_be_memory(events.cast(), count * size_of::<epoll_event>()) => {

@@ -218,7 +218,7 @@ fn compile(net: &Net, compiler: &[&str], file: &str) -> String {
 }
 
 /// Each kind of socket goes to the program in each of these ways.
-fn give(net: &Net, ways: &[&str], program: &str) {
+pub(crate) fn give(net: &Net, ways: &[&str], program: &str) {
     let (_service, name) = net.serve(Server, &[]);
     let script = net.file("inherit.py", INHERIT);
     for (how, what) in ways.iter().flat_map(|how| GIVEN.map(|what| (how, what))) {

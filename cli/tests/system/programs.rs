@@ -1,8 +1,11 @@
 //! Servers as distributions have them, on Ringway: Apache, gunicorn, uWSGI, HAProxy, stunnel, squid, PostgreSQL, PgBouncer,
-//! MariaDB, Dovecot, Node's cluster. Clients on the kernel compare what comes, and the server's kernel has nothing to do with it.
+//! MariaDB, Dovecot, Node's cluster; Postfix and OpenVPN (`daemons`), programs of frameworks (`frameworks`). Clients on the kernel compare what comes, and the server's kernel has nothing to do with it.
 //!
 //! Part of `make test-all`; `.ci/setup programs` installs them. What is not here is skipped with a line that says so. Does not do:
 //! rates (`ringway bench apps`).
+
+mod daemons;
+mod frameworks;
 
 use rustix::process::Signal;
 
@@ -400,6 +403,16 @@ fn mariadb() {
     wait_until("MariaDB is ready", DEADLINE, || house.net.run(Client, &ask).code() == 0);
     let said = house.net.untouched(Server, || house.net.output(Client, &["sh", "-c", MARIADB_CLIENT, "client", &address]));
     assert_eq!(said.trim(), digest("abcdefgh".repeat(250_000).as_bytes()));
+    if have(&["sysbench"]) {
+        house.net.output(Client, &["mariadb", "-h", &address, "-u", "root", "-e", "CREATE DATABASE sbtest"]);
+        let host = format!("--mysql-host={address}");
+        let common =
+            ["sysbench", "oltp_read_write", "--db-driver=mysql", &host, "--mysql-user=root", "--tables=2", "--table-size=1000"];
+        house.net.output(Client, &[&common[..], &["prepare"]].concat());
+        let load = ["--threads=8", "--time=0", "--events=400", "run"];
+        let said = house.net.untouched(Server, || house.net.output(Client, &[&common[..], &load].concat()));
+        assert!(said.contains("total number of events:              400"), "{said}");
+    }
     house.ends(server, Signal::TERM);
 }
 

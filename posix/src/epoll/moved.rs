@@ -1,4 +1,4 @@
-//! Watches of a socket that becomes the stack's (`connect`) or that the kernel goes on with (`crate::moved`): they move from the kernel's
+//! Watches of a socket that becomes the stack's or that the kernel goes on with (`crate::moved`): they move from the kernel's
 //! instances to the interest lists, or the other way, with their events, the program's word, EPOLLET, EPOLLONESHOT and EPOLLEXCLUSIVE.
 //!
 //! A one-shot that has fired stays silent: the kernel would report errors and hang-ups of it, so it is added when the program arms it
@@ -33,8 +33,8 @@ impl Epolls {
 }
 
 impl Posix {
-    /// Moves the watches of kernel socket `fd`, which has become a connection of the stack (`connect`), from the kernel
-    /// to the interest lists.
+    /// Moves the watches of kernel socket `fd`, which has become a socket of the stack (`connect`, `listen`, `bind`), from the kernel to the
+    /// interest lists.
     pub(crate) fn epoll_adopt(&self, fd: Fd, socket: SocketRef) {
         for number in self.epolls.used() {
             let (epoll, event) = match self.epolls.lock(number).as_mut() {
