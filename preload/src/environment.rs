@@ -14,6 +14,7 @@ use ringway_posix::fallback::Fd;
 use ringway_posix::{FirstUse, Settings};
 use ringway_shm::channel::attach::{DIRECTORY_VARIABLE, Door, LIST_BYTES};
 use ringway_shm::system_call::system_call;
+use std::borrow::Cow;
 use std::ffi::{CStr, CString, OsStr};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
@@ -118,11 +119,15 @@ impl Kept {
     ///
     /// # Safety
     /// `string` is a C string.
-    unsafe fn in_place_of(&self, string: *const c_char, reach: Reach) -> Option<CString> {
+    unsafe fn in_place_of(&self, string: *const c_char, reach: Reach) -> Option<Cow<'static, CStr>> {
         // SAFETY: the caller's promise.
         let value =
             |name: &str| unsafe { has_prefix(string, name.as_bytes()).then(|| value_of(CStr::from_ptr(string), name)).flatten() };
         let other = match reach {
+            Reach::Repelled | Reach::Useless if value(PRELOAD).is_some_and(is_alone) => {
+                return Some(Cow::Borrowed(c"LD_PRELOAD="));
+            }
+            Reach::Useless => return None,
             Reach::Repelled => without_library(value(PRELOAD)?)?,
             _ if self.value(ASAN).is_none() => return None,
             _ => {
@@ -130,7 +135,7 @@ impl Kept {
                 [ASAN.as_bytes(), b"=", options, b":", ASAN_LOOKS, b"=0"].concat()
             }
         };
-        CString::new(other).ok()
+        CString::new(other).ok().map(Cow::Owned)
     }
 
     /// Is a switch on? (Set to anything but 0 and nothing.)
@@ -171,6 +176,12 @@ fn paths(preloaded: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
 
 fn is_ours(path: &[u8]) -> bool {
     path.rsplit(|byte| *byte == b'/').next() == Some(LIBRARY)
+}
+
+/// Is this library there, and no other?
+fn is_alone(preloaded: &[u8]) -> bool {
+    let mut paths = paths(preloaded).peekable();
+    paths.peek().is_some() && paths.all(is_ours)
 }
 
 /// A variable with this value but for this library; `None`: the library is not there.
@@ -265,58 +276,89 @@ unsafe fn strings_of<'a>(strings: Strings) -> &'a [*const c_char] {
 }
 
 /// An environment for exec: the program's own, and what it lacks of ours.
-pub(crate) enum Environment {
-    /// The program's own is complete.
-    Given(Strings),
-    /// A new array; the strings are the program's, ours, and those that were made.
-    Extended { strings: Vec<*const c_char>, _made: Vec<CString> },
+pub(crate) struct Environment {
+    strings: Strings,
+    /// An array that has no room on the stack.
+    _array: Vec<*const c_char>,
+    /// Strings that are neither the program's nor kept.
+    _made: Vec<CString>,
+}
+
+/// Where an array is made that is not too long: a child of fork that takes memory from the heap pays for a copy of each page it touches.
+pub(crate) struct Room([MaybeUninit<*const c_char>; ROOM]);
+const ROOM: usize = 128;
+
+impl Room {
+    pub(crate) const fn new() -> Room {
+        Room([MaybeUninit::uninit(); ROOM])
+    }
 }
 
 impl Environment {
     /// # Safety
-    /// `given` is null or an array of C strings that ends with null.
-    pub(crate) unsafe fn complete(given: Strings, reach: Reach) -> Environment {
-        // SAFETY: the caller's promise.
-        KEPT.get().map_or(Environment::Given(given), |kept| unsafe { Environment::with(kept, given, reach) })
+    /// `given` is null or an array of C strings that ends with null. `room` outlives the answer's array.
+    pub(crate) unsafe fn complete(given: Strings, reach: Reach, room: &mut Room) -> Environment {
+        match KEPT.get() {
+            // SAFETY: the caller's promise.
+            Some(kept) => unsafe { Environment::with(kept, given, reach, room) },
+            None => Environment::given(given),
+        }
     }
 
-    /// `given`, and of `kept` what it lacks; without this library for a program that it repels.
+    fn given(strings: Strings) -> Environment {
+        Environment { strings, _array: Vec::new(), _made: Vec::new() }
+    }
+
+    /// `given`, and of `kept` what it lacks; without this library for a program that it repels, or that has no use for it and none for others.
     ///
     /// # Safety
     /// As for `complete`; `kept` outlives the answer.
-    pub(crate) unsafe fn with(kept: &Kept, given: Strings, reach: Reach) -> Environment {
+    pub(crate) unsafe fn with(kept: &Kept, given: Strings, reach: Reach, room: &mut Room) -> Environment {
         // SAFETY: the caller's promise.
         let programs = unsafe { strings_of(given) };
         let lacks = |ours: &&CStr| {
             let name_len = ours.to_bytes().iter().position(|byte| *byte == b'=').expect("made as NAME=value") + 1;
             let name = &ours.to_bytes()[..name_len];
-            let is_left_out = reach == Reach::Repelled && name.strip_suffix(b"=") == Some(PRELOAD.as_bytes());
+            let is_left_out = name.strip_suffix(b"=") == Some(PRELOAD.as_bytes())
+                && match reach {
+                    Reach::Repelled => true,
+                    Reach::Useless => kept.value(PRELOAD).is_some_and(is_alone),
+                    Reach::Reached | Reach::Unreached => false,
+                };
             // SAFETY: entries of the program's array are C strings.
             !is_left_out && !programs.iter().any(|string| unsafe { has_prefix(*string, name) })
         };
         // SAFETY: as above.
         let other = |string: &*const c_char| unsafe { kept.in_place_of(*string, reach) };
-        // Most programs pass on what they have: no memory is taken then, which may be a child of fork with a copy of all it touches.
+        // Most programs pass on what they have.
         if !kept.strings().any(|ours| lacks(&ours)) && !programs.iter().any(|string| other(string).is_some()) {
-            return Environment::Given(given);
+            return Environment::given(given);
         }
-        let (mut strings, mut made) = (programs.to_vec(), Vec::new());
-        for string in &mut strings {
-            if let Some(other) = other(string) {
-                *string = other.as_ptr();
+        let (mut array, mut made) = (Vec::new(), Vec::new());
+        let count = programs.len() + NAMES.len() + 1;
+        let places = if count <= ROOM {
+            &mut room.0[..]
+        } else {
+            array.reserve_exact(count);
+            array.spare_capacity_mut()
+        };
+        let changed = programs.iter().map(|string| match other(string) {
+            None => *string,
+            Some(Cow::Borrowed(other)) => other.as_ptr(),
+            Some(Cow::Owned(other)) => {
                 made.push(other);
+                made.last().map_or(*string, |other| other.as_ptr())
             }
+        });
+        let strings = changed.chain(kept.strings().filter(lacks).map(CStr::as_ptr)).chain([std::ptr::null()]);
+        for (place, string) in places.iter_mut().zip(strings) {
+            place.write(string);
         }
-        strings.extend(kept.strings().filter(lacks).map(CStr::as_ptr));
-        strings.push(std::ptr::null());
-        Environment::Extended { strings, _made: made }
+        Environment { strings: places.as_ptr().cast(), _array: array, _made: made }
     }
 
     /// The array to pass.
     pub(crate) fn as_ptr(&self) -> Strings {
-        match self {
-            Environment::Given(given) => *given,
-            Environment::Extended { strings, .. } => strings.as_ptr(),
-        }
+        self.strings
     }
 }

@@ -1,7 +1,7 @@
 //! exec and spawn keep the environment, name travelling sockets, and in strict mode start only what the library reaches; giving up rights takes first what is needed later.
 
 use crate::c::set_errno;
-use crate::environment::Environment;
+use crate::environment::{Environment, Room};
 use crate::reach::{self, Reach};
 use crate::real::{self, Strings};
 use crate::shim::posix;
@@ -27,8 +27,9 @@ pub unsafe extern "C" fn fork() -> pid_t {
 
 /// Runs an exec that returns only when it fails.
 unsafe fn exec(environment: Strings, reach: Reach, call: impl FnOnce(Strings) -> c_int) -> c_int {
+    let mut room = Room::new();
     // SAFETY: the program's promise about its environment.
-    let complete = unsafe { Environment::complete(environment, reach) };
+    let complete = unsafe { Environment::complete(environment, reach, &mut room) };
     let departure = posix().map(|posix| posix.before_exec()).unwrap_or_default();
     let answer = call(complete.as_ptr());
     let error = crate::c::errno();
@@ -149,8 +150,9 @@ pub unsafe extern "C" fn posix_spawnp(
 
 /// A spawn answers its error instead of setting errno, and 0 when the child runs.
 unsafe fn spawn(child: *mut pid_t, environment: Strings, reach: Reach, call: impl FnOnce(*mut pid_t, Strings) -> c_int) -> c_int {
+    let mut room = Room::new();
     // SAFETY: the program's promise about its environment.
-    let complete = unsafe { Environment::complete(environment, reach) };
+    let complete = unsafe { Environment::complete(environment, reach, &mut room) };
     let departure = posix().map(|posix| posix.before_spawn()).unwrap_or_default();
     let mut number: pid_t = 0;
     let answer = call(&raw mut number, complete.as_ptr());

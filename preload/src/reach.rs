@@ -3,14 +3,17 @@
 //! Promises: the exec wrappers ask here before the program runs; in strict mode what the library cannot reach (static programs, Go,
 //! another libc or processor, programs that gain rights when started) is not started: ENETDOWN. Else a line says so, once for an
 //! image and all that fork from it (unless RINGWAY_QUIET is set), connections that it would inherit are handed over to the kernel, and a
-//! program of another libc, whose loader would end at this library, is started without it. The same where a process that has sockets of the
-//! stack is where its next image could not load the library or not attach (chroot(2), another mount namespace).
+//! program of another libc, whose loader would end at this library, is started without it. The kernel goes on with sockets, too, where a
+//! process that has sockets of the stack is where its next image could not load the library or not attach (chroot(2), another mount
+//! namespace). A program that has no use for the library is started without it: loading it is most of what it costs a small child.
 //! Reads files into the stack only and allocates nothing, since the caller may be a child of `vfork` (which hands nothing over).
 //! Calls the kernel itself: a child of `fork` begins without the pages of libc, and would fetch some for each function that it calls
 //! between `fork` and exec. Does not do: look at an `LD_PRELOAD` that the program has set itself, or at paths behind the file actions
 //! of a spawn.
 //!
 //! `cli/src/run/program.rs` looks for the same in the program that `ringway run` starts, and says it in words.
+
+mod elf;
 
 use crate::c::{errno, set_errno};
 use crate::reading::{File, PathBuffer};
@@ -27,7 +30,7 @@ const INTERPRETERS_MAX: usize = 4;
 /// Linux reads no more of a file to find out what it is.
 const HEAD_BYTES: usize = 256;
 /// What is read of a program at once: almost always all that is looked at.
-const FIRST_BYTES: usize = 2048;
+const FIRST_BYTES: usize = 4096;
 const DEFAULT_SEARCH_PATH: &[u8] = b"/bin:/usr/bin";
 const SHELL: &CStr = c"/bin/sh";
 
@@ -40,6 +43,8 @@ pub(crate) enum Reach {
     Unreached,
     /// Its loader ends when it is told to load the library.
     Repelled,
+    /// It could load the library, and has no use for it: it can neither open a socket nor start a program (`cat`, `sleep`).
+    Useless,
 }
 
 /// May the program called `name` be started, which `look` looks at? `None`: no, in strict mode this library has to reach it; errno is ENETDOWN
@@ -49,13 +54,15 @@ pub(crate) enum Reach {
 /// `name` is null or a C string.
 pub(crate) unsafe fn permit(name: *const c_char, look: impl FnOnce() -> Reach) -> Option<Reach> {
     let Some(posix) = crate::shim::posix() else { return Some(Reach::Reached) };
-    let mut reach = look();
-    if reach == Reach::Reached && posix.has_sockets() && !crate::environment::is_within_reach() {
-        reach = Reach::Unreached;
-    }
-    if reach == Reach::Reached {
-        return Some(reach);
-    }
+    let reach = match look() {
+        // It may inherit a socket.
+        Reach::Reached | Reach::Useless if posix.has_sockets() => match crate::environment::is_within_reach() {
+            true => return Some(Reach::Reached),
+            false => Reach::Unreached,
+        },
+        reach @ (Reach::Reached | Reach::Useless) => return Some(reach),
+        reach @ (Reach::Unreached | Reach::Repelled) => reach,
+    };
     if posix.is_strict() {
         set_errno(Errno::NETDOWN.0);
         return None;
@@ -194,7 +201,7 @@ fn inspect(directory: c_int, path: *const c_char, depth: usize) -> Reach {
         return Reach::Unreached;
     }
     // Not ELF: a shell reads it, or the exec fails.
-    if first.starts_with(b"\x7fELF") { reach_of(&file, first) } else { Reach::Reached }
+    if first.starts_with(b"\x7fELF") { elf::reach_of(&file, first) } else { Reach::Reached }
 }
 
 fn gains_rights(file: &File) -> bool {
@@ -218,60 +225,4 @@ fn interpreter(line: &[u8], depth: usize) -> Reach {
     }
     let name = words.find(|word| !word.starts_with(b"-") && !word.contains(&b'='));
     name.map_or(Reach::Reached, |name| search(name, depth))
-}
-
-const PT_INTERP: u64 = 3;
-const PT_NOTE: u64 = 4;
-const SEGMENTS_MAX: u64 = 256;
-const HEADER_BYTES: usize = 56;
-const EM_X86_64: u64 = 62;
-const EM_AARCH64: u64 = 183;
-
-/// Read elf(5) first: a dynamic linker of glibc's for this machine, and no mark of Go's.
-fn reach_of(file: &File, first: &[u8]) -> Reach {
-    let head = &first[..first.len().min(HEAD_BYTES)];
-    let machine = if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X86_64 };
-    if head.get(4..6) != Some(&[2, 1]) || number::<2>(head, 18) != Some(machine) {
-        return Reach::Unreached;
-    }
-    let (Some(table), Some(size), Some(count)) = (number::<8>(head, 32), number::<2>(head, 54), number::<2>(head, 56)) else {
-        return Reach::Unreached;
-    };
-    let mut has_linker = false;
-    for index in 0..count.min(SEGMENTS_MAX) {
-        let mut room = [MaybeUninit::uninit(); HEADER_BYTES];
-        let header = piece(file, first, table.saturating_add(index * size), &mut room);
-        let (Some(kind), Some(offset), Some(len)) = (number::<4>(header, 0), number::<8>(header, 8), number::<8>(header, 32))
-        else {
-            return Reach::Unreached;
-        };
-        if kind != PT_INTERP && kind != PT_NOTE {
-            continue;
-        }
-        let mut room = [MaybeUninit::uninit(); HEAD_BYTES];
-        let end = len.min(HEAD_BYTES as u64) as usize;
-        let content = piece(file, first, offset, &mut room[..end]);
-        if kind == PT_INTERP && content.windows(7).any(|name| name == b"ld-musl") {
-            return Reach::Repelled;
-        }
-        if kind == PT_NOTE && content.windows(4).any(|name| name == b"Go\0\0") {
-            return Reach::Unreached;
-        }
-        has_linker |= kind == PT_INTERP;
-    }
-    if has_linker { Reach::Reached } else { Reach::Unreached }
-}
-
-/// As many bytes at `offset` as `room` has, of the first ones of the file or from it.
-fn piece<'a>(file: &File, first: &'a [u8], offset: u64, room: &'a mut [MaybeUninit<u8>]) -> &'a [u8] {
-    let start = usize::try_from(offset).unwrap_or(usize::MAX);
-    let end = start.saturating_add(room.len());
-    if end <= first.len() { &first[start..end] } else { file.read(offset, room) }
-}
-
-/// `N` bytes at `offset`, little-endian.
-fn number<const N: usize>(bytes: &[u8], offset: usize) -> Option<u64> {
-    let mut whole = [0; 8];
-    whole[..N].copy_from_slice(bytes.get(offset..offset.checked_add(N)?)?);
-    Some(u64::from_le_bytes(whole))
 }

@@ -123,8 +123,12 @@ impl Process {
         };
         if !self.has_library {
             let obstacles = self.program().map(|path| program::obstacles_of(&path)).unwrap_or_default();
-            let why = obstacles.into_iter().next().unwrap_or_else(|| "the library was not loaded into it".to_owned());
-            return Found::Kernel(why, None);
+            let is_left_out = environment.get("LD_PRELOAD").is_none_or(String::is_empty);
+            let why = match is_left_out {
+                true => "it was started without the library, as what can neither open a socket nor start a program is",
+                false => "the library was not loaded into it",
+            };
+            return Found::Kernel(obstacles.into_iter().next().unwrap_or_else(|| why.to_owned()), None);
         }
         if self.has_gained {
             let why = "its file gave it rights (setuid, setgid or capabilities), and in such a program the library does nothing";

@@ -2,7 +2,7 @@
 
 use super::told;
 use crate::c::errno;
-use crate::environment::{Environment, Kept};
+use crate::environment::{Environment, Kept, Room};
 use crate::fake::{Bench, Libc, Lonely};
 use crate::process;
 use crate::reach::{self, Reach};
@@ -44,7 +44,7 @@ fn completed(given: &[&str]) -> Vec<String> {
     let (kept, given) = (kept(&KEPT), strings(given));
     let given = array(&given);
     // SAFETY: both outlive the answer.
-    unsafe { words(Environment::with(&kept, given.as_ptr(), Reach::Reached).as_ptr()) }
+    unsafe { words(Environment::with(&kept, given.as_ptr(), Reach::Reached, &mut Room::new()).as_ptr()) }
 }
 
 #[test]
@@ -60,12 +60,29 @@ fn a_child_gets_what_its_environment_lacks_and_keeps_what_the_program_says() {
     assert_eq!(completed(&KEPT), KEPT);
 }
 
-/// The environment of a program that this library repels.
-fn completed_without(kept: &Kept, given: &[&str]) -> Vec<String> {
+fn completed_for(reach: Reach, kept: &Kept, given: &[&str]) -> Vec<String> {
     let given = strings(given);
     let given = array(&given);
     // SAFETY: both outlive the answer.
-    unsafe { words(Environment::with(kept, given.as_ptr(), Reach::Repelled).as_ptr()) }
+    unsafe { words(Environment::with(kept, given.as_ptr(), reach, &mut Room::new()).as_ptr()) }
+}
+
+fn completed_without(kept: &Kept, given: &[&str]) -> Vec<String> {
+    completed_for(Reach::Repelled, kept, given)
+}
+
+/// Another library could open sockets in it.
+#[test]
+fn a_program_without_use_for_the_library_is_started_without_it_where_it_is_alone() {
+    const LIBRARY: &str = "LD_PRELOAD=/usr/lib/ringway/libringway_preload.so";
+    let alone = kept(&[LIBRARY, KEPT[1]]);
+    assert_eq!(completed_for(Reach::Useless, &alone, &[]), [KEPT[1]]);
+    assert_eq!(completed_for(Reach::Useless, &alone, &["A=b", LIBRARY]), ["A=b", "LD_PRELOAD=", KEPT[1]]);
+    let others = format!("{LIBRARY}:/lib/a.so");
+    assert_eq!(completed_for(Reach::Useless, &alone, &[&others]), [&others, KEPT[1]]);
+    assert_eq!(completed_for(Reach::Useless, &alone, &["LD_PRELOAD="]), ["LD_PRELOAD=", KEPT[1]]);
+    let beside = kept(&[&others]);
+    assert_eq!(completed_for(Reach::Useless, &beside, &[]), [&*others]);
 }
 
 #[test]
@@ -94,7 +111,7 @@ fn a_sanitizer_is_told_that_its_library_does_not_come_first() {
         let given = strings(given);
         let given = array(&given);
         // SAFETY: both outlive the answer.
-        unsafe { words(Environment::with(&kept, given.as_ptr(), Reach::Reached).as_ptr()) }
+        unsafe { words(Environment::with(&kept, given.as_ptr(), Reach::Reached, &mut Room::new()).as_ptr()) }
     };
     assert_eq!(completed(&["A=b"]), ["A=b", TOLD]);
     assert_eq!(completed(&[TOLD]), [TOLD]);
@@ -111,9 +128,9 @@ fn no_environment_at_all_is_an_empty_one() {
     let (kept, outside) = (kept(&KEPT), kept(&[]));
     // SAFETY: `kept` outlives the answer; null is allowed.
     unsafe {
-        assert_eq!(words(Environment::with(&kept, ptr::null(), Reach::Reached).as_ptr()), KEPT);
+        assert_eq!(words(Environment::with(&kept, ptr::null(), Reach::Reached, &mut Room::new()).as_ptr()), KEPT);
         // Outside of Ringway the array is passed as it is, null too.
-        assert_eq!(Environment::with(&outside, ptr::null(), Reach::Reached).as_ptr(), ptr::null());
+        assert_eq!(Environment::with(&outside, ptr::null(), Reach::Reached, &mut Room::new()).as_ptr(), ptr::null());
     }
 }
 
@@ -127,7 +144,7 @@ fn what_is_kept_is_a_copy_of_the_first_value_of_each_name() {
     assert_eq!(kept.value("LD_PRELOAD"), long.strip_prefix("LD_PRELOAD=").map(str::as_bytes));
     assert_eq!((kept.value("RINGWAY_LOG"), kept.value("RINGWAY_STRICT"), kept.value("PATH")), (Some(b"".as_slice()), None, None));
     // SAFETY: `kept` outlives the answer.
-    let mut passed = unsafe { words(Environment::with(&kept, ptr::null(), Reach::Reached).as_ptr()) };
+    let mut passed = unsafe { words(Environment::with(&kept, ptr::null(), Reach::Reached, &mut Room::new()).as_ptr()) };
     passed.sort();
     assert_eq!(passed, [long.as_str(), "RINGWAY_LOG=", "RINGWAY_SOCKET=/run/first"]);
 }
@@ -156,6 +173,7 @@ fn the_look_at_a_program_leaves_errno_alone() {
     unsafe {
         let found = [reach::found(c"sh".as_ptr()), reach::found(c"no-such-program".as_ptr())];
         assert_eq!(found, [Reach::Reached; 2]);
+        assert_eq!(reach::found(c"sleep".as_ptr()), Reach::Useless);
         assert_eq!(reach::at(libc::AT_FDCWD, c"/no/such/program".as_ptr()), Reach::Reached);
     }
     assert_eq!(errno().0, libc::EXFULL);
