@@ -158,6 +158,11 @@ impl Posix {
         }
     }
 
+    /// Returns true if the process has made an instance.
+    pub(crate) fn has_epoll_instances(&self) -> bool {
+        !self.epolls.used().is_empty()
+    }
+
     /// Counts another number of the instance (dup, fcntl).
     pub(crate) fn epoll_duplicated(&self, number: u32) {
         if let Some(instance) = self.epolls.lock(number).as_mut() {
@@ -202,7 +207,9 @@ impl Posix {
             }
             Entry::Internal => Some(Err(Errno::BADF)),
             Entry::Epoll(inner) => {
-                self.note_nesting(inner, operation);
+                if operation == libc::EPOLL_CTL_ADD {
+                    self.note_watched(inner);
+                }
                 Some(self.epoll_control_kernel(at, operation, fd, event))
             }
             Entry::None => Some(self.epoll_control_kernel(at, operation, fd, event)),

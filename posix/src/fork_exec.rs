@@ -162,6 +162,18 @@ impl Posix {
         }
     }
 
+    /// After [`before_unreached`](Posix::before_unreached), if this image is about to end: connections that the stack has accepted for a listener
+    /// of no other process are reset. No program will take them, and their clients would wait.
+    pub fn before_replaced(&self) {
+        let Some(channel) = self.attached().filter(|_| !self.is_borrowed() && !self.is_outside_table()) else { return };
+        for (socket, _) in self.sort_for_exec().1 {
+            let has_moved = channel.handover(socket) == Some(Handover::Moved);
+            if has_moved && self.has_waiting(channel, socket) && !self.is_datagram(socket) && !channel.is_held_elsewhere(socket) {
+                self.leave_stack(channel, socket);
+            }
+        }
+    }
+
     /// The same in a child of vfork. Its numbers are its own by now, so sockets are found by the inodes of the numbers that stay
     /// open. The table is the parent's, which sees the move like any other process.
     fn hand_over_borrowed(&self, channel: &dyn Channel) {

@@ -23,9 +23,13 @@ enum Watched {
 impl Posix {
     /// `ppoll(2)`; `None` as the timeout waits for ever. Returns `None` if nothing in the set is ours.
     pub fn poll(&self, set: &mut [pollfd], timeout: Option<Duration>, mask: Option<SignalMask>) -> Option<Answer<usize>> {
+        if self.attached().is_none() {
+            self.note_early_polls(set);
+            return None;
+        }
         let concerns_us =
             |entry: &pollfd| matches!(self.table.lookup(entry.fd), Entry::Socket(_) | Entry::Epoll(_) | Entry::Internal);
-        if self.attached().is_none() || !set.iter().any(concerns_us) {
+        if !set.iter().any(concerns_us) {
             return None;
         }
         let deadline = timeout.map(|timeout| self.kernel.now() + timeout);
@@ -38,6 +42,18 @@ impl Posix {
             // What was seen of a socket that has become the kernel's counts no more.
             if answer.is_err() || !self.any_has_moved(&watched) {
                 return Some(answer);
+            }
+        }
+    }
+
+    /// An epoll instance may get the process's first socket while the kernel waits for it here.
+    fn note_early_polls(&self, set: &[pollfd]) {
+        if !self.has_epoll_instances() {
+            return;
+        }
+        for entry in set {
+            if let Entry::Epoll(number) = self.table.lookup(entry.fd) {
+                self.note_watched(number);
             }
         }
     }
@@ -169,6 +185,9 @@ impl Posix {
         timeout: Option<Duration>,
         mask: Option<SignalMask>,
     ) -> Option<Answer<usize>> {
+        if self.attached().is_none() && !self.has_epoll_instances() {
+            return None;
+        }
         let mut polled: Vec<pollfd> = (0..count).filter_map(|number| sets.entry(number)).collect();
         let answer = self.poll(&mut polled, timeout, mask)?;
         if let Err(error) = answer {

@@ -64,7 +64,6 @@ unsafe fn poll_ours(
     mask: Option<SignalMask>,
 ) -> Option<Answer<c_int>> {
     let posix = posix()?;
-    posix.attached()?;
     posix.before_kernel();
     if set.is_null() || count == 0 || count > SET_MAX {
         return None;
@@ -134,7 +133,6 @@ unsafe fn select_ours(
     mask: Option<SignalMask>,
 ) -> Option<Answer<c_int>> {
     let posix = posix()?;
-    posix.attached()?;
     posix.before_kernel();
     let count = usize::try_from(count).ok().filter(|count| (1..=SET_MAX as usize).contains(count))?;
     // SAFETY: the program promises that each set is null or has a bit for every number below `count`.

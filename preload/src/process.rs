@@ -30,6 +30,9 @@ unsafe fn exec(environment: Strings, reach: Reach, call: impl FnOnce(Strings) ->
     let mut room = Room::new();
     // SAFETY: the program's promise about its environment.
     let complete = unsafe { Environment::complete(environment, reach, &mut room) };
+    if let (Some(posix), Reach::Unreached | Reach::Repelled) = (posix(), reach) {
+        posix.before_replaced();
+    }
     let departure = posix().map(|posix| posix.before_exec()).unwrap_or_default();
     let answer = call(complete.as_ptr());
     let error = crate::c::errno();

@@ -245,6 +245,37 @@ fn a_program_that_gains_rights_inherits_sockets() {
     inherits(&["cc"], "4755");
 }
 
+/// A manager of sockets, which becomes the server when the first client comes.
+const ACTIVATES: &str = "
+import os, select, socket, sys
+listener = socket.create_server(('0.0.0.0', 4000))
+print('listens', flush=True)
+select.select([listener], [], [])
+os.dup2(listener.fileno(), 0)
+os.execv(sys.argv[1], [sys.argv[1], 'accepts'])";
+
+/// The first one hears that it has to try again.
+const TRIES_AGAIN: &str = "
+import socket, sys
+with socket.create_connection((sys.argv[1], 4000), timeout=20) as c:
+    try: print('got', c.recv(1))
+    except ConnectionResetError: print('reset')
+with socket.create_connection((sys.argv[1], 4000), timeout=20) as c:
+    c.sendall(b'x')
+    print('got', c.recv(1))";
+
+#[test]
+fn a_manager_that_becomes_a_static_server_resets_what_the_stack_has_accepted() {
+    let net = Net::new();
+    let program = compile(&net, &["cc", "-static"], "echo");
+    let (_service, name) = net.serve(Server, &[]);
+    let manager = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", "-c", ACTIVATES, &program];
+    let mut manager = net.spawn(Server, &manager);
+    net.wait_served(Server, 4000, &mut manager);
+    assert_eq!(net.output(Client, &["python3", "-c", TRIES_AGAIN, &net.address(Server)]), "reset\ngot b'x'\n");
+    manager.finish(DEADLINE).success();
+}
+
 /// Neither the library nor the service is below its root directory.
 #[test]
 fn a_program_in_a_jail_inherits_sockets() {

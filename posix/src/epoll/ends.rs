@@ -236,9 +236,9 @@ impl Posix {
         }
     }
 
-    /// Notes that another instance watches instance `inner`.
-    pub(super) fn note_nesting(&self, inner: u32, operation: i32) {
-        if let (libc::EPOLL_CTL_ADD, Some(instance)) = (operation, self.epolls.lock(inner).as_mut()) {
+    /// Notes that another instance, or a wait of the kernel's, watches instance `inner`.
+    pub(crate) fn note_watched(&self, inner: u32) {
+        if let Some(instance) = self.epolls.lock(inner).as_mut() {
             if let (Some((_, ends)), false) = (instance.wake_fd, instance.nested)
                 && ends.own_set.is_some()
                 && !matches!(self.add_ends(instance.fd, ends), Ok(()) | Err(Errno::EXIST))

@@ -1,4 +1,4 @@
-"""A thread waits before its process has its first socket; a socket is watched before it listens."""
+"""Threads wait, in epoll_wait and in poll for an instance, before their process has its first socket; a socket is watched before it listens."""
 import threading
 from common import *
 
@@ -9,12 +9,16 @@ def sleeps_in_kernel(thread):
 
 
 def server():
-    early, read, told = select.epoll(), os.pipe()[0], []
+    early, polled, read, told = select.epoll(), select.epoll(), os.pipe()[0], []
     early.register(read, select.EPOLLIN)
+    poll = select.poll()
+    poll.register(polled, select.POLLIN)
     waits = threading.Thread(target=lambda: told.extend(early.poll(20)))
-    waits.start()
-    while not sleeps_in_kernel(waits):
-        pass
+    polls = threading.Thread(target=lambda: say("polled", [events(mask) for _, mask in poll.poll(20_000)]))
+    for thread in waits, polls:
+        thread.start()
+        while not sleeps_in_kernel(thread):
+            pass
     s, before = fresh_socket(), select.epoll()
     before.register(s, select.EPOLLIN | select.EPOLLET)
     say("not bound", [events(mask) for _, mask in before.poll(0)])
@@ -22,7 +26,9 @@ def server():
     s.bind((anywhere, port))
     s.listen(8)
     early.register(s, select.EPOLLIN)
+    polled.register(s, select.EPOLLIN)
     waits.join()
+    polls.join()
     say("the thread", [(fd == s.fileno(), events(mask)) for fd, mask in told])
     say("the listener", [(fd == s.fileno(), events(mask)) for fd, mask in before.poll(20)])
     c, _ = s.accept()
