@@ -9,7 +9,7 @@ use crate::channel::{Channel, State};
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, OnExec, RawAddress};
-use crate::fd_table::SocketRef;
+use crate::fd_table::{Entry, SocketRef};
 use crate::reasons::Fallback;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -23,6 +23,9 @@ impl Posix {
         let channel = self.attached().ok_or(Errno::INVAL)?;
         if self.service_is_dead() {
             self.before_kernel();
+        }
+        if !self.descriptions.of(listener).is(Flag::ACCEPTS) {
+            self.descriptions.of(listener).mark(Flag::ACCEPTS);
         }
         if let Some(answer) = self.try_accept(channel, fd, listener, flags) {
             return answer;
@@ -73,6 +76,18 @@ impl Posix {
             return Err(error);
         }
         Ok((new, peer))
+    }
+
+    /// Resets the connections that the stack has accepted for a listener and that no process will take.
+    pub(crate) fn reset_waiting(&self, channel: &dyn Channel, listener: SocketRef) {
+        while let Some(Ok((fd, _))) = self.accept_from_stack(channel, listener, libc::SOCK_CLOEXEC) {
+            if let Entry::Socket(socket) = self.table.lookup(fd) {
+                self.descriptions.of(socket).linger.store(0, Ordering::Release);
+            }
+            if !matches!(self.close(fd), Some(Ok(()))) {
+                return;
+            }
+        }
     }
 
     /// The number first, then the connection: without a free number the connection stays in the queue.

@@ -186,9 +186,19 @@ impl Posix {
         self.settings.quiet
     }
 
+    /// Returns true if a filter of system calls may forbid what the program would not do itself.
+    pub fn is_confined(&self) -> bool {
+        self.waits.is_confined()
+    }
+
     /// Returns true if a descriptor of the program's is a socket of the stack.
     pub fn has_sockets(&self) -> bool {
         self.table.has_sockets()
+    }
+
+    /// Returns true if the service of a socket of this process answers: a program that this process becomes could attach there.
+    pub fn has_live_sockets(&self) -> bool {
+        self.has_sockets() && !self.service_is_dead()
     }
 
     /// Attaches now unless it was tried (before the process confines itself, or for inherited sockets).

@@ -84,8 +84,7 @@ impl Posix {
         }
         let answer = self.ask(channel, socket, Request::Connect { local, remote }, &mut []);
         if answer == Some(ControlAnswer::Done) {
-            self.name_number(fd, socket);
-            self.epoll_adopt(fd, socket);
+            self.name_all_numbers(fd, socket);
             let is_deferred = self.is_deferred(channel, socket);
             if is_deferred {
                 self.descriptions.of(socket).mark(Flag::OPENS_WITH_DATA);

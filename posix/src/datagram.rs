@@ -77,7 +77,7 @@ impl Posix {
         }
         let Some(channel) = self.channel()? else { return Ok(()) };
         match self.open_datagrams(channel, fd) {
-            Ok(socket) => self.take_over(fd, socket),
+            Ok(socket) => self.name_all_numbers(fd, socket),
             Err(Fallback::NotOurs) if is_group => {}
             Err(reason) => self.yield_to_kernel("bind", &address, reason)?,
         }
@@ -105,7 +105,7 @@ impl Posix {
         }
         match self.open_towards(channel, fd, remote) {
             Ok(socket) => {
-                self.take_over(fd, socket);
+                self.name_all_numbers(fd, socket);
                 Some(Ok(socket))
             }
             Err(reason) => self.leave_towards("sendto", remote, reason),
@@ -127,7 +127,7 @@ impl Posix {
         };
         let answer = self.ask(channel, socket, Request::ConnectDatagrams { remote }, &mut []);
         if answer == Some(ControlAnswer::Done) {
-            self.take_over(fd, socket);
+            self.name_all_numbers(fd, socket);
             return Some(Ok(()));
         }
         self.abandon(channel, socket);
@@ -235,11 +235,6 @@ impl Posix {
                 answer.is_ok() || self.bind_to_own(fd, name.bytes()).is_some_and(|answer| answer.is_ok())
             }
         }
-    }
-
-    fn take_over(&self, fd: Fd, socket: SocketRef) {
-        self.name_number(fd, socket);
-        self.epoll_adopt(fd, socket);
     }
 
     /// Makes the socket the kernel's alone, under all its numbers in this process.

@@ -68,6 +68,8 @@ impl Flag {
     pub(crate) const ACCEPTED: Flag = Flag(1 << 17);
     /// Its kernel socket has a filter of this library's.
     pub(crate) const FILTERED: Flag = Flag(1 << 18);
+    /// A listener from which this process, or its parent before the fork, has asked for connections.
+    pub(crate) const ACCEPTS: Flag = Flag(1 << 19);
     /// UDP_CORK is set.
     pub(crate) const CORKED: Flag = Flag(1 << 11);
     /// A datagram is begun and waits for its last piece.

@@ -316,6 +316,7 @@ impl Posix {
         if let Some(answer) = self.epoll_without_stack(at, events, timeout, Sleep { deadline, mask }) {
             return Some(answer);
         }
+        self.attached()?;
         Some(loop {
             match self.epoll_turn(at, events, poll_only, Sleep { deadline, mask }) {
                 Ok(0) if !poll_only && deadline.is_none_or(|deadline| self.kernel.now() < deadline) => {}

@@ -163,13 +163,19 @@ impl Posix {
     }
 
     /// After [`before_unreached`](Posix::before_unreached), if this image is about to end: connections that the stack has accepted for a listener
-    /// of no other process are reset. No program will take them, and their clients would wait.
+    /// are reset where no program will take them, since their clients would wait: the listener is of no other process, or of a manager of
+    /// sockets (inetd), which has never accepted.
     pub fn before_replaced(&self) {
         let Some(channel) = self.attached().filter(|_| !self.is_borrowed() && !self.is_outside_table()) else { return };
         for (socket, _) in self.sort_for_exec().1 {
             let has_moved = channel.handover(socket) == Some(Handover::Moved);
-            if has_moved && self.has_waiting(channel, socket) && !self.is_datagram(socket) && !channel.is_held_elsewhere(socket) {
+            if !has_moved || !self.has_waiting(channel, socket) || self.is_datagram(socket) {
+                continue;
+            }
+            if !channel.is_held_elsewhere(socket) {
                 self.leave_stack(channel, socket);
+            } else if !self.descriptions.of(socket).is(Flag::ACCEPTS) {
+                self.reset_waiting(channel, socket);
             }
         }
     }

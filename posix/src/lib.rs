@@ -18,6 +18,7 @@ mod blocking;
 pub mod channel;
 pub mod client;
 mod connect;
+mod copies;
 mod datagram;
 mod datagram_options;
 mod descriptions;
@@ -68,6 +69,7 @@ pub use stream::{Receive, Send};
 use attachment::Attachment;
 use blocking::WaitPool;
 use channel::Attach;
+use copies::Copies;
 use datagram::routes::Routes;
 use descriptions::Descriptions;
 use epoll::Epolls;
@@ -107,6 +109,8 @@ pub struct Posix {
     process: AtomicU32,
     /// The child of `vfork` for which a socket was named before the child moved the descriptor; `before_exec` asks.
     named_for: AtomicU32,
+    /// Numbers that may become a socket's later.
+    copies: Copies,
     /// Sent descriptors.
     flights: Flights,
     /// Kernel sockets for future connections.
@@ -142,6 +146,7 @@ impl Posix {
             routes: Routes::default(),
             process: AtomicU32::new(process),
             named_for: AtomicU32::new(0),
+            copies: Copies::new(),
             flights: Flights::new(),
             spares: Spares::new(),
             leaving: Leaving::new(),

@@ -95,8 +95,7 @@ impl Posix {
         }
         match self.ask(channel, socket, Request::Listen { local, backlog, dual_stack }, &mut []) {
             Some(ControlAnswer::Done) if self.make_shadow(fd) => {
-                self.name_number(fd, socket);
-                self.epoll_adopt(fd, socket);
+                self.name_all_numbers(fd, socket);
                 Ok(())
             }
             answer => {

@@ -166,7 +166,7 @@ pub(crate) fn is_within_reach() -> bool {
 fn is_there(path: &[u8]) -> bool {
     let mut whole = PathBuffer::new();
     // SAFETY: a C string on the stack.
-    whole.push(path).is_some() && unsafe { libc::faccessat(libc::AT_FDCWD, whole.as_ptr(), libc::F_OK, libc::AT_EACCESS) } == 0
+    whole.push(path).is_some() && unsafe { libc::access(whole.as_ptr(), libc::F_OK) } == 0
 }
 
 /// Names of libraries stand between colons or spaces, in a file also on lines of their own (ld.so(8)).

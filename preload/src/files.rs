@@ -100,8 +100,18 @@ pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
         (Some(posix), Entry::Socket(socket)) => followed(posix.duplicate(fd, socket, 0, OnExec::Keep)),
         (_, Entry::Internal) => number(Err(Errno::BADF)),
         // SAFETY: the program's own call.
-        _ => crate::makers::make(|| unsafe { real::dup(fd) }),
+        _ => noted(fd, crate::makers::make(|| unsafe { real::dup(fd) })),
     }
+}
+
+/// A new number of what is not ours yet.
+fn noted(old: c_int, new: c_int) -> c_int {
+    if let (Some(posix), true) = (posix(), new >= 0) {
+        let before = c::errno();
+        posix.note_copy(old, new);
+        c::set_errno(before.0);
+    }
+    new
 }
 
 /// dup2(2).
@@ -114,7 +124,7 @@ pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
         return number(answer);
     }
     // SAFETY: the program's own call.
-    unsafe { real::dup2(old, new) }
+    noted(old, unsafe { real::dup2(old, new) })
 }
 
 /// dup3(2).
@@ -127,21 +137,25 @@ pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
         return number(answer);
     }
     // SAFETY: the program's own call.
-    unsafe { real::dup3(old, new, flags) }
+    noted(old, unsafe { real::dup3(old, new, flags) })
 }
 
 /// fcntl(2). Declared with one argument more than it needs instead of variadic: the same registers carry it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
     // SAFETY: the program's own call.
-    fcntl_of_ours(fd, command, argument).unwrap_or_else(|| unsafe { real::fcntl(fd, command, argument) })
+    fcntl_of_ours(fd, command, argument).unwrap_or_else(|| noted_by(command, fd, unsafe { real::fcntl(fd, command, argument) }))
 }
 
 /// fcntl(2) under its name in programs with 64-bit file offsets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
     // SAFETY: the program's own call.
-    fcntl_of_ours(fd, command, argument).unwrap_or_else(|| unsafe { real::fcntl64(fd, command, argument) })
+    fcntl_of_ours(fd, command, argument).unwrap_or_else(|| noted_by(command, fd, unsafe { real::fcntl64(fd, command, argument) }))
+}
+
+fn noted_by(command: c_int, old: c_int, answer: c_int) -> c_int {
+    if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) { noted(old, answer) } else { answer }
 }
 
 fn fcntl_of_ours(fd: c_int, command: c_int, argument: c_ulong) -> Option<c_int> {

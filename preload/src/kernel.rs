@@ -295,9 +295,7 @@ impl Kernel for LibcKernel {
     }
 
     fn say(&self, line: &str) {
-        let line = format!("{line}\n");
-        // SAFETY: valid for its length. If standard error is closed, the line is lost.
-        unsafe { real::write(2, line.as_ptr().cast(), line.len()) };
+        crate::stderr::say([line.as_bytes(), b"\n"]);
     }
 }
 

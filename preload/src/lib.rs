@@ -38,6 +38,7 @@ mod ring;
 mod shim;
 mod signals;
 mod sockets;
+mod stderr;
 mod stdio;
 #[cfg(all(target_arch = "x86_64", not(test)))]
 mod unwind;

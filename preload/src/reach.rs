@@ -17,7 +17,6 @@ mod elf;
 
 use crate::c::{errno, set_errno};
 use crate::reading::{File, PathBuffer};
-use crate::real;
 use libc::{c_char, c_int, c_long};
 use ringway_posix::Errno;
 use ringway_shm::system_call::system_call;
@@ -56,10 +55,12 @@ pub(crate) unsafe fn permit(name: *const c_char, look: impl FnOnce() -> Reach) -
     let Some(posix) = crate::shim::posix() else { return Some(Reach::Reached) };
     let reach = match look() {
         // It may inherit a socket.
-        Reach::Reached | Reach::Useless if posix.has_sockets() => match crate::environment::is_within_reach() {
-            true => return Some(Reach::Reached),
-            false => Reach::Unreached,
-        },
+        Reach::Reached | Reach::Useless if posix.has_sockets() => {
+            match !posix.has_live_sockets() || crate::environment::is_within_reach() {
+                true => return Some(Reach::Reached),
+                false => Reach::Unreached,
+            }
+        }
         reach @ (Reach::Reached | Reach::Useless) => return Some(reach),
         reach @ (Reach::Unreached | Reach::Repelled) => reach,
     };
@@ -108,23 +109,14 @@ fn say_once(name: &[u8]) {
         name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)) | 1;
     for place in said {
         match place.compare_exchange(0, hash, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => return say(name),
+            Ok(_) => {
+                let why = b": not accelerated: the library cannot be loaded into it, or not reach the service; its sockets are the kernel's\n";
+                return crate::stderr::say([b"ringway: ", name, why]);
+            }
             Err(known) if known == hash => return,
             Err(_) => {}
         }
     }
-}
-
-/// In one write, without libc's buffers.
-fn say(name: &[u8]) {
-    let parts = [
-        b"ringway: ".as_slice(),
-        name,
-        b": not accelerated: the library cannot be loaded into it, or not reach the service; its sockets are the kernel's\n",
-    ];
-    let vector = parts.map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
-    // SAFETY: three slices that live on.
-    unsafe { real::writev(libc::STDERR_FILENO, vector.as_ptr(), vector.len() as c_int) };
 }
 
 /// The program at `path`, seen from `directory`; what is not there is the exec's to say.

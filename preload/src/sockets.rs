@@ -90,6 +90,8 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: sockl
         && let Ok(bytes) = unsafe { c::address(address, len) }
         && let Some(answer) = posix.connect(fd, bytes)
     {
+        // One of them may be the socket.
+        (0..=2).for_each(crate::stdio::follow);
         return status(answer);
     }
     // SAFETY: the program's own call.

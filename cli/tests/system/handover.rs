@@ -211,7 +211,7 @@ fn inherits(compiler: &[&str], mode: &str) {
     give(&net, &["exec", "vfork", "spawn"], &program);
 }
 
-fn compile(net: &Net, compiler: &[&str], file: &str) -> String {
+pub(crate) fn compile(net: &Net, compiler: &[&str], file: &str) -> String {
     let (source, program) = (net.file("echo.c", ECHO), text(&net.path(file)));
     net.output(Server, &[compiler, &["-o", &program, &source]].concat());
     program
@@ -222,7 +222,7 @@ pub(crate) fn give(net: &Net, ways: &[&str], program: &str) {
     let (_service, name) = net.serve(Server, &[]);
     let script = net.file("inherit.py", INHERIT);
     for (how, what) in ways.iter().flat_map(|how| GIVEN.map(|what| (how, what))) {
-        let run = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", &script, "server", "4000", how, what, program];
+        let run = [RINGWAY, "run", "--name", &name, "--", "python3", &script, "server", "4000", how, what, program];
         let arguments: &[&str] = if what == "listener" { &["accepts"] } else { &[] };
         is_served(net, net.spawn(Server, &[&run, arguments].concat()), &script, what);
     }
@@ -245,12 +245,14 @@ fn a_program_that_gains_rights_inherits_sockets() {
     inherits(&["cc"], "4755");
 }
 
-/// A manager of sockets, which becomes the server when the first client comes.
+/// A manager of sockets, which becomes the server when the first client comes, or starts it.
 const ACTIVATES: &str = "
 import os, select, socket, sys
 listener = socket.create_server(('0.0.0.0', 4000))
 print('listens', flush=True)
 select.select([listener], [], [])
+if sys.argv[2] == 'starts' and os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
 os.dup2(listener.fileno(), 0)
 os.execv(sys.argv[1], [sys.argv[1], 'accepts'])";
 
@@ -265,15 +267,17 @@ with socket.create_connection((sys.argv[1], 4000), timeout=20) as c:
     print('got', c.recv(1))";
 
 #[test]
-fn a_manager_that_becomes_a_static_server_resets_what_the_stack_has_accepted() {
+fn a_manager_of_a_static_server_resets_what_the_stack_has_accepted() {
     let net = Net::new();
     let program = compile(&net, &["cc", "-static"], "echo");
     let (_service, name) = net.serve(Server, &[]);
-    let manager = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", "-c", ACTIVATES, &program];
-    let mut manager = net.spawn(Server, &manager);
-    net.wait_served(Server, 4000, &mut manager);
-    assert_eq!(net.output(Client, &["python3", "-c", TRIES_AGAIN, &net.address(Server)]), "reset\ngot b'x'\n");
-    manager.finish(DEADLINE).success();
+    for way in ["becomes", "starts"] {
+        let manager = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", "-c", ACTIVATES, &program, way];
+        let mut manager = net.spawn(Server, &manager);
+        net.wait_served(Server, 4000, &mut manager);
+        assert_eq!(net.output(Client, &["python3", "-c", TRIES_AGAIN, &net.address(Server)]), "reset\ngot b'x'\n", "{way}");
+        manager.finish(DEADLINE).success();
+    }
 }
 
 /// Neither the library nor the service is below its root directory.

@@ -63,7 +63,7 @@ macro_rules! scripts {
 
 scripts! {
     Net::address;
-    anew, common_epoll, corners, descriptors, early_epoll, endings, epoll, exec, files, flags, fork, forms, half_close, identity, inherited_epoll, lesser, many, messages, misuse, mixed_wait, names, nested_epoll,
+    anew, common_epoll, copies, corners, descriptors, early_epoll, endings, epoll, exec, files, flags, fork, forms, half_close, identity, inherited_epoll, lesser, many, messages, misuse, mixed_wait, names, nested_epoll,
     old_kernel, options, raw, passing, rights, shared_epoll, shared_port, standard, streams, unshared, urgent, congestion,
 }
 
@@ -179,7 +179,7 @@ mod ipv6 {
 
     scripts! {
         Net::address6;
-        anew, corners, descriptors, early_epoll, endings, epoll, exec, files, flags, fork, forms, half_close, identity, inherited_epoll, lesser, many, messages, misuse, mixed_wait, names,
+        anew, copies, corners, descriptors, early_epoll, endings, epoll, exec, files, flags, fork, forms, half_close, identity, inherited_epoll, lesser, many, messages, misuse, mixed_wait, names,
         nested_epoll, old_kernel, raw, passing, rights, shared_port, standard, streams, options, unshared, urgent,
     }
 

@@ -1,5 +1,5 @@
 //! Servers as distributions have them, on Ringway: Apache, gunicorn, uWSGI, HAProxy, stunnel, squid, PostgreSQL, PgBouncer,
-//! MariaDB, Dovecot, Node's cluster; Postfix and OpenVPN (`daemons`), programs of frameworks (`frameworks`). Clients on the kernel compare what comes, and the server's kernel has nothing to do with it.
+//! MariaDB, Dovecot, Node's cluster; Postfix, inetd and OpenVPN (`daemons`), programs of frameworks (`frameworks`). Clients on the kernel compare what comes, and the server's kernel has nothing to do with it.
 //!
 //! Part of `make test-all`; `.ci/setup programs` installs them. What is not here is skipped with a line that says so. Does not do:
 //! rates (`ringway bench apps`).

@@ -417,12 +417,7 @@ fn no_option_makes_a_strict_programs_connection_the_kernels() {
 #[test]
 fn a_listener_moves_behind_the_connections_that_it_has_accepted() {
     let bench = Bench::new();
-    let (fd, listener) = bench.socket(SlotState::Listening);
-    bench.turn(|worker| {
-        let child = worker.allocate_slot().expect("a slot is free");
-        worker.set_state(child.index, SlotState::Connected);
-        assert!(worker.push_accepted(listener.index, child.index, Instant::ZERO));
-    });
+    let (fd, listener) = listener_with_one(&bench);
     bench.say(listener, Flags::MOVED);
     assert_eq!(bench.posix.socket_of(fd), Some(listener));
     let (new, _) = bench.posix.accept(fd, listener, libc::SOCK_NONBLOCK).expect("one waits");
@@ -446,14 +441,38 @@ fn a_datagram_socket_goes_on_as_the_kernels() {
     assert!(bench.has_gone(at));
 }
 
-/// Accepts a connection of the stack; also returns the number of open descriptors before.
-fn accepted(bench: &Bench) -> (Descriptor, usize) {
+/// A listener for which the stack has accepted a connection.
+fn listener_with_one(bench: &Bench) -> (Fd, SocketRef) {
     let (fd, listener) = bench.socket(SlotState::Listening);
     bench.turn(|worker| {
         let child = worker.allocate_slot().expect("a slot is free");
         worker.set_state(child.index, SlotState::Connected);
         assert!(worker.push_accepted(listener.index, child.index, Instant::ZERO));
     });
+    (fd, listener)
+}
+
+/// The service resets what a closed listener has accepted.
+#[test]
+fn a_listener_of_an_image_that_ends_is_closed_with_what_waits_there() {
+    let bench = Bench::new();
+    let (fd, listener) = listener_with_one(&bench);
+    bench.kernel.stays_open.store(true, Ordering::Relaxed);
+    bench.posix.before_replaced();
+    assert_eq!(bench.posix.socket_of(fd), Some(listener), "it is the stack's");
+    bench.say(listener, Flags::MOVED);
+    bench.kernel.stays_open.store(false, Ordering::Relaxed);
+    bench.posix.before_replaced();
+    assert_eq!(bench.posix.socket_of(fd), Some(listener), "it closes on exec");
+    bench.kernel.stays_open.store(true, Ordering::Relaxed);
+    bench.posix.before_replaced();
+    assert_eq!(bench.posix.socket_of(fd), None);
+    assert!(bench.has_gone(Descriptor { fd, socket: listener }));
+}
+
+/// Accepts a connection of the stack; also returns the number of open descriptors before.
+fn accepted(bench: &Bench) -> (Descriptor, usize) {
+    let (fd, listener) = listener_with_one(bench);
     let before = bench.open_descriptors();
     let (fd, _) = bench.posix.accept(fd, listener, 0).expect("one waits");
     let socket = bench.posix.socket_of(fd).expect("it is ours");

@@ -37,6 +37,8 @@ def server(port, how, what, program):
         if os.fork() == 0:
             os.dup2(number, 0)
             os.dup2(number, 1)
+            # Nothing that is said there is for the client.
+            os.dup2(number, 2)
             if how == "jail":
                 root, name = os.path.split(program[0])
                 os.chroot(root)

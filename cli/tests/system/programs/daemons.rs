@@ -1,7 +1,8 @@
-//! Daemons whose processes pass sockets on, and tunnels: Postfix, OpenVPN.
+//! Daemons whose processes pass sockets on, and tunnels: Postfix, inetd, OpenVPN.
 
 use rustix::process::Signal;
 
+use super::frameworks::echoes;
 use super::{House, have};
 use crate::harness::*;
 use crate::http::{fetch, nginx_config};
@@ -54,6 +55,25 @@ fn postfix() {
     let client = ["python3", "-c", MAILS, &house.net.address(Server), &format!("{folder}/mail/box")];
     let got = house.net.untouched(Server, || house.net.output(Client, &client));
     assert_eq!(got, "60 60\n", "{}", server.stdout());
+    house.ends(server, Signal::TERM);
+}
+
+/// Each connection is a child's standard input, output and error: of a program that the library reaches, and of a static one.
+#[test]
+#[ignore = "part of `make test-all`"]
+fn inetd() {
+    if !have(&["inetd"]) {
+        return;
+    }
+    let house = House::new();
+    let program = crate::handover::compile(&house.net, &["cc", "-static"], "echo");
+    let config = house
+        .net
+        .file("inetd.conf", format!("4501 stream tcp nowait root /bin/cat cat\n4502 stream tcp nowait root {program} echo\n"));
+    let server = house.start(4501, &["inetd", "-i", &config]);
+    for port in [4501, 4502] {
+        echoes(&house.net, port);
+    }
     house.ends(server, Signal::TERM);
 }
 

@@ -28,7 +28,7 @@ for connection in connections:
 print('whole')";
 
 /// Each of `CONNECTIONS` gets back what it sends.
-fn echoes(net: &Net, port: u16) {
+pub(super) fn echoes(net: &Net, port: u16) {
     let (connections, rounds) = (CONNECTIONS.to_string(), ROUNDS.to_string());
     let client = ["python3", "-c", ECHOED, &net.address(Server), &port.to_string(), &connections, &rounds];
     assert_eq!(net.output(Client, &client), "whole\n");
