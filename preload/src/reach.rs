@@ -40,7 +40,7 @@ pub(crate) enum Reach {
     Reached,
     /// There is no loader, or it leaves the library out.
     Unreached,
-    /// Its loader ends when it is told to load the library.
+    /// Its loader ends, or complains, when it is told to load the library.
     Repelled,
     /// It could load the library, and has no use for it: it can neither open a socket nor start a program (`cat`, `sleep`).
     Useless,
@@ -58,7 +58,7 @@ pub(crate) unsafe fn permit(name: *const c_char, look: impl FnOnce() -> Reach) -
         Reach::Reached | Reach::Useless if posix.has_sockets() => {
             match !posix.has_live_sockets() || crate::environment::is_within_reach() {
                 true => return Some(Reach::Reached),
-                false => Reach::Unreached,
+                false => Reach::Repelled,
             }
         }
         reach @ (Reach::Reached | Reach::Useless) => return Some(reach),
