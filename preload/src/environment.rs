@@ -32,7 +32,7 @@ const ASAN_LOOKS: &[u8] = b"verify_asan_link_order";
 /// Of all programs of the machine.
 const LOADERS_LIST: &CStr = c"/etc/ld.so.preload";
 const LOADERS_LIST_BYTES: usize = 1024;
-/// The file of this library.
+/// The file of this library. The loader knows the name too, but behind a lock, which a forked child may never get.
 const LIBRARY: &[u8] = b"libringway_preload.so";
 /// A path of a library, one of a socket, and short words.
 const KEPT_BYTES: usize = 1024;

@@ -399,3 +399,18 @@ fn a_child_with_a_sanitizer_starts_whatever_its_options() {
     let own = [&["env", "ASAN_OPTIONS=detect_leaks=0"], &options[..]].concat();
     assert_eq!(net.run(Server, &own).success().stdout, "detect_leaks=0:verify_asan_link_order=0\n");
 }
+
+/// The library's line about a program that it does not reach ends none, also where the reader of standard error has gone.
+#[test]
+fn a_program_without_a_reader_of_its_errors_starts_others() {
+    let net = Net::new();
+    let (source, program) = (net.file("seven.c", "int main(void) { return 7; }"), text(&net.path("seven")));
+    net.output(Server, &["cc", "-static", "-o", &program, &source]);
+    let script = "import os, signal, sys
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+read, write = os.pipe()
+os.close(read)
+os.dup2(write, 2)
+os.execv(sys.argv[1], [sys.argv[1]])";
+    assert_eq!(net.run(Server, &ringway(&["python3", "-c", script, &program])).code(), 7);
+}

@@ -55,9 +55,11 @@ fn a_process_attaches_again_once_its_dead_connections_are_closed() {
     let mut bench = Bench::new();
     let (failed, moved) = (bench.connection(), bench.connection());
     bench.say(moved.socket, Flags::MOVED);
+    assert!(bench.posix.has_live_sockets());
     bench.restart_service();
     bench.look();
     assert!(!bench.is_attached(), "a connection of the dead service is open");
+    assert!(bench.posix.has_sockets() && !bench.posix.has_live_sockets());
     assert_eq!(bench.receive(failed.socket), Err(Errno::CONNRESET));
     assert_eq!(bench.posix.table().lookup(moved.fd), Entry::None, "the sweep has met it");
     bench.give_up(failed);
