@@ -10,6 +10,7 @@ use ringway_posix::{Posix, Settings};
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, Door, WakeFdKind, make_wake_fd};
 use ringway_shm::channel::{Attachment, ControlAnswer, Envelope, Failure, Flags, Operation, ProcessTable, Request, Shape, State};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
@@ -330,9 +331,10 @@ impl Drop for Bench {
     }
 }
 
-/// A descriptor under which a socket of ours can stand.
+/// A descriptor under which a socket of ours can stand. It has an inode of its own, by which numbers of one socket are known.
 pub(crate) fn placeholder() -> c_int {
-    eventfd(0, EventfdFlags::CLOEXEC).expect("event descriptors work here").into_raw_fd()
+    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+    socket.expect("a descriptor is left").into_raw_fd()
 }
 
 /// A `sockaddr_in`.

@@ -167,8 +167,8 @@ fn splice_and_sendfile_refuse_what_linux_refuses() {
     // SAFETY: a local.
     unsafe {
         assert_eq!(told(io::splice(fd, ptr::null_mut(), other, ptr::null_mut(), 9, 0)), Err(libc::EINVAL));
-        assert_eq!(told(io::splice(77, ptr::null_mut(), fd, &raw mut offset, 9, 0)), Err(libc::ESPIPE));
-        assert_eq!(told(io::splice(fd, &raw mut offset, 77, ptr::null_mut(), 9, 0)), Err(libc::ESPIPE));
-        assert_eq!(told(io::sendfile(fd, 77, NOWHERE as *mut _, 9)), Err(libc::EFAULT));
+        assert_eq!(told(io::splice(777, ptr::null_mut(), fd, &raw mut offset, 9, 0)), Err(libc::ESPIPE));
+        assert_eq!(told(io::splice(fd, &raw mut offset, 777, ptr::null_mut(), 9, 0)), Err(libc::ESPIPE));
+        assert_eq!(told(io::sendfile(fd, 777, NOWHERE as *mut _, 9)), Err(libc::EFAULT));
     }
 }

@@ -129,11 +129,11 @@ fn a_message_that_is_none_reaches_the_kernel() {
     bench.libc.answers("recvmsg", 0);
     // SAFETY: the functions of libc are not called.
     unsafe {
-        assert_eq!(told(message::sendmsg(77, NOWHERE as *const msghdr, 0)), Err(libc::EFAULT));
+        assert_eq!(told(message::sendmsg(777, NOWHERE as *const msghdr, 0)), Err(libc::EFAULT));
         let mut message = datagram::message_of(&mut piece(&mut []));
         (message.msg_control, message.msg_controllen) = (NOWHERE as *mut _, usize::MAX);
-        assert_eq!(told(message::sendmsg(77, &raw const message, 0)), Err(libc::EFAULT));
-        assert_eq!(told(message::recvmsg(77, &raw mut message, 0)), Ok(0));
+        assert_eq!(told(message::sendmsg(777, &raw const message, 0)), Err(libc::EFAULT));
+        assert_eq!(told(message::recvmsg(777, &raw mut message, 0)), Ok(0));
     }
 }
 
@@ -141,12 +141,12 @@ fn a_message_that_is_none_reaches_the_kernel() {
 fn a_descriptor_of_ours_in_a_message_that_is_not_sent_goes_on() {
     let bench = Bench::new();
     let fd = bench.connection();
-    let control = rights(&[fd, 78], 24);
+    let control = rights(&[fd, 778], 24);
     let mut message = datagram::message_of(&mut piece(&mut []));
     (message.msg_control, message.msg_controllen) = (control.as_ptr().cast_mut().cast(), control.len());
     bench.libc.refuses("sendmsg", libc::EPIPE);
     // SAFETY: a message of this function's own.
-    assert_eq!(told(unsafe { message::sendmsg(77, &raw const message, 0) }), Err(libc::EPIPE));
+    assert_eq!(told(unsafe { message::sendmsg(777, &raw const message, 0) }), Err(libc::EPIPE));
     bench.arrive(fd, b"on");
     let mut bytes = [0_u8; 2];
     // SAFETY: a local.
@@ -233,7 +233,7 @@ fn a_batch_longer_than_linux_takes_is_cut() {
     assert!(messages.iter().all(|message| message.msg_len == 0));
     bench.libc.answers("sendmmsg", 1);
     // SAFETY: the function of libc is not called.
-    assert_eq!(unsafe { message::sendmmsg(77, messages.as_mut_ptr(), 5000, 0) }, 1);
+    assert_eq!(unsafe { message::sendmmsg(777, messages.as_mut_ptr(), 5000, 0) }, 1);
     assert_eq!(bench.libc.calls("sendmmsg")[0][2], 5000, "on the kernel's socket the kernel cuts");
 }
 

@@ -54,8 +54,8 @@ fn every_call_on_a_moved_connection_is_libcs() {
         io::write(fd, at, 9); io::writev(fd, vector, 1); io::pwritev2(fd, vector, 1, anywhere, 0);
         io::recv(fd, at, 9, 64); io::__recv_chk(fd, at, 9, 10, 64); io::recvfrom(fd, at, 9, 64, 0, 0);
         io::__recvfrom_chk(fd, at, 9, 10, 64, 0, 0); io::recv(fd, at, 9, 1); io::recv(fd, at, 9, 0x20);
-        io::send(fd, at, 9, 64); io::sendto(fd, at, 9, 64, 0, 0) -> send; io::sendfile(fd, 78, at, 9);
-        io::splice(fd, 0, 78, 0, 9, 2); io::splice(78, 0, fd, 0, 9, 2);
+        io::send(fd, at, 9, 64); io::sendto(fd, at, 9, 64, 0, 0) -> send; io::sendfile(fd, 778, at, 9);
+        io::splice(fd, 0, 778, 0, 9, 2); io::splice(778, 0, fd, 0, 9, 2);
         message::recvmsg(fd, header, 64); message::recvmmsg(fd, batch, 1, 64, 0);
         message::sendmsg(fd, header, 64); message::sendmmsg(fd, batch, 1, 64);
         files::close(fd); files::dup(fd); files::dup2(fd, 900); files::fcntl(fd, 1, 7); files::ioctl(fd, 0x541b, at);

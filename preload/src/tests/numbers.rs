@@ -45,8 +45,8 @@ fn fcntl_takes_an_int_where_it_takes_one_whatever_the_rest_of_the_register_holds
     // On the kernel's descriptors the whole register is passed: F_SETLK has a pointer there.
     bench.libc.answers("fcntl", 0);
     bench.libc.all_calls();
-    assert_eq!(fcntl(77, libc::F_SETLK, 0x7fff_1234_5678), Ok(0));
-    assert_eq!(bench.libc.calls("fcntl"), [[77, libc::F_SETLK as usize, 0x7fff_1234_5678]]);
+    assert_eq!(fcntl(777, libc::F_SETLK, 0x7fff_1234_5678), Ok(0));
+    assert_eq!(bench.libc.calls("fcntl"), [[777, libc::F_SETLK as usize, 0x7fff_1234_5678]]);
 }
 
 #[test]

@@ -26,34 +26,34 @@ fn all_pass_on() {
     let libc = Libc::new();
     let zeros = vec![0_u64; 512];
     let at = zeros.as_ptr();
-    libc.answers("fileno", 77);
+    libc.answers("fileno", 777);
     each! { libc;
-        sockets::socket(2, 1, 6); sockets::bind(77, at, 16); sockets::listen(77, 5); sockets::accept(77, at, at); sockets::accept4(77, at, at, 2048);
-        sockets::connect(77, at, 16); sockets::shutdown(77, 2); sockets::getsockname(77, at, at); sockets::getpeername(77, at, at);
-        sockets::getsockopt(77, 1, 2, at, at); sockets::setsockopt(77, 1, 2, at, 4);
-        io::read(77, at, 9); io::__read_chk(77, at, 9, 8); io::readv(77, at, 3); io::preadv2(77, at, 3, 5, 8);
-        io::preadv64v2(77, at, 3, 5, 8) -> preadv2; io::write(77, at, 9); io::writev(77, at, 3); io::pwritev2(77, at, 3, 5, 8);
-        io::pwritev64v2(77, at, 3, 5, 8) -> pwritev2; io::recv(77, at, 9, 64); io::__recv_chk(77, at, 9, 8, 64);
-        io::recvfrom(77, at, 9, 64, at, at); io::__recvfrom_chk(77, at, 9, 8, 64, at, at); io::send(77, at, 9, 64);
-        io::sendto(77, at, 9, 64, at, 16); io::sendfile(77, 78, at, 9); io::sendfile64(77, 78, at, 9) -> sendfile;
-        io::splice(77, at, 78, at, 9, 2);
-        message::recvmsg(77, at, 64); message::recvmmsg(77, at, 2, 64, at); message::sendmsg(77, at, 64); message::sendmmsg(77, at, 2, 64);
-        files::close(77); files::close_range(77, 78, 0); files::dup(77); files::dup2(77, 78); files::dup3(77, 78, 0);
-        files::fcntl(77, 1, 0xffff_ffff_ffff_usize); files::fcntl64(77, 1, 0xffff_ffff_ffff_usize);
-        files::ioctl(77, 0x5421, 0xffff_ffff_ffff_usize); files::fclose(at);
+        sockets::socket(2, 1, 6); sockets::bind(777, at, 16); sockets::listen(777, 5); sockets::accept(777, at, at); sockets::accept4(777, at, at, 2048);
+        sockets::connect(777, at, 16); sockets::shutdown(777, 2); sockets::getsockname(777, at, at); sockets::getpeername(777, at, at);
+        sockets::getsockopt(777, 1, 2, at, at); sockets::setsockopt(777, 1, 2, at, 4);
+        io::read(777, at, 9); io::__read_chk(777, at, 9, 8); io::readv(777, at, 3); io::preadv2(777, at, 3, 5, 8);
+        io::preadv64v2(777, at, 3, 5, 8) -> preadv2; io::write(777, at, 9); io::writev(777, at, 3); io::pwritev2(777, at, 3, 5, 8);
+        io::pwritev64v2(777, at, 3, 5, 8) -> pwritev2; io::recv(777, at, 9, 64); io::__recv_chk(777, at, 9, 8, 64);
+        io::recvfrom(777, at, 9, 64, at, at); io::__recvfrom_chk(777, at, 9, 8, 64, at, at); io::send(777, at, 9, 64);
+        io::sendto(777, at, 9, 64, at, 16); io::sendfile(777, 778, at, 9); io::sendfile64(777, 778, at, 9) -> sendfile;
+        io::splice(777, at, 778, at, 9, 2);
+        message::recvmsg(777, at, 64); message::recvmmsg(777, at, 2, 64, at); message::sendmsg(777, at, 64); message::sendmmsg(777, at, 2, 64);
+        files::close(777); files::close_range(777, 778, 0); files::dup(777); files::dup2(777, 778); files::dup3(777, 778, 0);
+        files::fcntl(777, 1, 0xffff_ffff_ffff_usize); files::fcntl64(777, 1, 0xffff_ffff_ffff_usize);
+        files::ioctl(777, 0x5421, 0xffff_ffff_ffff_usize); files::fclose(at);
         poll::poll(at, 2, 5); poll::ppoll(at, 2, at, at);
         poll::select(3, at, at, at, at); poll::pselect(3, at, at, at, at, at);
-        epoll::epoll_create(5); epoll::epoll_create1(5); epoll::epoll_ctl(77, 1, 78, at); epoll::epoll_wait(77, at, 3, 5);
-        epoll::epoll_pwait(77, at, 3, 5, at); epoll::epoll_pwait2(77, at, 3, at, at);
+        epoll::epoll_create(5); epoll::epoll_create1(5); epoll::epoll_ctl(777, 1, 778, at); epoll::epoll_wait(777, at, 3, 5);
+        epoll::epoll_pwait(777, at, 3, 5, at); epoll::epoll_pwait2(777, at, 3, at, at);
         process::chroot(at); process::setuid(5); process::setreuid(5, 6); process::setresuid(5, 6, 7); process::prctl(1, 2, 3, 4, 5);
         process::setrlimit(3, at); process::setrlimit64(3, at) -> setrlimit;
         signals::siginterrupt(10, 1);
-        makers::open(at, 66, 0o644); makers::open64(at, 66, 0o644); makers::openat(77, at, 66, 0o644); makers::openat64(77, at, 66, 0o644);
+        makers::open(at, 66, 0o644); makers::open64(at, 66, 0o644); makers::openat(777, at, 66, 0o644); makers::openat64(777, at, 66, 0o644);
         makers::creat(at, 0o644); makers::creat64(at, 0o644); makers::eventfd(1, 2048); makers::timerfd_create(1, 2048);
-        makers::signalfd(77, at, 2048); makers::inotify_init(); makers::inotify_init1(2048); makers::memfd_create(at, 1);
+        makers::signalfd(777, at, 2048); makers::inotify_init(); makers::inotify_init1(2048); makers::memfd_create(at, 1);
         makers::pipe(at); makers::pipe2(at, 2048); makers::socketpair(1, 1, 0, at);
-        stdio::fdopen(77, at); stdio::fileno(at); stdio::fileno_unlocked(at) -> fileno;
-        print::vdprintf(77, at, at); print::__vdprintf_chk(77, 1, at, at);
+        stdio::fdopen(777, at); stdio::fileno(at); stdio::fileno_unlocked(at) -> fileno;
+        print::vdprintf(777, at, at); print::__vdprintf_chk(777, 1, at, at);
     }
 }
 
@@ -102,6 +102,6 @@ fn a_wrapper_that_a_libc_function_calls_again_works() {
     });
     libc.refuses("read", libc::EINTR);
     // SAFETY: an empty message.
-    let answer = unsafe { message::recvmsg(77, &mut datagram::message_of(&mut super::piece(&mut [])), 0) };
+    let answer = unsafe { message::recvmsg(777, &mut datagram::message_of(&mut super::piece(&mut [])), 0) };
     assert_eq!((answer, c::errno().0), (-1, libc::EINTR));
 }
