@@ -23,8 +23,10 @@
 //! refused by all sockets but one before it is copied, and nothing is passed on. Fragments without ports and ICMP errors
 //! reach all of them. A flow of an owned port that is the kernel's: `kernel_flows`; how much of such the kernel may get: `exception_path`. Several workers that have an interface to themselves: [`groups`].
 
+mod accept_queue;
 pub mod assembler;
 pub mod attached;
+mod btf;
 pub mod classify;
 pub mod division;
 mod exception_path;
@@ -46,10 +48,12 @@ use ringway_shm::Flow;
 
 use kernel_flows::{COPIES, KernelFlows};
 
+pub use accept_queue::{AcceptQueues, Clock, Opening};
 pub use division::{Division, Flows};
 pub use exception_path::ExceptionPath;
 pub use kernel_flows::FLOWS_MAX;
 pub use program::XdpMode;
+pub use sockets::{KernelConnection, connection_of};
 
 /// A transport protocol whose ports can be owned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

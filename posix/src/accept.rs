@@ -9,7 +9,7 @@ use crate::channel::{Channel, State};
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, OnExec, RawAddress};
-use crate::fd_table::{Entry, SocketRef};
+use crate::fd_table::SocketRef;
 use crate::reasons::Fallback;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -78,14 +78,13 @@ impl Posix {
         Ok((new, peer))
     }
 
-    /// Resets the connections that the stack has accepted for a listener and that no process will take.
-    pub(crate) fn reset_waiting(&self, channel: &dyn Channel, listener: SocketRef) {
-        while let Some(Ok((fd, _))) = self.accept_from_stack(channel, listener, libc::SOCK_CLOEXEC) {
-            if let Entry::Socket(socket) = self.table.lookup(fd) {
-                self.descriptions.of(socket).linger.store(0, Ordering::Release);
-            }
-            if !matches!(self.close(fd), Some(Ok(()))) {
-                return;
+    /// Connections that the stack has accepted for a listener, and that no process will accept, go into the accept queue of its kernel socket
+    /// `fd`; one that cannot is reset, since its client would wait. Makes no descriptor and leaves the table alone.
+    pub(crate) fn give_waiting(&self, channel: &dyn Channel, listener: SocketRef, fd: Fd) {
+        while let Some(socket) = channel.accept(listener) {
+            let is_kernels = channel.hand_over(socket, fd);
+            if channel.release(socket) {
+                channel.close(socket, if is_kernels { None } else { Some(0) });
             }
         }
     }

@@ -150,34 +150,42 @@ impl Posix {
     }
 
     /// Before exec or posix_spawn of a program that this library does not reach: the kernel goes on with the sockets that the program
-    /// inherits. What the service refuses stays as it is.
+    /// inherits. What the service refuses stays as it is. Connections that wait at a listener go along where its processes are managers of
+    /// sockets (inetd), which have never accepted.
     pub fn before_unreached(&self) {
         let Some(channel) = self.attached() else { return };
         if self.is_borrowed() {
             self.hand_over_borrowed(channel);
         } else if !self.is_outside_table() {
-            for (socket, _) in self.sort_for_exec().1 {
+            for (socket, fd) in self.sort_for_exec().1 {
                 self.hand_over(socket);
+                self.empty_managers(channel, socket, fd);
             }
         }
     }
 
-    /// After [`before_unreached`](Posix::before_unreached), if this image is about to end: connections that the stack has accepted for a listener
-    /// are reset where no program will take them, since their clients would wait: the listener is of no other process, or of a manager of
-    /// sockets (inetd), which has never accepted.
+    /// After [`before_unreached`](Posix::before_unreached), if this image is about to end: connections that wait at a listener of no other process
+    /// go along too.
     pub fn before_replaced(&self) {
         let Some(channel) = self.attached().filter(|_| !self.is_borrowed() && !self.is_outside_table()) else { return };
-        for (socket, _) in self.sort_for_exec().1 {
-            let has_moved = channel.handover(socket) == Some(Handover::Moved);
-            if !has_moved || !self.has_waiting(channel, socket) || self.is_datagram(socket) {
-                continue;
-            }
-            if !channel.is_held_elsewhere(socket) {
+        for (socket, fd) in self.sort_for_exec().1 {
+            if self.waits_behind(channel, socket) && !channel.is_held_elsewhere(socket) {
+                self.give_waiting(channel, socket, fd);
                 self.leave_stack(channel, socket);
-            } else if !self.descriptions.of(socket).is(Flag::ACCEPTS) {
-                self.reset_waiting(channel, socket);
             }
         }
+    }
+
+    fn empty_managers(&self, channel: &dyn Channel, socket: SocketRef, fd: Fd) {
+        if self.waits_behind(channel, socket) && !self.descriptions.of(socket).is(Flag::ACCEPTS) {
+            self.give_waiting(channel, socket, fd);
+        }
+    }
+
+    /// Returns true for a listener whose port is the kernel's, and at which connections of the stack wait.
+    fn waits_behind(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
+        let has_moved = channel.handover(socket) == Some(Handover::Moved);
+        has_moved && !self.is_datagram(socket) && self.has_waiting(channel, socket)
     }
 
     /// The same in a child of vfork. Its numbers are its own by now, so sockets are found by the inodes of the numbers that stay
@@ -194,6 +202,7 @@ impl Posix {
             self.make_reusable(fd, socket);
             if channel.hand_over(socket, fd) {
                 self.give_back_status(channel, fd, socket);
+                self.empty_managers(channel, socket, fd);
             }
         }
     }

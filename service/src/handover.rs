@@ -8,7 +8,8 @@
 //!        +------------ undo -----------+
 //! ```
 //! `plan` says what of an image goes where, `queues` fills the queues, `settings` sets what the program has set, `inject` brings the
-//! kernel segments of the peer, where no call sets what such a segment does: its FIN, its acknowledgment of ours, TS.Recent.
+//! kernel segments of the peer, where no call sets what such a segment does: its FIN, its acknowledgment of ours, TS.Recent. A connection that
+//! waits for accept takes another way, into the accept queue of a kernel listener: `waiting`.
 //! Promises: before [`Prepared::go`] the connection sends nothing but a repeated acknowledgment of the peer's FIN, and a failure leaves
 //! the socket closed; what the kernel has taken over is compared with the image. Data out of order is dropped, and what was told of it is not
 //! repeated: the peer has kept it and sends it again (RFC 2018 §8). Congestion control begins anew, without ECN. A connection with
@@ -21,6 +22,7 @@ mod inject;
 mod plan;
 mod queues;
 mod settings;
+mod waiting;
 
 use std::fmt;
 use std::io;
@@ -28,6 +30,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use ringway_device::repair::{self, Leave, Number, Queue};
+use ringway_shm::Flow;
 use ringway_stack::handover::ConnectionImage;
 use ringway_stack::{SocketAddress, State, TcpOptions};
 use rustix::io::Errno;
@@ -37,6 +40,7 @@ use course::{Course, RoundTrip};
 pub use inject::Injector;
 use plan::{Fin, Plan};
 use queues::Buffers;
+pub use waiting::{enqueue, take_back};
 
 /// How often a socket is taken out of repair mode against what its program does.
 const LEAVING_MAX: u32 = 1_000;
@@ -59,7 +63,7 @@ pub struct Leaving<'a> {
 /// Reason why a connection stays in the stack.
 #[derive(Debug)]
 pub enum Refusal {
-    /// It is no TCP socket, or not a closed one.
+    /// It is no TCP socket, or not a closed one (for an accept queue: not a listener).
     Socket,
     /// The socket's family cannot have these addresses.
     Family,
@@ -77,6 +81,8 @@ pub enum Refusal {
     Contradiction,
     /// A segment of the peer's must be repeated to the kernel, and this process cannot, or the socket did not take it.
     Injection,
+    /// The accept queue of the kernel listener takes no such connection.
+    Queue,
     /// The kernel has not taken over what it was given.
     NotTaken,
     /// The kernel refuses a call.
@@ -95,6 +101,7 @@ impl fmt::Display for Refusal {
             Refusal::Urgent => "urgent data is under way",
             Refusal::Contradiction => "the connection contradicts itself",
             Refusal::Injection => "the kernel socket gets no segment from this process (CAP_NET_RAW, rules about lo)",
+            Refusal::Queue => "the kernel's accept queue does not take the connection (full, too much unread, rules about lo)",
             Refusal::NotTaken => "the kernel has not taken the connection over",
             Refusal::System(error) => return write!(f, "the kernel refuses repair mode: {error}"),
         })
@@ -155,7 +162,7 @@ pub fn prepare(leaving: &Leaving<'_>, socket: OwnedFd, injector: Option<&Injecto
         return Err(Refusal::Urgent);
     }
     let plan = Plan::of(leaving)?;
-    let family = check_socket(&socket, leaving.image)?;
+    let family = check_socket(socket.as_fd(), State::Closed, leaving.image)?;
     // The kernel takes segments that come over `lo` for a socket of another interface for no one's and answers them with RST.
     let is_bound_to_interface = repair::number(socket.as_fd(), Number::BoundInterface)? != 0;
     let injector = injector.filter(|_| !is_bound_to_interface);
@@ -295,11 +302,11 @@ fn disconnect(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that this is a closed socket of TCP whose family can have the connection's addresses; returns the family.
-fn check_socket(socket: &OwnedFd, image: &ConnectionImage) -> Result<Family, Refusal> {
+/// Checks that this is a socket of TCP in `state` whose family can have the connection's addresses; returns the family.
+fn check_socket(socket: BorrowedFd<'_>, state: State, image: &ConnectionImage) -> Result<Family, Refusal> {
     let is_stream = sockopt::socket_type(socket)? == SocketType::STREAM;
     let is_tcp = is_stream && sockopt::socket_protocol(socket)? == Some(ipproto::TCP);
-    if !is_tcp || repair::info(socket.as_fd())?.state != State::Closed.linux() {
+    if !is_tcp || repair::info(socket)?.state != state.linux() {
         return Err(Refusal::Socket);
     }
     let is_ipv4 = image.local.ip.is_ipv4();
@@ -309,6 +316,12 @@ fn check_socket(socket: &OwnedFd, image: &ConnectionImage) -> Result<Family, Ref
         AddressFamily::INET6 if !sockopt::ipv6_v6only(socket)? => Ok(Family::Mapped),
         _ => Err(Refusal::Family),
     }
+}
+
+/// The connection's packets, for steering.
+pub(crate) fn flow_of(image: &ConnectionImage) -> Flow {
+    let (local, remote) = (image.local, image.remote);
+    Flow { local: (local.ip, local.port), remote: (remote.ip, remote.port) }
 }
 
 /// The family of a socket and of its addresses.

@@ -376,6 +376,31 @@ impl Finished {
 }
 
 /// Waits until `condition` holds.
+/// A program that exchanges lines with one that gives them back (`talker.py`), over a connection that has to live.
+pub(crate) struct Talker {
+    process: Process,
+    stop: PathBuf,
+}
+
+impl Talker {
+    /// Starts the client of such a program; the first line has come back.
+    pub(crate) fn start(net: &Net, client: &[&str]) -> Talker {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let [stop, begun] = ["stop", "begun"].map(|name| net.path(&format!("{name}.{number}")));
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/system/talker.py");
+        let mut process = net.spawn(Client, &[&["python3", script, &text(&stop), &text(&begun)], client].concat());
+        process.wait_while_running("the first line has come back", || begun.exists());
+        Talker { process, stop }
+    }
+
+    /// Asserts that every line has come back, also one that is sent now.
+    pub(crate) fn finish(self, deadline: Duration) {
+        std::fs::write(&self.stop, "").expect("the folder is the test's");
+        self.process.finish(deadline).success();
+    }
+}
+
 pub(crate) fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {

@@ -162,6 +162,26 @@ fn the_service_is_replaced_while_redis_is_under_load() {
     house.prove_redis(load, "400000");
 }
 
+/// sshd's processes share the session's connection: the one that listens, the one with root's rights, and the one that reads.
+#[test]
+fn sessions_of_ssh_live_while_the_service_is_replaced() {
+    let mut house = Replaced::start();
+    let arguments = crate::ssh::sshd(&house.net);
+    let mut sshd = house.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    house.net.wait_served(Server, crate::ssh::PORT, &mut sshd);
+    let (options, port) = (crate::ssh::options(&house.net), crate::ssh::PORT.to_string());
+    let target = format!("root@{}", house.net.address(Server));
+    let options = options.iter().map(String::as_str);
+    let words: Vec<&str> = ["ssh", "-p", &port].into_iter().chain(options).chain([target.as_str(), "cat"]).collect();
+    let mut sessions = vec![Talker::start(&house.net, &words)];
+    for _ in 0..3 {
+        house.replace();
+        // One that the next service, too, has to hand over.
+        sessions.push(Talker::start(&house.net, &words));
+    }
+    sessions.into_iter().for_each(|session| session.finish(DEADLINE));
+}
+
 #[test]
 #[ignore = "two minutes: make test-all"]
 fn the_service_is_replaced_for_two_minutes_while_nginx_and_redis_are_under_load() {

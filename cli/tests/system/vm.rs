@@ -12,6 +12,9 @@ use crate::harness::*;
 
 /// `.ci/guests` unpacks kernel packages to folders here.
 const KERNELS: &str = "/var/cache/ringway-guests";
+/// Another QEMU than the machine's own, which it unpacks beside them.
+const OWN_QEMU: &str = "/var/cache/ringway-guests/qemu/usr";
+const QEMU: &str = "qemu-system-x86_64";
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/system/vm");
 /// Attaches BPF programs.
 const ATTACH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/system/firewall/cgroup.py");
@@ -30,6 +33,8 @@ const IDLE_TICKS_MAX: u64 = 10;
 struct Guest<'a> {
     net: &'a Net,
     control: UnixStream,
+    /// QEMU's own commands.
+    monitor: UnixStream,
     _qemu: Process,
 }
 
@@ -56,10 +61,10 @@ fn prepare(net: &Net, shape: &Shape) -> Option<Parts> {
         eprintln!("skipped: there is no kernel in {}; `.ci/setup` fetches it", kernel.display());
         return None;
     };
-    let devices = std::process::Command::new("qemu-system-x86_64").args(["-device", "help"]).output();
-    let devices = devices.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    if !devices.contains(&format!("\"{}\"", shape.card)) {
-        eprintln!("skipped: qemu-system-x86_64 is not here or has no card {}; `.ci/setup` installs it", shape.card);
+    let (qemu, card) = (qemu(), format!("{},help", shape.card));
+    let known = std::process::Command::new(&qemu[0]).args(&qemu[1..]).args(["-device", &card]).output();
+    if !known.is_ok_and(|known| String::from_utf8_lossy(&known.stdout).contains(" options:")) {
+        eprintln!("skipped: {} is not here or has no card {}; `.ci/setup` installs it", qemu[0], shape.card);
         return None;
     }
     net.output(Client, &["ip", "tuntap", "add", "dev", "vm0", "mode", "tap"]);
@@ -91,31 +96,46 @@ fn first_that_answers<'a>(mut power_on: impl FnMut() -> Guest<'a>) -> Guest<'a> 
     panic!("the guest's own kernel crashed at each of {BOOTS_MAX} starts");
 }
 
+/// The program and its files.
+fn qemu() -> Vec<String> {
+    let own = format!("{OWN_QEMU}/bin/{QEMU}");
+    if !Path::new(&own).exists() {
+        return vec![QEMU.to_owned()];
+    }
+    let files = ["qemu", "seabios"].map(|folder| format!("{OWN_QEMU}/share/{folder}"));
+    [vec![own], files.into_iter().flat_map(|folder| ["-L".to_owned(), folder]).collect()].concat()
+}
+
 /// Starts QEMU and connects to it.
 fn power_on<'a>(net: &'a Net, shape: &Shape, parts: &Parts) -> Guest<'a> {
-    let (socket, console) = (net.path("control"), text(&net.path("console")));
+    let (socket, monitor, console) = (net.path("control"), net.path("monitor"), text(&net.path("console")));
     let folder = text(&Path::new(KERNELS).join(shape.kernel));
     let append = format!("console=ttyS0 quiet panic=-1 mitigations=off nokaslr kernel={folder} guest={SCRIPTS}/guest.sh");
     let (chardev, serial) = (format!("socket,id=control,path={},server=on,wait=on", text(&socket)), format!("file:{console}"));
     let card = format!("{},netdev=wire,mac=52:54:00:77:00:02", shape.card);
+    let (qemu, commands) = (qemu(), format!("unix:{},server=on,wait=off", text(&monitor)));
+    let program: Vec<&str> = qemu.iter().map(String::as_str).collect();
     #[rustfmt::skip]
-    let mut qemu = net.spawn(Client, &[
-        "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-machine", "q35", "-m", "1536", "-smp", "2",
+    let mut qemu = net.spawn(Client, &[&program[..], &[
+        "-accel", "tcg,thread=multi", "-cpu", "max", "-machine", "q35", "-m", "1536", "-smp", "2",
         "-nographic", "-nodefaults", "-no-reboot", "-serial", &serial, "-kernel", &text(&parts.image), "-initrd", &parts.initramfs,
         "-append", &append, "-fsdev", "local,id=files,path=/,security_model=none,readonly=on,multidevs=remap",
         "-device", "virtio-9p-pci,fsdev=files,mount_tag=host", "-device", "virtio-serial-pci", "-chardev", &chardev,
         "-device", "virtserialport,chardev=control,name=control",
-        "-netdev", "tap,id=wire,ifname=vm0,script=no,downscript=no", "-device", &card,
-    ]);
+        "-netdev", "tap,id=wire,ifname=vm0,script=no,downscript=no", "-device", &card, "-monitor", &commands,
+    ]].concat());
     // The file is there before QEMU listens at it.
-    let mut control = None;
-    qemu.wait_while_running("QEMU listens", || {
-        control = UnixStream::connect(&socket).ok();
-        control.is_some()
-    });
-    let control = control.expect("QEMU listens");
+    let mut connect = |socket: &Path| {
+        let mut stream = None;
+        qemu.wait_while_running("QEMU listens", || {
+            stream = UnixStream::connect(socket).ok();
+            stream.is_some()
+        });
+        stream.expect("QEMU listens")
+    };
+    let (control, monitor) = (connect(&socket), connect(&monitor));
     control.set_read_timeout(Some(SLOW)).expect("a time is given");
-    Guest { net, control, _qemu: qemu }
+    Guest { net, control, monitor, _qemu: qemu }
 }
 
 fn image(kernel: &Path) -> Option<PathBuf> {
@@ -200,6 +220,23 @@ impl Guest<'_> {
         self.wait_for(&format!("[ \"$(sha256sum </run/up | cut -c1-64)\" = {digest} ]"));
     }
 
+    /// Takes the wire from the card, or gives it back, and waits until the guest has seen it.
+    fn set_link(&mut self, switch: &str, state: &str) {
+        self.monitor.write_all(format!("set_link wire {switch}\n").as_bytes()).expect("QEMU reads");
+        self.wait_for(&format!("[ $(cat /sys/class/net/eth0/operstate) = {state} ]"));
+    }
+
+    /// A connection that is open while the link goes and comes lives.
+    fn assert_survives_flap(&mut self, launcher: &str, port: u16) {
+        self.start("talk.out", &format!("{launcher} socat TCP-LISTEN:{port},reuseaddr EXEC:cat"));
+        self.wait_for(&format!("ss -Hltn sport = :{port} | grep -q ."));
+        let server = format!("TCP:{GUEST}:{port},connect-timeout=10");
+        let talker = Talker::start(self.net, &["socat", "-t", "60", "STDIO", &server]);
+        self.set_link("off", "down");
+        self.set_link("on", "up");
+        talker.finish(SLOW);
+    }
+
     /// One service over this device: serves, sleeps, and is killed.
     fn assert_device_works(&mut self, device: &str, port: u16) {
         self.start("serve.out", &serve(device));
@@ -210,6 +247,9 @@ impl Guest<'_> {
         self.assert_moves(&format!("{RINGWAY} run --name vm -q --"), port, "/run/file");
         assert_eq!(self.kernel_segments(), before, "the kernel's TCP saw segments");
         self.assert_kernel_serves();
+        let before = self.kernel_segments();
+        self.assert_survives_flap(&format!("{RINGWAY} run --name vm -q --"), port + 2);
+        assert_eq!(self.kernel_segments(), before, "the kernel's TCP saw segments of the one that lives on");
         self.run("sleep 2");
         let before = self.ticks();
         self.run("sleep 1");
@@ -315,6 +355,11 @@ fn linux_6_12_on_vmxnet3() {
 #[test]
 fn the_newest_linux_on_virtio() {
     check(&shape("newest", VIRTIO), &["auto"]);
+}
+
+#[test]
+fn the_newest_linux_on_igb() {
+    check(&shape("newest", IGB), &["auto", "xdp"]);
 }
 
 #[test]

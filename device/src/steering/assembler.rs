@@ -76,6 +76,10 @@ pub enum Helper {
     LoadBytes = 26,
     /// bpf_redirect_map
     RedirectMap = 51,
+    /// bpf_sk_lookup_tcp
+    FindTcpSocket = 84,
+    /// bpf_sk_release
+    ReleaseSocket = 86,
 }
 
 /// A place to jump to.
@@ -95,6 +99,7 @@ const MODE_MEMORY: u8 = 0x60;
 const MODE_ATOMIC: u8 = 0xc0;
 const SOURCE_REGISTER: u8 = 0x08;
 const PSEUDO_MAP_FD: Register = Register(1);
+const PSEUDO_FUNCTION: Register = Register(2);
 
 /// A program being written.
 #[derive(Default)]
@@ -247,6 +252,11 @@ impl Assembler {
     /// `R0` = the helper's result; `R1` to `R5` are its arguments and are lost.
     pub fn call(&mut self, helper: Helper) -> &mut Self {
         self.emit(encode(CLASS_JUMP | 0x80, R0, R0, 0, helper as i32))
+    }
+
+    /// As [`call`](Self::call), of a function of the kernel's own: its number in the description of the kernel's types.
+    pub fn call_function(&mut self, number: u32) -> &mut Self {
+        self.emit(encode(CLASS_JUMP | 0x80, R0, PSEUDO_FUNCTION, 0, number.cast_signed()))
     }
 
     /// Returns `R0`.

@@ -14,7 +14,7 @@ use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
 
 use super::kernel_flows::End;
-use crate::netlink::{DONE, DUMP, HEADER_BYTES, Messages, REQUEST, message};
+use crate::netlink::{DONE, DUMP, HEADER_BYTES, Messages, REQUEST, attribute, message};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// TCPDIAG_GETSOCK: as a dump it walks the kernel's table once for both families, so that a socket of IPv6 with IPv4 addresses is in it.
@@ -23,6 +23,11 @@ const TCP: u8 = 6;
 /// The address family, as the kernel numbers it.
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
+/// The attribute with `struct tcp_info`, and where that has `tcpi_bytes_received`.
+const INET_DIAG_INFO: u16 = 2;
+const RECEIVED_AT: usize = 128;
+/// The length of `struct inet_diag_msg`.
+const ATTRIBUTES_AT: usize = 72;
 /// INET_DIAG_NOCOOKIE
 const ANY_COOKIE: [u8; 8] = [0xff; 8];
 /// `struct inet_diag_msg` begins with family, state, timer and retries; then comes the socket: our port, the peer's.
@@ -56,8 +61,13 @@ impl Asker {
     /// # Blocking
     /// For as long as the kernel needs to answer.
     pub(super) fn has_connection(&mut self, flow: &Flow) -> io::Result<bool> {
+        Ok(self.ask(flow, Details::No)?.is_some())
+    }
+
+    /// What the kernel says of its socket for this flow; `None`: there is no connection.
+    fn ask(&mut self, flow: &Flow, details: Details) -> io::Result<Option<Vec<u8>>> {
         self.sequence += 1;
-        let request = message(SOCK_DIAG_BY_FAMILY, REQUEST, self.sequence, &question(flow));
+        let request = message(SOCK_DIAG_BY_FAMILY, REQUEST, self.sequence, &question(flow, details));
         sendto(&self.socket, &request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
         let mut answer = vec![0; HEADER_BYTES + ANSWER_BYTES];
         let (_, len) = recv(&self.socket, &mut answer, RecvFlags::empty())?;
@@ -65,9 +75,9 @@ impl Asker {
         let found = Messages(&answer[..len.min(answer.len())]).find(|message| message.sequence == self.sequence);
         let found = found.ok_or_else(|| io::Error::other("the kernel's answer about a socket makes no sense"))?;
         match found.error() {
-            Some(error) if -error == libc::ENOENT => Ok(false),
+            Some(error) if -error == libc::ENOENT => Ok(None),
             Some(error) => Err(io::Error::from_raw_os_error(-error)),
-            None => Ok(is_connection(found.body, flow.remote.1)),
+            None => Ok(is_connection(found.body, flow.remote.1).then(|| found.body.to_vec())),
         }
     }
 
@@ -102,6 +112,36 @@ impl Asker {
     }
 }
 
+/// A connection that the kernel has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelConnection {
+    /// Linux's number of the state.
+    pub state: u8,
+    /// Bytes that have come, in order; with the peer's FIN, one more.
+    pub received: u64,
+}
+
+/// The connection that the kernel has between these ends.
+///
+/// # Errors
+/// The kernel does not answer such questions (`tcp_diag`).
+///
+/// # Blocking
+/// For as long as the kernel needs to answer.
+pub fn connection_of(flow: &Flow) -> io::Result<Option<KernelConnection>> {
+    let Some(said) = Asker::open()?.ask(flow, Details::Wanted)? else { return Ok(None) };
+    let info = said.get(ATTRIBUTES_AT..).and_then(|attributes| attribute(attributes, INET_DIAG_INFO));
+    let received = info.and_then(|info| info.get(RECEIVED_AT..)?.first_chunk()).map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+    Ok(said.get(STATE_AT).map(|&state| KernelConnection { state, received }))
+}
+
+/// Whether `struct tcp_info` is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Details {
+    No,
+    Wanted,
+}
+
 /// The peer of a connection of `local` that this message of a list tells of.
 fn peer_of(body: &[u8], local: End) -> Option<End> {
     let port = |at: usize| Some(u16::from_be_bytes(*body.get(at..)?.first_chunk()?));
@@ -133,9 +173,10 @@ fn is_connection(body: &[u8], remote_port: u16) -> bool {
 }
 
 /// `struct inet_diag_req_v2`
-fn question(flow: &Flow) -> Vec<u8> {
+fn question(flow: &Flow, details: Details) -> Vec<u8> {
     let family = if flow.local.0.is_ipv4() { AF_INET } else { AF_INET6 };
-    let mut body = vec![family, TCP, 0, 0];
+    let extensions = if details == Details::Wanted { 1 << (INET_DIAG_INFO - 1) } else { 0 };
+    let mut body = vec![family, TCP, extensions, 0];
     body.extend(u32::MAX.to_ne_bytes());
     body.extend(flow.local.1.to_be_bytes());
     body.extend(flow.remote.1.to_be_bytes());

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::assembler::Instruction;
 use super::program::XdpMode;
@@ -169,6 +169,39 @@ pub(super) fn create_map(kind: MapKind, key_bytes: u32, entries_max: u32) -> io:
     unsafe { bpf_descriptor(BPF_MAP_CREATE, &attributes) }.map_err(explain)
 }
 
+/// A map of one value of this length.
+#[derive(Debug)]
+pub(super) struct Record {
+    map: OwnedFd,
+    bytes: usize,
+}
+
+impl Record {
+    pub(super) fn new(bytes: usize) -> io::Result<Record> {
+        let (kind, value_bytes) = (MapKind::Array as u32, bytes as u32);
+        let attributes = MapCreate { kind, key_bytes: 4, value_bytes, entries_max: 1, flags: 0 };
+        // SAFETY: the structure is BPF_MAP_CREATE's and holds no pointers.
+        let map = unsafe { bpf_descriptor(BPF_MAP_CREATE, &attributes) }.map_err(explain)?;
+        Ok(Record { map, bytes })
+    }
+
+    /// # Panics
+    /// The value has another length.
+    pub(super) fn write(&self, value: &[u8]) -> io::Result<()> {
+        assert_eq!(value.len(), self.bytes);
+        let (map, key) = (self.map.as_raw_fd() as u32, 0u32);
+        let attributes = Element { map, padding: 0, key: &raw const key as u64, value: value.as_ptr() as u64, flags: 0 };
+        // SAFETY: the structure is BPF_MAP_UPDATE_ELEM's; key and value are as long as those of this map, and outlive the call.
+        unsafe { bpf(BPF_MAP_UPDATE_ELEM, &attributes) }?;
+        Ok(())
+    }
+
+    /// The map, for a program.
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
+    }
+}
+
 pub(super) fn update(map: BorrowedFd<'_>, key: &[u8], value: u32) -> io::Result<()> {
     let value = &raw const value as u64;
     let attributes = Element { map: map.as_raw_fd() as u32, padding: 0, key: key.as_ptr() as u64, value, flags: 0 };
@@ -221,7 +254,8 @@ pub(super) fn load(kind: ProgramKind, code: &[Instruction]) -> io::Result<OwnedF
         kind: kind as u32,
         instruction_count: code.len() as u32,
         instructions: code.as_ptr() as u64,
-        license: c"MIT".as_ptr() as u64,
+        // Only programs that are under the GPL too may call the kernel's own functions. The MIT licence permits to take them so.
+        license: c"Dual MIT/GPL".as_ptr() as u64,
         log_level: 0,
         log_bytes: 0,
         log: 0,

@@ -12,6 +12,10 @@ use ringway_shm::{Duration, Instant};
 use std::io::{IoSlice, IoSliceMut};
 use std::thread;
 
+mod waiting;
+
+use waiting::listener_with_one;
+
 /// Long enough for any machine; no test waits for it to pass.
 const LONG: Option<Duration> = Some(Duration::from_secs(30));
 
@@ -439,35 +443,6 @@ fn a_datagram_socket_goes_on_as_the_kernels() {
     let answer = bench.posix.receive_datagram(at, &mut [], Receive::default(), &mut no_shadow);
     assert!(matches!(answer, Ok(Arrival::Surrendered)), "{answer:?}");
     assert!(bench.has_gone(at));
-}
-
-/// A listener for which the stack has accepted a connection.
-fn listener_with_one(bench: &Bench) -> (Fd, SocketRef) {
-    let (fd, listener) = bench.socket(SlotState::Listening);
-    bench.turn(|worker| {
-        let child = worker.allocate_slot().expect("a slot is free");
-        worker.set_state(child.index, SlotState::Connected);
-        assert!(worker.push_accepted(listener.index, child.index, Instant::ZERO));
-    });
-    (fd, listener)
-}
-
-/// The service resets what a closed listener has accepted.
-#[test]
-fn a_listener_of_an_image_that_ends_is_closed_with_what_waits_there() {
-    let bench = Bench::new();
-    let (fd, listener) = listener_with_one(&bench);
-    bench.kernel.stays_open.store(true, Ordering::Relaxed);
-    bench.posix.before_replaced();
-    assert_eq!(bench.posix.socket_of(fd), Some(listener), "it is the stack's");
-    bench.say(listener, Flags::MOVED);
-    bench.kernel.stays_open.store(false, Ordering::Relaxed);
-    bench.posix.before_replaced();
-    assert_eq!(bench.posix.socket_of(fd), Some(listener), "it closes on exec");
-    bench.kernel.stays_open.store(true, Ordering::Relaxed);
-    bench.posix.before_replaced();
-    assert_eq!(bench.posix.socket_of(fd), None);
-    assert!(bench.has_gone(Descriptor { fd, socket: listener }));
 }
 
 /// Accepts a connection of the stack; also returns the number of open descriptors before.

@@ -10,6 +10,7 @@
 //!   <-- Done, or Refused with the reason
 //!
 //!   a listener: the worker lets the port go (depart), and the kernel's listener is there already
+//!   with a listener's socket in place of its own: a connection that no program has accepted goes into the queue of that listener
 //! ```
 //! Making a socket anew takes CAP_NET_ADMIN (and CAP_NET_BIND_SERVICE for a port below 1024), and a program that holds the lock of its own socket makes the caller wait: so each user
 //! has a thread here, as at the desk, made by a thread that has kept the right. Promises: a connection that departed arrives or
@@ -26,14 +27,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use ringway_device::steering::AcceptQueues;
 use ringway_engine::{Departure, Late, RegionId, Wanted, WorkerHandle};
-use ringway_shm::Flow;
 use ringway_shm::channel::SlotRef;
 use ringway_shm::channel::attach::ControlConnection;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown, sockopt};
 
-use crate::handover::{self, Injector, Leaving, Prepared};
+use crate::handover::{self, Injector, Leaving, Prepared, Refusal};
 use crate::ports::Steering;
 use crate::ports::port_registry::OnFlows;
 use crate::privileges;
@@ -95,6 +96,8 @@ struct Job {
 struct Work {
     steering: Arc<Mutex<Box<dyn Steering>>>,
     injector: Arc<Option<Injector>>,
+    /// `Err`: why this kernel takes no connection into an accept queue.
+    queues: Arc<Result<Mutex<AcceptQueues>, io::Error>>,
     /// The namespace that is served; `None`: this kernel does not tell.
     network: Option<u64>,
     maker: Sender<Request>,
@@ -122,12 +125,14 @@ impl HandoverThread {
 }
 
 impl Handovers {
-    /// Starts to hand sockets over, by `thread`. Called with CAP_NET_RAW if states that need a segment of the peer's are to be handed over.
+    /// Starts to hand sockets over, by `thread`. Called with CAP_NET_RAW if states that need a segment of the peer's are to be handed over, and
+    /// with CAP_BPF too if connections are that wait for accept.
     pub(crate) fn start(thread: HandoverThread, steering: Box<dyn Steering>) -> (Handovers, JoinHandle<()>) {
         let HandoverThread { thread, maker, begin } = thread;
         let work = Work {
             steering: Arc::new(Mutex::new(steering)),
             injector: Arc::new(Injector::open()),
+            queues: Arc::new(AcceptQueues::new().map(Mutex::new)),
             network: ringway_shm::sys::network_here().ok(),
             maker: maker.clone(),
         };
@@ -222,6 +227,12 @@ impl Work {
         let gone = |_| "the worker has stopped".to_owned();
         let departure = worker.depart(region, slot).map_err(gone)?.map_err(|stays| stays.to_string())?;
         let Some(departure) = departure else { return Ok(()) };
+        if sockopt::socket_acceptconn(&socket).unwrap_or(false) {
+            return match self.put_into_queue(&socket, &departure) {
+                Ok(()) => worker.arrived(region, slot, departure.image).map(drop).map_err(gone),
+                Err(text) => worker.returned(region, slot, departure.image).map_err(gone).and(Err(text)),
+            };
+        }
         let prepared = match self.put_into(socket, &departure) {
             Ok(prepared) => prepared,
             Err(text) => {
@@ -237,22 +248,39 @@ impl Work {
 
     /// The kernel socket has the connection and its packets, and is silent; or it is as it was before.
     fn put_into(&self, socket: OwnedFd, departure: &Departure) -> Result<Prepared, String> {
-        let Departure { image, options, delivered, unsent, shuts } = departure;
-        let leaving = Leaving { image, options, delivered, unqueued: unsent, shuts: *shuts };
+        let leaving = leaving(departure);
         let prepared =
             handover::prepare(&leaving, socket, self.injector.as_ref().as_ref()).map_err(|refusal| refusal.to_string())?;
-        match lock(&self.steering).leave_flow(&flow_of(departure)) {
-            Ok(()) => {
-                // The thread ends with the service.
-                self.maker.send(Request::Sweep).ok();
-                Ok(prepared)
-            }
-            Err(error) => {
+        match self.leave_flow(&leaving) {
+            Ok(()) => Ok(prepared),
+            Err(text) => {
                 prepared.undo();
-                Err(error.to_string())
+                Err(text)
             }
         }
     }
+
+    /// The kernel has the connection and its packets, and its listener's program may accept it; or it has nothing of it.
+    fn put_into_queue(&self, listener: &OwnedFd, departure: &Departure) -> Result<(), String> {
+        let queues = self.queues.as_ref().as_ref().map_err(|error| format!("no way into an accept queue: {error}"))?;
+        let injector = self.injector.as_ref().as_ref().ok_or_else(|| Refusal::Injection.to_string())?;
+        let leaving = leaving(departure);
+        handover::enqueue(&leaving, listener.as_fd(), injector, &mut lock(queues)).map_err(|refusal| refusal.to_string())?;
+        self.leave_flow(&leaving).inspect_err(|_| handover::take_back(&leaving, injector))
+    }
+
+    /// The packets of the flow are the kernel's.
+    fn leave_flow(&self, leaving: &Leaving<'_>) -> Result<(), String> {
+        lock(&self.steering).leave_flow(&handover::flow_of(leaving.image)).map_err(|error| error.to_string())?;
+        // The thread ends with the service.
+        self.maker.send(Request::Sweep).ok();
+        Ok(())
+    }
+}
+
+fn leaving(departure: &Departure) -> Leaving<'_> {
+    let Departure { image, options, delivered, unsent, shuts } = departure;
+    Leaving { image, options, delivered, unqueued: unsent, shuts: *shuts }
 }
 
 /// Does what the program has asked for while its connection was on its way.
@@ -265,11 +293,6 @@ fn end_late(socket: &OwnedFd, late: Late) -> io::Result<()> {
         Ok(()) | Err(Errno::NOTCONN) => Ok(()),
         Err(error) => Err(error.into()),
     }
-}
-
-fn flow_of(departure: &Departure) -> Flow {
-    let (local, remote) = (departure.image.local, departure.image.remote);
-    Flow { local: (local.ip, local.port), remote: (remote.ip, remote.port) }
 }
 
 /// What a tool asks of sockets.

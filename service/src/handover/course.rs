@@ -13,22 +13,18 @@
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
 
 use ringway_device::repair::{self, Agreed, Info, Queue, Windows};
 use ringway_stack::State;
-use ringway_stack::wire::sequence::SeqNum;
-use ringway_stack::wire::tcp::{ACK, FIN, Header, Options, TIMESTAMPS_BYTES, Timestamps};
+use ringway_stack::handover::ConnectionImage;
+use ringway_stack::wire::tcp::{ACK, FIN, TIMESTAMPS_BYTES};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, bind, connect, getsockname, shutdown};
 
+use super::inject::{self, Peer, Segment};
 use super::plan::{Fin, Plan};
 use super::queues::{More, write};
 use super::{Before, Family, Injector, Leaving, Refusal, has_ends, settings};
-
-/// How often, and how long each time, an injected segment is waited for. As a rule it is there when it was sent.
-const WAITS: u32 = 50;
-const WAIT: Duration = Duration::from_millis(1);
 
 /// Whether a round trip is shown to the kernel, for which the socket must take an injected segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +41,25 @@ pub(super) struct Course<'a> {
     pub(super) injector: Option<&'a Injector>,
     pub(super) socket: BorrowedFd<'a>,
     pub(super) before: &'a Before,
+}
+
+/// What the SYNs have agreed on.
+pub(super) fn agreed(image: &ConnectionImage) -> Agreed {
+    let terms = &image.terms;
+    let options = if terms.timestamps.is_some() { TIMESTAMPS_BYTES as u16 } else { 0 };
+    Agreed {
+        mss: terms.mss.saturating_add(options),
+        send_scale: terms.send_scale,
+        receive_scale: terms.receive_scale,
+        sack: terms.sack,
+        timestamps: terms.timestamps.is_some(),
+    }
+}
+
+/// The TSval from which the kernel's clock goes on, which must be even. Zero without timestamps.
+pub(super) fn clock(image: &ConnectionImage) -> u32 {
+    let now = image.terms.timestamps.map_or(0, |clock| clock.now);
+    now.wrapping_add(now & 1)
 }
 
 impl Course<'_> {
@@ -107,17 +122,8 @@ impl Course<'_> {
         if has_ends(self.socket, (ours, peers))? { Ok(()) } else { Err(Refusal::Route) }
     }
 
-    /// What the SYNs have agreed on.
     fn agreed(&self) -> Agreed {
-        let terms = &self.leaving.image.terms;
-        let options = if terms.timestamps.is_some() { TIMESTAMPS_BYTES as u16 } else { 0 };
-        Agreed {
-            mss: terms.mss.saturating_add(options),
-            send_scale: terms.send_scale,
-            receive_scale: terms.receive_scale,
-            sack: terms.sack,
-            timestamps: terms.timestamps.is_some(),
-        }
+        agreed(self.leaving.image)
     }
 
     fn agree(&self) -> Result<(), Refusal> {
@@ -129,10 +135,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// The TSval from which the kernel's clock goes on, which must be even. Zero without timestamps.
     fn clock(&self) -> u32 {
-        let now = self.leaving.image.terms.timestamps.map_or(0, |clock| clock.now);
-        now.wrapping_add(now & 1)
+        clock(self.leaving.image)
     }
 
     fn fill_receive_queue(&self) -> Result<(), Refusal> {
@@ -151,9 +155,8 @@ impl Course<'_> {
         Ok(repair::set_windows(self.socket, windows)?)
     }
 
-    /// The sequence number behind the peer's data, before its FIN.
     fn received_up_to(&self) -> u32 {
-        self.leaving.image.receiving.nxt.wrapping_sub(self.plan.peer_fin.into())
+        self.plan.received_up_to(self.leaving.image)
     }
 
     fn show_round_trip(&self, ms: u32) -> Result<(), Refusal> {
@@ -192,34 +195,12 @@ impl Course<'_> {
 
     /// Shows the kernel a segment of the peer's, which echoes our timestamp `echo`.
     fn inject(&self, flags: u8, sequence: u32, acknowledgment: u32, echo: u32) -> Result<(), Refusal> {
-        let image = self.leaving.image;
-        let mut options = Options::default();
-        options.timestamps = image.terms.timestamps.map(|clock| Timestamps { value: clock.recent, echo });
-        let header = Header {
-            source_port: image.remote.port,
-            destination_port: image.local.port,
-            sequence: SeqNum(sequence),
-            acknowledgment: SeqNum(acknowledgment),
-            flags,
-            ae: false,
-            window: u16::try_from(image.sending.wnd >> image.terms.send_scale).unwrap_or(u16::MAX),
-            urgent: 0,
-            options,
-        };
         let injector = self.injector.ok_or(Refusal::Injection)?;
-        injector.inject(image.remote.ip, image.local.ip, &header).map_err(|_| Refusal::Injection)
+        Peer { image: self.leaving.image, injector }.show(Segment { flags, sequence, acknowledgment, echo }, &[])
     }
 
     fn wait_for(&self, reached: impl Fn(&Info) -> bool) -> Result<(), Refusal> {
-        for wait in 0..=WAITS {
-            if reached(&repair::info(self.socket)?) {
-                return Ok(());
-            }
-            if wait < WAITS {
-                std::thread::sleep(WAIT);
-            }
-        }
-        Err(Refusal::Injection)
+        inject::wait_for(|| Ok(reached(&repair::info(self.socket)?)))
     }
 
     fn windows(&self) -> Windows {

@@ -7,10 +7,19 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
+use ringway_stack::handover::ConnectionImage;
+use ringway_stack::wire::sequence::SeqNum;
+use ringway_stack::wire::tcp::{Options, Timestamps};
 use ringway_stack::wire::{checksum, ipv4, ipv6, tcp};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sendto, socket_with};
 
+use super::Refusal;
+
+/// How often, and how long each time, the effect of a segment is waited for.
+const WAITS: u32 = 50;
+const WAIT: Duration = Duration::from_millis(1);
 /// Hops that the packet may go: none but the first.
 const HOPS: u8 = 1;
 
@@ -31,20 +40,72 @@ impl Injector {
         (injector.ipv4.is_some() || injector.ipv6.is_some()).then_some(injector)
     }
 
-    /// Shows the kernel a segment without payload from `remote`.
-    pub(super) fn inject(&self, remote: IpAddr, local: IpAddr, header: &tcp::Header) -> io::Result<()> {
+    /// Shows the kernel a segment from `remote`.
+    fn inject(&self, remote: IpAddr, local: IpAddr, header: &tcp::Header, payload: &[u8]) -> io::Result<()> {
         let socket = if local.is_ipv4() { &self.ipv4 } else { &self.ipv6 };
         let socket = socket.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        sendto(socket, &packet(remote, local, header), SendFlags::empty(), &SocketAddr::new(local, 0))?;
+        sendto(socket, &packet(remote, local, header, payload), SendFlags::empty(), &SocketAddr::new(local, 0))?;
         Ok(())
     }
 }
 
+/// Shows the kernel segments of a connection's peer.
+#[derive(Clone, Copy)]
+pub(super) struct Peer<'a> {
+    pub(super) image: &'a ConnectionImage,
+    pub(super) injector: &'a Injector,
+}
+
+/// What segments of the peer's differ in.
+#[derive(Clone, Copy)]
+pub(super) struct Segment {
+    pub(super) flags: u8,
+    pub(super) sequence: u32,
+    pub(super) acknowledgment: u32,
+    /// Our timestamp that it echoes.
+    pub(super) echo: u32,
+}
+
+impl Peer<'_> {
+    /// Shows a segment.
+    pub(super) fn show(&self, segment: Segment, payload: &[u8]) -> Result<(), Refusal> {
+        let (image, Segment { flags, sequence, acknowledgment, echo }) = (self.image, segment);
+        let mut options = Options::default();
+        options.timestamps = image.terms.timestamps.map(|clock| Timestamps { value: clock.recent, echo });
+        let header = tcp::Header {
+            source_port: image.remote.port,
+            destination_port: image.local.port,
+            sequence: SeqNum(sequence),
+            acknowledgment: SeqNum(acknowledgment),
+            flags,
+            ae: false,
+            window: u16::try_from(image.sending.wnd >> image.terms.send_scale).unwrap_or(u16::MAX),
+            urgent: 0,
+            options,
+        };
+        self.injector.inject(image.remote.ip, image.local.ip, &header, payload).map_err(|_| Refusal::Injection)
+    }
+}
+
+/// Waits until the kernel has done with a segment what it should have done: as a rule it has when the segment was shown.
+pub(super) fn wait_for(mut reached: impl FnMut() -> io::Result<bool>) -> Result<(), Refusal> {
+    for wait in 0..=WAITS {
+        if reached()? {
+            return Ok(());
+        }
+        if wait < WAITS {
+            std::thread::sleep(WAIT);
+        }
+    }
+    Err(Refusal::Injection)
+}
+
 /// The packet, with its checksums.
-fn packet(source: IpAddr, destination: IpAddr, header: &tcp::Header) -> Vec<u8> {
-    let len = header.len();
-    let mut segment = vec![0; len];
+fn packet(source: IpAddr, destination: IpAddr, header: &tcp::Header, payload: &[u8]) -> Vec<u8> {
+    let len = header.len() + payload.len();
+    let mut segment = vec![0; header.len()];
     header.emit(&mut segment);
+    segment.extend(payload);
     let sum = checksum::pseudo_header(source, destination, ipv4::PROTOCOL_TCP, len as u32);
     let sum = !checksum::add(sum, checksum::sum(&segment));
     segment[tcp::CHECKSUM_OFFSET..][..2].copy_from_slice(&sum.to_be_bytes());

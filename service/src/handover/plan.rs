@@ -73,6 +73,11 @@ impl Plan {
         self.peer_fin || self.fin == Fin::Acknowledged
     }
 
+    /// The sequence number behind the peer's data, before its FIN.
+    pub(super) fn received_up_to(&self, image: &ConnectionImage) -> u32 {
+        image.receiving.nxt.wrapping_sub(self.peer_fin.into())
+    }
+
     /// The bytes that were sent and may be sent again, in pieces.
     pub(super) fn sent<'a>(&self, image: &'a ConnectionImage) -> impl Iterator<Item = &'a [u8]> {
         image.sending.extents.iter().scan(self.sent, |left, extent| {

@@ -1,6 +1,7 @@
 //! Connections with a kernel's TCP over a wire that leave a stack for a kernel socket while they work: nothing is lost, and nothing reset.
 
 mod stays;
+mod waits;
 mod world;
 
 use std::io::{Read, Write};

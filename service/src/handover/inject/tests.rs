@@ -21,7 +21,7 @@ fn packets_have_their_headers_and_checksums() {
             urgent: 0,
             options,
         };
-        let bytes = packet(source, destination, &header);
+        let bytes = packet(source, destination, &header, b"payload");
         let (ip_len, parsed) = match source {
             IpAddr::V4(_) => {
                 let ip = ipv4::Header::parse(&bytes).expect("its checksum is right");
@@ -36,7 +36,8 @@ fn packets_have_their_headers_and_checksums() {
         };
         assert_eq!(parsed, (source, destination));
         let segment = &bytes[ip_len..];
-        assert_eq!(tcp::Header::parse(segment), Some((header, segment.len())));
+        assert_eq!(tcp::Header::parse(segment), Some((header, segment.len() - 7)));
+        assert!(segment.ends_with(b"payload"));
         let pseudo = checksum::pseudo_header(source, destination, 6, segment.len() as u32);
         assert_eq!(checksum::add(pseudo, checksum::sum(segment)), 0xffff);
     }

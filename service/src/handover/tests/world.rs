@@ -1,7 +1,7 @@
 //! Two network namespaces and a wire: a kernel's TCP at one end, a stack that shares its interface with a kernel at the other.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 
@@ -219,6 +219,22 @@ impl World {
             id.is_some()
         });
         (id.expect("set"), peer)
+    }
+
+    /// The kernel's listener of the port, of the family of the program's socket.
+    pub(super) fn kernel_listener(&mut self) -> TcpListener {
+        self.shadow = None;
+        let ip = if self.kind == Kind::Mapped { Ipv6Addr::UNSPECIFIED.into() } else { self.kind.address(2) };
+        TcpListener::bind((ip, PORT)).expect("the port is free")
+    }
+
+    /// A connection to the kernel's listener, which waits in its queue.
+    pub(super) fn at_kernel(&self) -> TcpStream {
+        let to = SocketAddr::new(self.kind.address(2), PORT);
+        self.filter.release(Protocol::Tcp, to.ip(), PORT).expect("it was owned");
+        let stream = self.there(|| TcpStream::connect(to).expect("it listens"));
+        self.filter.own(Protocol::Tcp, to.ip(), PORT, 1).expect("room");
+        stream
     }
 
     /// A connection that the stack has opened, from the port that is steered.

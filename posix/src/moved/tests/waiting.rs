@@ -1,0 +1,73 @@
+//! Connections that the stack has accepted for a listener whose program goes.
+
+use super::*;
+
+/// A listener for which the stack has accepted a connection.
+pub(super) fn listener_with_one(bench: &Bench) -> (Fd, SocketRef) {
+    let (fd, listener) = bench.socket(SlotState::Listening);
+    bench.turn(|worker| {
+        let child = worker.allocate_slot().expect("a slot is free");
+        worker.set_state(child.index, SlotState::Connected);
+        assert!(worker.push_accepted(listener.index, child.index, Instant::ZERO));
+    });
+    (fd, listener)
+}
+
+/// What waits when the last process that has the listener becomes another program.
+#[test]
+fn a_listener_of_an_image_that_ends_takes_along_what_waits_there() {
+    let bench = Bench::new();
+    bench.accepts_handover();
+    let (fd, listener) = listener_with_one(&bench);
+    bench.kernel.stays_open.store(true, Ordering::Relaxed);
+    bench.posix.before_replaced();
+    assert_eq!(bench.posix.socket_of(fd), Some(listener), "it is the stack's");
+    bench.say(listener, Flags::MOVED);
+    bench.kernel.stays_open.store(false, Ordering::Relaxed);
+    bench.posix.before_replaced();
+    assert_eq!(bench.posix.socket_of(fd), Some(listener), "it closes on exec");
+    bench.kernel.stays_open.store(true, Ordering::Relaxed);
+    bench.posix.before_replaced();
+    assert_eq!((bench.posix.socket_of(fd), bench.handovers()), (None, 1));
+    assert!(bench.has_gone(Descriptor { fd, socket: listener }));
+    assert_eq!(bench.requests(), [Operation::Close { linger_s: None }; 2], "two slots end, and no connection");
+}
+
+/// One that has never accepted will not: what waits is for the program that it starts. This holds for its children of vfork.
+#[test]
+fn a_manager_gives_what_waits_to_the_kernels_listener() {
+    for (process, linger_s) in [(0, None), (4242, None), (0, Some(0)), (4242, Some(0))] {
+        let bench = Bench::new();
+        let (_, listener) = listener_with_one(&bench);
+        bench.kernel.stays_open.store(true, Ordering::Relaxed);
+        bench.kernel.pretended_process.store(process, Ordering::Relaxed);
+        bench.posix.before_unreached();
+        assert!(bench.posix.has_waiting(bench.posix.attached().expect("it is"), listener), "the port is the stack's");
+        if linger_s.is_none() {
+            bench.accepts_handover();
+        } else {
+            bench.say(listener, Flags::MOVED);
+        }
+        let before = bench.open_descriptors();
+        bench.posix.before_unreached();
+        let found = process == 0 || linger_s.is_none();
+        let expected = if found { vec![Operation::Close { linger_s }] } else { Vec::new() };
+        assert_eq!((bench.requests(), bench.open_descriptors()), (expected, before), "a refused one is reset");
+    }
+}
+
+#[test]
+fn a_server_that_accepts_keeps_what_waits() {
+    let bench = Bench::new();
+    bench.accepts_handover();
+    let (fd, listener) = listener_with_one(&bench);
+    bench.posix.accept(fd, listener, 0).expect("one waits");
+    bench.turn(|worker| {
+        let child = worker.allocate_slot().expect("a slot is free");
+        worker.set_state(child.index, SlotState::Connected);
+        assert!(worker.push_accepted(listener.index, child.index, Instant::ZERO));
+    });
+    bench.kernel.stays_open.store(true, Ordering::Relaxed);
+    bench.posix.before_unreached();
+    assert!(bench.posix.has_waiting(bench.posix.attached().expect("it is"), listener));
+}
