@@ -48,7 +48,7 @@ use ringway_shm::Flow;
 
 use kernel_flows::{COPIES, KernelFlows};
 
-pub use accept_queue::{AcceptQueues, Clock, Opening};
+pub use accept_queue::{AcceptQueues, Clock};
 pub use division::{Division, Flows};
 pub use exception_path::ExceptionPath;
 pub use kernel_flows::FLOWS_MAX;

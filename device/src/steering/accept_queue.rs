@@ -7,8 +7,9 @@
 //!                                    the listener of its port has, for this packet, what the SYNs have agreed on
 //!     TCP:   as after a SYN cookie: a new connection in the queue, with the sequence numbers of the acknowledgment
 //! ```
-//! Promises: the program is at `lo` only while an [`Opening`] lives, and changes no packet. Once the connection is there, further segments of the
-//! flow go to it. Does not do: showing segments, and finding out whether there is a connection now; both are the caller's.
+//! Promises: the program is at `lo` only from [`AcceptQueues::open`] to [`AcceptQueues::close`], and changes no packet. To attach and detach it takes
+//! the kernel 20 ms, so it may stay for the next connection. Once a connection is there, further segments of the flow go to it. Does not
+//! do: showing segments, and finding out whether there is a connection now; both are the caller's.
 
 use std::io;
 use std::net::IpAddr;
@@ -56,15 +57,15 @@ const IPV6: Family = Family { ether_type: 0x86dd, begins: None, protocol_at: 6, 
 #[derive(Debug)]
 pub struct AcceptQueues {
     record: sys::Record,
-    ipv4: OwnedFd,
-    ipv6: OwnedFd,
+    ipv4: Attachable,
+    ipv6: Attachable,
 }
 
-/// As long as it lives, an acknowledgment that is shown over `lo` makes the connection.
 #[derive(Debug)]
-pub struct Opening<'a> {
-    _link: OwnedFd,
-    _queues: &'a mut AcceptQueues,
+struct Attachable {
+    program: OwnedFd,
+    /// At `lo`, as long as it is there.
+    link: Option<OwnedFd>,
 }
 
 /// The timestamps of a connection.
@@ -84,20 +85,36 @@ impl AcceptQueues {
     pub fn new() -> io::Result<AcceptQueues> {
         let function = btf::function(FUNCTION)?.ok_or(io::ErrorKind::Unsupported)?;
         let record = sys::Record::new(ENDS_BYTES + AGREED_BYTES)?;
-        let load = |family| sys::load(sys::ProgramKind::TrafficControl, &program(record.as_fd(), function, &family));
+        let load = |family| {
+            let program = sys::load(sys::ProgramKind::TrafficControl, &program(record.as_fd(), function, &family))?;
+            Ok::<_, io::Error>(Attachable { program, link: None })
+        };
         let (ipv4, ipv6) = (load(IPV4)?, load(IPV6)?);
         Ok(AcceptQueues { record, ipv4, ipv6 })
     }
 
-    /// Prepares the kernel for an acknowledgment of the peer's. What the SYNs have agreed on has timestamps if there is a `clock`.
+    /// From now on, until the next call, an acknowledgment of the peer's that is shown over `lo` makes the connection. What the SYNs have agreed on
+    /// has timestamps if there is a `clock`.
     ///
     /// # Errors
     /// CAP_NET_ADMIN is missing.
-    pub fn open(&mut self, flow: &Flow, agreed: &Agreed, clock: Option<Clock>) -> io::Result<Opening<'_>> {
+    pub fn open(&mut self, flow: &Flow, agreed: &Agreed, clock: Option<Clock>) -> io::Result<()> {
         self.record.write(&record(flow, agreed, clock))?;
-        let program = if flow.local.0.is_ipv4() { &self.ipv4 } else { &self.ipv6 };
-        let link = sys::attach_tcx(program.as_fd(), LOOPBACK)?.ok_or(io::ErrorKind::Unsupported)?;
-        Ok(Opening { _link: link, _queues: self })
+        let Attachable { program, link } = if flow.local.0.is_ipv4() { &mut self.ipv4 } else { &mut self.ipv6 };
+        if link.is_none() {
+            *link = Some(sys::attach_tcx(program.as_fd(), LOOPBACK)?.ok_or(io::ErrorKind::Unsupported)?);
+        }
+        Ok(())
+    }
+
+    /// Returns true if a program is at `lo`.
+    pub fn is_open(&self) -> bool {
+        self.ipv4.link.is_some() || self.ipv6.link.is_some()
+    }
+
+    /// Takes the programs away from `lo`.
+    pub fn close(&mut self) {
+        (self.ipv4.link, self.ipv6.link) = (None, None);
     }
 }
 

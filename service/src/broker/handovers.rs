@@ -44,6 +44,9 @@ const PENDING_MAX: usize = 1024;
 /// Flows whose sockets are gone are looked for so often, while there are any.
 const SWEEP: Duration = Duration::from_secs(5);
 
+/// The program at `lo` stays so long for the next connection that waits for accept.
+const QUEUES_OPEN: Duration = Duration::from_millis(50);
+
 /// Handovers of all brokers of a service.
 #[derive(Clone)]
 pub(crate) struct Handovers(Arc<Inner>);
@@ -195,8 +198,20 @@ impl Work {
         }
     }
 
+    /// The next job; `None`: there will be none. Accept queues that were opened stay open a little for the next connection.
+    fn next(&self, queue: &Receiver<Job>) -> Option<Job> {
+        let queues = self.queues.as_ref().as_ref().ok();
+        if queues.is_some_and(|queues| lock(queues).is_open()) {
+            match queue.recv_timeout(QUEUES_OPEN) {
+                Err(RecvTimeoutError::Timeout) => queues.into_iter().for_each(|queues| lock(queues).close()),
+                next => return next.ok(),
+            }
+        }
+        queue.recv().ok()
+    }
+
     fn serve(&self, uid: u32, queue: &Receiver<Job>) {
-        while let Ok(Job { handed, pending }) = queue.recv() {
+        while let Some(Job { handed, pending }) = self.next(queue) {
             pending.fetch_sub(1, Ordering::Relaxed);
             let control = handed.control.clone();
             let answer = match self.carry(handed) {

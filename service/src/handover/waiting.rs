@@ -30,7 +30,7 @@ const UNREAD_MAX: usize = 56 << 10;
 /// Puts the connection into the queue of `listener`, a kernel socket that listens at its address and port.
 ///
 /// # Errors
-/// [`Refusal`]; the kernel has no connection then, or one that is reset.
+/// [`Refusal`]; the kernel has no connection then, or one that is reset. The queues are open from then on, for the next one.
 ///
 /// # Blocking
 /// Some milliseconds where segments do not arrive.
@@ -48,10 +48,9 @@ pub fn enqueue(
     }
     let timestamps = image.terms.timestamps.map(|clock| clock.recent);
     let timestamps = timestamps.map(|recent| Clock { recent, now: clock(image) });
-    let opening = queues.open(&flow, &agreed(image), timestamps)?;
+    queues.open(&flow, &agreed(image), timestamps)?;
     peer.show(segment(ACK, plan.receive_start, &plan, image), &[])?;
     wait_for(|| Ok(connection_of(&flow)?.is_some())).map_err(|_| Refusal::Queue)?;
-    drop(opening);
     let brought = bring(leaving, &plan, peer);
     if brought.is_err() {
         take_back(leaving, injector);

@@ -39,7 +39,10 @@ fn other_packets_over_lo_are_left_alone() {
             let listener = TcpListener::bind((local, 0)).expect("a port is free");
             let address = listener.local_addr().expect("bound");
             let flow = Flow { local: (local, address.port()), remote: (local, 9) };
-            let opening = queues.open(&flow, &AGREED, None).expect("root");
+            assert!(!queues.is_open());
+            queues.open(&flow, &AGREED, None).expect("root");
+            queues.open(&flow, &AGREED, None).expect("it stays for the next one");
+            assert!(queues.is_open());
             let mut client = TcpStream::connect(address).expect("it listens");
             let (mut server, _) = listener.accept().expect("it is connected");
             client.write_all(b"x").expect("room");
@@ -48,7 +51,7 @@ fn other_packets_over_lo_are_left_alone() {
             one.send_to(b"x", SocketAddr::new(local, address.port())).expect("room");
             assert_eq!(other.recv(&mut [0; 8]).expect("it is there"), 1);
             assert_eq!(connection_of(&flow).expect("it answers"), None, "no acknowledgment was shown");
-            drop(opening);
+            queues.close();
             let ends = client.local_addr().expect("connected");
             let flow = Flow { local: (local, address.port()), remote: (local, ends.port()) };
             let seen = connection_of(&flow).expect("it answers").expect("it is connected");
