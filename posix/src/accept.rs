@@ -78,9 +78,15 @@ impl Posix {
         Ok((new, peer))
     }
 
-    /// Connections that the stack has accepted for a listener, and that no process will accept, go into the accept queue of its kernel socket
-    /// `fd`; one that cannot is reset, since its client would wait. Makes no descriptor and leaves the table alone.
-    pub(crate) fn give_waiting(&self, channel: &dyn Channel, listener: SocketRef, fd: Fd) {
+    /// Connections that the stack has accepted for a listener, and that no process will accept, go into the accept queue of its kernel socket; one
+    /// that cannot is reset, since its client would wait.
+    pub(crate) fn give_waiting(&self, channel: &dyn Channel, listener: SocketRef) {
+        // Where there is no duplicate, they wait.
+        self.with_copy(listener, |copy| self.give_waiting_to(channel, listener, copy)).unwrap_or_default();
+    }
+
+    /// The same, by a number of the kernel socket that is not the program's, or in a child of vfork. Makes no descriptor and leaves the table alone.
+    pub(crate) fn give_waiting_to(&self, channel: &dyn Channel, listener: SocketRef, fd: Fd) {
         while let Some(socket) = channel.accept(listener) {
             let is_kernels = channel.hand_over(socket, fd);
             if channel.release(socket) {

@@ -157,9 +157,9 @@ impl Posix {
         if self.is_borrowed() {
             self.hand_over_borrowed(channel);
         } else if !self.is_outside_table() {
-            for (socket, fd) in self.sort_for_exec().1 {
+            for (socket, _) in self.sort_for_exec().1 {
                 self.hand_over(socket);
-                self.empty_managers(channel, socket, fd);
+                self.empty_managers(channel, socket);
             }
         }
     }
@@ -168,22 +168,27 @@ impl Posix {
     /// go along too.
     pub fn before_replaced(&self) {
         let Some(channel) = self.attached().filter(|_| !self.is_borrowed() && !self.is_outside_table()) else { return };
-        for (socket, fd) in self.sort_for_exec().1 {
+        for (socket, _) in self.sort_for_exec().1 {
             if self.waits_behind(channel, socket) && !channel.is_held_elsewhere(socket) {
-                self.give_waiting(channel, socket, fd);
+                self.give_waiting(channel, socket);
                 self.leave_stack(channel, socket);
             }
         }
     }
 
-    fn empty_managers(&self, channel: &dyn Channel, socket: SocketRef, fd: Fd) {
-        if self.waits_behind(channel, socket) && !self.descriptions.of(socket).is(Flag::ACCEPTS) {
-            self.give_waiting(channel, socket, fd);
+    /// What waits at a listener whose processes are managers of sockets goes along with it.
+    pub(crate) fn empty_managers(&self, channel: &dyn Channel, socket: SocketRef) {
+        if self.waits_at_manager(channel, socket) {
+            self.give_waiting(channel, socket);
         }
     }
 
+    fn waits_at_manager(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
+        self.waits_behind(channel, socket) && !self.descriptions.of(socket).is(Flag::ACCEPTS)
+    }
+
     /// Returns true for a listener whose port is the kernel's, and at which connections of the stack wait.
-    fn waits_behind(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
+    pub(crate) fn waits_behind(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
         let has_moved = channel.handover(socket) == Some(Handover::Moved);
         has_moved && !self.is_datagram(socket) && self.has_waiting(channel, socket)
     }
@@ -202,7 +207,9 @@ impl Posix {
             self.make_reusable(fd, socket);
             if channel.hand_over(socket, fd) {
                 self.give_back_status(channel, fd, socket);
-                self.empty_managers(channel, socket, fd);
+                if self.waits_at_manager(channel, socket) {
+                    self.give_waiting_to(channel, socket, fd);
+                }
             }
         }
     }

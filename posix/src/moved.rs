@@ -145,13 +145,11 @@ impl Posix {
         let Some(channel) = self.attached().filter(|_| self.may_hand_over()) else { return false };
         // A parked duplicate would keep the connection open behind the program's last close.
         self.note_seen(self.descriptions.of(socket));
-        let Some((copy, place)) = self.copy_of(socket) else { return false };
-        self.make_reusable(copy, socket);
-        let moved = channel.hand_over(socket, copy);
-        let inside = self.fork_gate.enter();
-        place.store(-1, Ordering::Release);
-        self.discard_internal(copy);
-        drop(inside);
+        let moved = self.with_copy(socket, |copy| {
+            self.make_reusable(copy, socket);
+            channel.hand_over(socket, copy)
+        });
+        let Some(moved) = moved else { return false };
         // A refusal because another process was faster is none.
         (moved || channel.handover(socket) == Some(Handover::Moved)) && self.has_moved(channel, socket)
     }
@@ -168,6 +166,16 @@ impl Posix {
     /// A filter of system calls may forbid what it takes. A child of vfork has neither a table nor a connection of its own.
     fn may_hand_over(&self) -> bool {
         !self.waits.is_confined() && !self.is_outside_table() && !self.service_is_dead()
+    }
+
+    /// Does something with a duplicate of the kernel socket, which the service may be given: it is the library's own. `None`: there is none.
+    pub(crate) fn with_copy<T>(&self, socket: SocketRef, act: impl FnOnce(Fd) -> T) -> Option<T> {
+        let (copy, place) = self.copy_of(socket)?;
+        let done = act(copy);
+        let _inside = self.fork_gate.enter();
+        place.store(-1, Ordering::Release);
+        self.discard_internal(copy);
+        Some(done)
     }
 
     /// A duplicate of the kernel socket, which names it even if another thread closes the number meanwhile.

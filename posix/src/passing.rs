@@ -46,11 +46,16 @@ impl Flights {
 }
 
 impl Posix {
-    /// Before `fd` is sent to a process that has no part in the channel: the kernel goes on with its socket. What the service refuses, and
-    /// all in strict mode, stays as it is.
+    /// Before `fd` is sent to a process that has no part in the channel: the kernel goes on with its socket, and with what waits at a listener of a
+    /// manager of sockets, which has never accepted. What the service refuses, and all in strict mode, stays as it is.
     pub fn before_leaving(&self, fd: Fd) {
-        if let (false, Some(socket)) = (self.settings.strict, self.socket_of(fd)) {
+        // A child of vfork gives the service numbers of its own.
+        if self.settings.strict || self.is_outside_table() {
+            return;
+        }
+        if let (Some(channel), Some(socket)) = (self.attached(), self.socket_of(fd)) {
             self.hand_over(socket);
+            self.empty_managers(channel, socket);
         }
     }
 

@@ -5,7 +5,8 @@
 //! may watch them, and where a ring's requests cannot be read. A program that has named one socket names the others too: what it
 //! opens from then on is the kernel's from the start.
 //!
-//! Promises: what the stack has accepted for a listener before is not lost: [`Posix::accept_for_ring`] takes it. Strict mode, in
+//! Promises: what the stack has accepted for a listener before is not lost: [`Posix::accept_for_ring`] takes it, or, where no request can be answered
+//! for the kernel, it goes into the accept queue of the kernel's listener. Strict mode, in
 //! which no socket may be the kernel's, has no rings. Does not do: rings that a program makes by an instruction of its own
 //! (`cli/src/run/program.rs` finds such programs); datagrams that the stack has received and the program has not read.
 
@@ -58,6 +59,7 @@ impl Posix {
     /// [`before_ring_use`](Posix::before_ring_use), also for a socket that is not the stack's yet.
     pub fn before_ring_keeps(&self, fd: Fd) {
         self.before_ring_use(fd);
+        self.take_waiting_along(fd);
         let may_become_ours = self.table.lookup(fd) == Entry::None && !self.rings.carry_sockets();
         if may_become_ours && (self.is_tcp(fd) || self.is_udp(fd)) {
             self.note_ring(&fd);
@@ -107,7 +109,21 @@ impl Posix {
             // All numbers of a socket leave with the first.
             if let Entry::Socket(socket) = self.entry_of(fd) {
                 self.leave_for_ring(socket);
+                self.take_waiting_along(fd);
             }
+        }
+    }
+
+    /// What waits at a listener that is on its way to the kernel goes into the accept queue there: no request will be answered for the kernel.
+    ///
+    /// # Blocking
+    /// As [`before_ring_use`](Posix::before_ring_use).
+    pub fn take_waiting_along(&self, fd: Fd) {
+        if let (Some(channel), Entry::Socket(socket)) = (self.attached(), self.table.lookup(fd))
+            && self.waits_behind(channel, socket)
+        {
+            self.give_waiting(channel, socket);
+            self.has_moved(channel, socket);
         }
     }
 

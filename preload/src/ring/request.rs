@@ -3,8 +3,8 @@
 //! Promises: a request is copied once, and its copy is looked at; the program may write to the original meanwhile, which harms it
 //! alone. A request to accept from a listener (or to wait for it) that is on its way to the kernel, and for which the stack has
 //! accepted connections before, is answered with them: the request becomes one that does nothing and says this result
-//! (IORING_OP_NOP with IORING_NOP_INJECT_RESULT). A kernel that knows none loses these connections. An operation that is not known
-//! is taken to name a descriptor.
+//! (IORING_OP_NOP with IORING_NOP_INJECT_RESULT). Where the kernel knows none, or the new connection is to have a place in the ring's own table, they
+//! go into the accept queue of the kernel's listener. An operation that is not known is taken to name a descriptor.
 
 use crate::c::{self, may_be_memory};
 use libc::{c_int, msghdr, socklen_t};
@@ -57,6 +57,9 @@ pub(crate) unsafe fn before(posix: &Posix, at: *mut Request, features: u32) {
             CLOSE if request.file == 0 => posix.forget_stale(request.fd),
             CLOSE => {}
             _ => posix.before_ring_use(request.fd),
+        }
+        if features & SAYS_RESULTS == 0 || request.operation == ACCEPT && request.file != 0 {
+            posix.take_waiting_along(request.fd);
         }
         // SAFETY: the caller's promise.
         if let Some(result) = unsafe { answer(posix, &request, features) } {

@@ -1,7 +1,7 @@
 """A server on Ringway that gives a socket to a program that Ringway's library does not reach.
 
 server PORT HOW WHAT PROGRAM...: HOW is exec, vfork, spawn, jail (exec below the folder of PROGRAM, its root directory) or passed. WHAT is unread (a connection with bytes that were not read), half (one of
-which the client has sent all) or listener. The program has it as its standard input and output; `passed`: it is sent in a message to the helper
+which the client has sent all), listener, or early (one for which the stack has accepted the client). The program has it as its standard input and output; `passed`: it is sent in a message to the helper
 that listens at the path PROGRAM.
 helper PATH WHAT
 client HOST PORT WHAT: sends a line at once and one later, reads until the end, prints what came.
@@ -17,7 +17,9 @@ import sys
 def taken(port, what):
     listener = socket.create_server(("0.0.0.0", port))
     print("listens", flush=True)
-    if what == "listener":
+    if what == "early":
+        select.select([listener], [], [])
+    if what in ("listener", "early"):
         return listener
     conn, _ = listener.accept()
     # What is here stays unread.
@@ -74,7 +76,7 @@ def helper(path, what):
     _, rights, _, _ = sender.recvmsg(1, 100)
     conn = socket.socket(fileno=array.array("i", rights[0][2])[0])
     sender.sendall(b"y")
-    if what == "listener":
+    if what in ("listener", "early"):
         conn, _ = conn.accept()
     while data := conn.recv(100):
         conn.sendall(data)

@@ -36,7 +36,7 @@ fn a_listener_of_an_image_that_ends_takes_along_what_waits_there() {
 /// One that has never accepted will not: what waits is for the program that it starts. This holds for its children of vfork.
 #[test]
 fn a_manager_gives_what_waits_to_the_kernels_listener() {
-    for (process, linger_s) in [(0, None), (4242, None), (0, Some(0)), (4242, Some(0))] {
+    for (process, linger_s) in [(0, None), (4242, None), (0, Some(0))] {
         let bench = Bench::new();
         let (_, listener) = listener_with_one(&bench);
         bench.kernel.stays_open.store(true, Ordering::Relaxed);
@@ -50,9 +50,27 @@ fn a_manager_gives_what_waits_to_the_kernels_listener() {
         }
         let before = bench.open_descriptors();
         bench.posix.before_unreached();
-        let found = process == 0 || linger_s.is_none();
-        let expected = if found { vec![Operation::Close { linger_s }] } else { Vec::new() };
-        assert_eq!((bench.requests(), bench.open_descriptors()), (expected, before), "a refused one is reset");
+        assert_eq!(bench.requests(), [Operation::Close { linger_s }], "a refused one is reset");
+        assert_eq!(bench.open_descriptors(), before);
+    }
+}
+
+/// A ring that cannot be answered for the kernel, and a process without the library: it goes along with the listener.
+#[test]
+fn what_waits_goes_along_where_the_kernel_accepts() {
+    let ways: [fn(&Bench, Fd); 3] = [
+        |bench, fd| bench.posix.before_ring_keeps(fd),
+        |bench, _| bench.posix.ring_is_unread(),
+        |bench, fd| bench.posix.before_leaving(fd),
+    ];
+    for way in ways {
+        let bench = Bench::new();
+        bench.accepts_handover();
+        let (fd, listener) = listener_with_one(&bench);
+        bench.say(listener, Flags::MOVED);
+        way(&bench, fd);
+        assert_eq!(bench.posix.socket_of(fd), None);
+        assert_eq!(bench.requests(), [Operation::Close { linger_s: None }; 2], "two slots end, and no connection");
     }
 }
 
