@@ -16,11 +16,18 @@ fn queues() -> Option<AcceptQueues> {
     AcceptQueues::new().inspect_err(|error| assert!(old.contains(&error.kind()), "root may use BPF: {error}")).ok()
 }
 
+/// The peer has sent its FIN.
+struct Ended;
+
 /// A connection of which the program knows nothing; the peer has sent `count` bytes on it.
-fn unaccepted(world: &mut World, count: usize) -> (SocketId, TcpStream) {
+fn unaccepted(world: &mut World, count: usize, end: Option<Ended>) -> (SocketId, TcpStream) {
     let (id, mut peer) = world.accepted(TcpOptions::default());
     world.write("to the stack", &mut peer, &pattern(2, count));
     world.until("unread bytes", |world| world.stack.unread(id) == count);
+    if end.is_some() {
+        peer.shutdown(Shutdown::Write).expect("it is connected");
+        world.until("the peer's FIN", |world| world.state(id) == State::CloseWait);
+    }
     (id, peer)
 }
 
@@ -49,11 +56,7 @@ fn namespace_goes_on() {
     for (kind, count) in KINDS.into_iter().flat_map(|kind| [(kind, 0), (kind, 50_000)]) {
         for ends in [false, true] {
             let mut world = World::new(kind);
-            let (id, mut peer) = unaccepted(&mut world, count);
-            if ends {
-                peer.shutdown(Shutdown::Write).expect("it is connected");
-                world.until("the peer's FIN", |world| world.state(id) == State::CloseWait);
-            }
+            let (id, mut peer) = unaccepted(&mut world, count, ends.then_some(Ended));
             let listener = world.kernel_listener();
             let (image, options) = (world.export(id), TcpOptions::default());
             let leaving = leaving(&image, &options);
@@ -99,7 +102,7 @@ fn namespace_refusals() {
     let Some(mut queues) = queues() else { return };
     for kind in KINDS {
         let mut world = World::new(kind);
-        let (id, mut peer) = unaccepted(&mut world, 1_000);
+        let (id, mut peer) = unaccepted(&mut world, 1_000, None);
         let listener = world.kernel_listener();
         let (image, options) = (world.export(id), TcpOptions::default());
         let whole = leaving(&image, &options);
@@ -138,11 +141,7 @@ fn namespace_taken_back() {
     let Some(mut queues) = queues() else { return };
     for (kind, ends) in KINDS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
         let mut world = World::new(kind);
-        let (id, mut peer) = unaccepted(&mut world, 5_000);
-        if ends {
-            peer.shutdown(Shutdown::Write).expect("it is connected");
-            world.until("the peer's FIN", |world| world.state(id) == State::CloseWait);
-        }
+        let (id, mut peer) = unaccepted(&mut world, 5_000, ends.then_some(Ended));
         let listener = world.kernel_listener();
         let (image, options) = (world.export(id), TcpOptions::default());
         let leaving = leaving(&image, &options);
