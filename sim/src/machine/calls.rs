@@ -61,7 +61,9 @@ impl Machine {
             return answer;
         }
         let fd = answer.value as i32;
-        match self.next_number.map_or(Some(fd), |next_number| next_number()) {
+        // The caller may have given this number to another descriptor (`renumber`).
+        let free = || (fd..).find(|number| !self.numbers.contains_key(number));
+        match self.next_number.map_or_else(free, |next_number| next_number()) {
             Some(number) => {
                 self.numbers.insert(number, fd);
                 Answer { value: number.into(), ..answer }

@@ -292,6 +292,22 @@ fn descriptors_have_numbers_of_the_callers() {
     assert_eq!((answer.value, answer.reported), (1, vec![libc::POLLNVAL, 0]));
 }
 
+/// A script's number 3 stays its own when the process's own number 3 becomes free, and a new descriptor gets it.
+#[test]
+fn a_number_that_a_script_has_given_is_not_given_again() {
+    let mut machine = machine();
+    let [first, second] = [(); 2].map(|()| socket(&mut machine));
+    let far = 1 << 20;
+    assert!(machine.renumber(first, far));
+    assert_eq!(done(machine.begin(Call::Close { fd: far })), Answer::value(0));
+    assert!(machine.renumber(second, first));
+    let third = socket(&mut machine);
+    assert_ne!(third, first, "the process's number of the third is free again, and the script's of the second is not");
+    for fd in [first, third] {
+        assert_eq!(done(machine.begin(Call::Close { fd })), Answer::value(0));
+    }
+}
+
 /// Options that programs must not find supported.
 #[test]
 fn options_that_are_not_there_are_refused() {
