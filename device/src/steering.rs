@@ -53,7 +53,7 @@ pub use division::{Division, Flows};
 pub use exception_path::ExceptionPath;
 pub use kernel_flows::FLOWS_MAX;
 pub use program::XdpMode;
-pub use sockets::{KernelConnection, connection_of};
+pub use sockets::received_by_kernel;
 
 /// A transport protocol whose ports can be owned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

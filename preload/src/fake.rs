@@ -258,6 +258,17 @@ impl Bench {
         worker.flush_wakes();
     }
 
+    /// The socket is a listener on its way to the kernel, for which the stack has accepted a connection.
+    pub(crate) fn waits(&self, fd: c_int) {
+        let socket = self.socket(fd);
+        let mut worker = self.worker.lock().expect("no test panics with it");
+        let child = worker.allocate_slot().expect("a slot is free");
+        worker.set_state(child.index, State::Connected);
+        worker.set_state(socket.index, State::Listening);
+        assert!(worker.push_accepted(socket.index, child.index, ringway_shm::Instant::ZERO));
+        worker.set_flags(socket.index, Flags::MOVED);
+    }
+
     /// The kernel goes on with the socket when the program has filled what may be sent.
     pub(crate) fn moves_when_full(&self, fd: c_int) -> JoinHandle<()> {
         let (socket, worker) = (self.socket(fd), self.worker.clone());

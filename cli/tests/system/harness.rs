@@ -375,7 +375,6 @@ impl Finished {
     }
 }
 
-/// Waits until `condition` holds.
 /// A program that exchanges lines with one that gives them back (`talker.py`), over a connection that has to live.
 pub(crate) struct Talker {
     process: Process,
@@ -401,6 +400,7 @@ impl Talker {
     }
 }
 
+/// Waits until `condition` holds.
 pub(crate) fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {

@@ -18,6 +18,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use ringway_shm::Flow;
 
 use super::assembler::{Assembler, Helper, Instruction, Label, R0, R1, R2, R3, R4, R5, R6, R7, R8, R10, When, Width};
+use super::offsets::*;
+use super::program::TCX_NEXT;
 use super::{btf, sys};
 use crate::repair::Agreed;
 
@@ -26,10 +28,6 @@ const FUNCTION: &str = "bpf_sk_assign_tcp_reqsk";
 const LOOPBACK: u32 = 1;
 /// `protocol` in `struct __sk_buff`, a number of Ethernet's in the network's order.
 const SKB_PROTOCOL: i16 = 16;
-const TCX_NEXT: i32 = -1;
-const PROTOCOL_TCP: i32 = 6;
-/// `lo` puts such a header in front.
-const ETHERNET_BYTES: i32 = 14;
 /// The network namespace of the packet.
 const CURRENT_NETWORK: i32 = -1;
 /// `struct bpf_sock_tuple`, of the longer family: both addresses, both ports, as they follow one another in a packet without options.
@@ -42,16 +40,28 @@ const KEY: i16 = -8;
 
 /// How a family's packets look.
 struct Family {
-    ether_type: u16,
+    ethertype: i32,
     /// The first byte, where it is known.
     begins: Option<i32>,
-    protocol_at: i16,
-    ends_at: i16,
-    ends_bytes: i16,
+    protocol_at: i32,
+    ends_at: i32,
+    ends_bytes: i32,
 }
 
-const IPV4: Family = Family { ether_type: 0x0800, begins: Some(0x45), protocol_at: 9, ends_at: 12, ends_bytes: 12 };
-const IPV6: Family = Family { ether_type: 0x86dd, begins: None, protocol_at: 6, ends_at: 8, ends_bytes: 36 };
+const IPV4: Family = Family {
+    ethertype: ETHERTYPE_IPV4,
+    begins: Some(V4_PLAIN),
+    protocol_at: V4_PROTOCOL,
+    ends_at: V4_SOURCE,
+    ends_bytes: V4_MIN - V4_SOURCE + PORTS,
+};
+const IPV6: Family = Family {
+    ethertype: ETHERTYPE_IPV6,
+    begins: None,
+    protocol_at: V6_NEXT,
+    ends_at: V6_SOURCE,
+    ends_bytes: V6_HEADER - V6_SOURCE + PORTS,
+};
 
 /// The programs, and the record that tells them of a connection.
 #[derive(Debug)]
@@ -144,19 +154,19 @@ fn record(flow: &Flow, agreed: &Agreed, clock: Option<Clock>) -> Vec<u8> {
 fn program(record: BorrowedFd<'_>, function: u32, family: &Family) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let next = asm.label();
-    let ends = HEADERS + family.ends_at;
+    let ends = HEADERS + family.ends_at as i16;
     asm.copy(R6, R1);
     asm.load(Width::Word, R0, R6, SKB_PROTOCOL);
-    asm.jump_if(When::NotEqual, R0, i32::from(family.ether_type.to_be()), next);
+    asm.jump_if(When::NotEqual, R0, i32::from((family.ethertype as u16).to_be()), next);
     load_headers(&mut asm, family, next);
     asm.store_value(Width::Word, R10, KEY, 0);
     asm.load_map(R1, record).copy(R2, R10).add(R2, KEY.into()).call(Helper::MapLookup);
     asm.jump_if(When::Equal, R0, 0, next).copy(R7, R0);
-    for word in (0..family.ends_bytes).step_by(4) {
+    for word in (0..family.ends_bytes as i16).step_by(4) {
         asm.load(Width::Word, R1, R10, ends + word).load(Width::Word, R2, R7, word);
         asm.jump_if_register(When::NotEqual, R1, R2, next);
     }
-    asm.copy(R1, R6).copy(R2, R10).add(R2, ends.into()).set(R3, family.ends_bytes.into());
+    asm.copy(R1, R6).copy(R2, R10).add(R2, ends.into()).set(R3, family.ends_bytes);
     asm.set(R4, CURRENT_NETWORK).set(R5, 0).call(Helper::FindTcpSocket);
     asm.jump_if(When::Equal, R0, 0, next).copy(R8, R0);
     // A connection, once there is one, is no listener: it refuses, and gets the packet.
@@ -170,12 +180,13 @@ fn program(record: BorrowedFd<'_>, function: u32, family: &Family) -> Vec<Instru
 /// The headers up to the ports, on the stack, if they are TCP's.
 fn load_headers(asm: &mut Assembler, family: &Family, next: Label) {
     let bytes = family.ends_at + family.ends_bytes;
-    asm.copy(R1, R6).set(R2, ETHERNET_BYTES).copy(R3, R10).add(R3, HEADERS.into()).set(R4, bytes.into());
+    // `lo` puts a header of Ethernet in front.
+    asm.copy(R1, R6).set(R2, IP).copy(R3, R10).add(R3, HEADERS.into()).set(R4, bytes);
     asm.call(Helper::LoadBytes).jump_if(When::NotEqual, R0, 0, next);
     if let Some(begins) = family.begins {
         asm.load(Width::Byte, R0, R10, HEADERS).jump_if(When::NotEqual, R0, begins, next);
     }
-    asm.load(Width::Byte, R0, R10, HEADERS + family.protocol_at).jump_if(When::NotEqual, R0, PROTOCOL_TCP, next);
+    asm.load(Width::Byte, R0, R10, HEADERS + family.protocol_at as i16).jump_if(When::NotEqual, R0, PROTOCOL_TCP, next);
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ const XDP_QUEUE: i16 = 16;
 
 const FILTER_REJECT: i32 = 0;
 const FILTER_WHOLE: i32 = -1;
-const TCX_NEXT: i32 = -1;
+pub(super) const TCX_NEXT: i32 = -1;
 const TCX_DROP: i32 = 2;
 const XDP_DROP: i32 = 1;
 const XDP_PASS: i32 = 2;

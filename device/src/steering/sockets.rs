@@ -112,27 +112,18 @@ impl Asker {
     }
 }
 
-/// A connection that the kernel has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelConnection {
-    /// Linux's number of the state.
-    pub state: u8,
-    /// Bytes that have come, in order; with the peer's FIN, one more.
-    pub received: u64,
-}
-
-/// The connection that the kernel has between these ends.
+/// Bytes that have come, in order, on the connection that the kernel has between these ends; with the peer's FIN, one more. `None`: it has none.
 ///
 /// # Errors
 /// The kernel does not answer such questions (`tcp_diag`).
 ///
 /// # Blocking
 /// For as long as the kernel needs to answer.
-pub fn connection_of(flow: &Flow) -> io::Result<Option<KernelConnection>> {
+pub fn received_by_kernel(flow: &Flow) -> io::Result<Option<u64>> {
     let Some(said) = Asker::open()?.ask(flow, Details::Wanted)? else { return Ok(None) };
     let info = said.get(ATTRIBUTES_AT..).and_then(|attributes| attribute(attributes, INET_DIAG_INFO));
-    let received = info.and_then(|info| info.get(RECEIVED_AT..)?.first_chunk()).map_or(0, |bytes| u64::from_ne_bytes(*bytes));
-    Ok(said.get(STATE_AT).map(|&state| KernelConnection { state, received }))
+    let received = info.and_then(|info| info.get(RECEIVED_AT..)?.first_chunk());
+    Ok(Some(received.map_or(0, |bytes| u64::from_ne_bytes(*bytes))))
 }
 
 /// Whether `struct tcp_info` is asked for.

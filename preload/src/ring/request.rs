@@ -160,7 +160,7 @@ const BUFFER_SELECT: u8 = 1 << 5;
 pub(crate) const NOP: u8 = 0;
 const POLL_ADD: u8 = 6;
 pub(crate) const SENDMSG: u8 = 9;
-const ACCEPT: u8 = 13;
+pub(crate) const ACCEPT: u8 = 13;
 pub(crate) const CLOSE: u8 = 19;
 pub(crate) const FILES_UPDATE: u8 = 20;
 pub(crate) const EPOLL_CTL: u8 = 29;
@@ -177,4 +177,4 @@ const READS: u32 = 0x41;
 const POLL_UPDATES: u32 = 0b110;
 const INJECT_RESULT: u32 = 1;
 /// IORING_FEAT_MIN_TIMEOUT: Linux 6.12, later than IORING_NOP_INJECT_RESULT, which no feature tells of.
-const SAYS_RESULTS: u32 = 1 << 15;
+pub(crate) const SAYS_RESULTS: u32 = 1 << 15;

@@ -143,6 +143,21 @@ fn files_that_a_ring_keeps_become_the_kernels() {
     assert_eq!(fds.map(|fd| bench.is_ours(fd)), [false, false, false, false, true]);
 }
 
+/// An old kernel, and a connection that is to have a place in the ring's own table: what waits goes along to the kernel's listener.
+#[test]
+fn what_waits_goes_along_where_no_request_can_be_answered() {
+    for (features, file) in [(0, 0), (request::SAYS_RESULTS, 5)] {
+        let bench = Bench::new();
+        let fd = bench.connection();
+        bench.waits(fd);
+        let mut accept = Request { file, ..request(request::ACCEPT, fd) };
+        // SAFETY: a local.
+        unsafe { request::before(bench.posix, &raw mut accept, features) };
+        assert_eq!((accept.operation, bench.is_ours(fd)), (request::ACCEPT, false));
+        assert!(bench.hears(|heard| matches!(heard, ringway_shm::channel::Operation::Close { linger_s: None })));
+    }
+}
+
 /// A socket that is not the stack's yet could become so, under a number that the ring does not go by.
 #[test]
 fn what_a_program_opens_beside_those_in_its_ring_is_the_kernels() {

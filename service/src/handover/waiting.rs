@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use ringway_device::repair::{self, Number};
-use ringway_device::steering::{AcceptQueues, Clock, KernelConnection, connection_of};
+use ringway_device::steering::{AcceptQueues, Clock, received_by_kernel};
 use ringway_stack::State;
 use ringway_stack::handover::ConnectionImage;
 use ringway_stack::wire::tcp::{ACK, FIN, PSH, RST};
@@ -43,14 +43,14 @@ pub fn enqueue(
     let image = leaving.image;
     let plan = check(leaving, listener)?;
     let (peer, flow) = (Peer { image, injector }, flow_of(image));
-    if connection_of(&flow)?.is_some() {
+    if received_by_kernel(&flow)?.is_some() {
         return Err(Refusal::InUse);
     }
     let timestamps = image.terms.timestamps.map(|clock| clock.recent);
     let timestamps = timestamps.map(|recent| Clock { recent, now: clock(image) });
     queues.open(&flow, &agreed(image), timestamps)?;
     peer.show(segment(ACK, plan.receive_start, &plan, image), &[])?;
-    wait_for(|| Ok(connection_of(&flow)?.is_some())).map_err(|_| Refusal::Queue)?;
+    wait_for(|| Ok(received_by_kernel(&flow)?.is_some())).map_err(|_| Refusal::Queue)?;
     let brought = bring(leaving, &plan, peer);
     if brought.is_err() {
         take_back(leaving, injector);
@@ -61,7 +61,7 @@ pub fn enqueue(
 /// Resets what the kernel has of the connection, whose flow has not been steered to it.
 pub fn take_back(leaving: &Leaving<'_>, injector: &Injector) {
     let Ok(plan) = Plan::of(leaving) else { return };
-    let received = connection_of(&flow_of(leaving.image)).ok().flatten().map_or(0, |connection| connection.received);
+    let received = received_by_kernel(&flow_of(leaving.image)).ok().flatten().unwrap_or(0);
     let expected = plan.receive_start.wrapping_add(received as u32);
     let peer = Peer { image: leaving.image, injector };
     // Where the segment does not arrive, the connection ends by itself: no packet of its peer's comes.
@@ -80,8 +80,7 @@ fn bring(leaving: &Leaving<'_>, plan: &Plan, peer: Peer<'_>) -> Result<(), Refus
         peer.show(segment(ACK | FIN, sequence, plan, image), &[])?;
     }
     let all = u64::from(image.receiving.nxt.wrapping_sub(plan.receive_start));
-    let has_all = |connection: KernelConnection| connection.received >= all;
-    wait_for(|| Ok(connection_of(&flow)?.is_none_or(has_all))).map_err(|_| Refusal::Queue)
+    wait_for(|| Ok(received_by_kernel(&flow)?.is_none_or(|received| received >= all))).map_err(|_| Refusal::Queue)
 }
 
 fn segment(flags: u8, sequence: u32, plan: &Plan, image: &ConnectionImage) -> Segment {
