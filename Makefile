@@ -4,6 +4,8 @@ LOOM_TARGET = target/loom
 
 MINUTES ?= 1
 PUBLISHED = ringway-shm ringway-wire ringway-probes ringway-stack ringway-device ringway-engine ringway
+# Libraries for C programs: our own interface, and those of other stacks.
+LIBRARIES = ringway mtcp fstack
 PREFIX ?= /usr/local
 # The preload library is looked for in ../lib/ringway, seen from the command.
 LIBDIR ?= $(PREFIX)/lib
@@ -42,8 +44,9 @@ install-programs:
 		share/bash-completion/completions share/zsh/site-functions share/fish/vendor_completions.d) $(DESTDIR)$(LIBDIR)/ringway
 	install -m 755 $(RELEASE)/ringway $(ROOT)/bin/ringway
 	install -m 755 $(RELEASE)/libringway_preload.so $(DESTDIR)$(LIBDIR)/ringway/libringway_preload.so
-	install -m 755 $(RELEASE)/libringway.so $(DESTDIR)$(LIBDIR)/libringway.so.$(VERSION)
-	ln -sf libringway.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libringway.so.$(SONAME_VERSION)
+	for name in $(LIBRARIES); do \
+		install -m 755 $(RELEASE)/lib$$name.so $(DESTDIR)$(LIBDIR)/lib$$name.so.$(VERSION) && \
+		ln -sf lib$$name.so.$(VERSION) $(DESTDIR)$(LIBDIR)/lib$$name.so.$(SONAME_VERSION) || exit 1; done
 	$(RELEASE)/ringway manual $(ROOT)/share/man/man1
 	mv $(ROOT)/share/man/man1/ringway.toml.5 $(ROOT)/share/man/man5/
 	install -m 644 packaging/ringway.7 $(ROOT)/share/man/man7/
@@ -57,12 +60,15 @@ install-programs:
 
 # What compiles C programs with the library.
 install-c:
-	install -d $(addprefix $(ROOT)/,include share/man/man3) $(DESTDIR)$(LIBDIR)/pkgconfig
-	ln -sf libringway.so.$(SONAME_VERSION) $(DESTDIR)$(LIBDIR)/libringway.so
+	install -d $(addprefix $(ROOT)/,include/ringway/mtcp include/ringway/fstack share/man/man3) $(DESTDIR)$(LIBDIR)/pkgconfig
+	for name in $(LIBRARIES); do ln -sf lib$$name.so.$(SONAME_VERSION) $(DESTDIR)$(LIBDIR)/lib$$name.so || exit 1; done
 	install -m 644 capi/include/ringway.h $(ROOT)/include/ringway.h
+	install -m 644 mtcp/include/*.h $(ROOT)/include/ringway/mtcp/
+	install -m 644 fstack/include/*.h $(ROOT)/include/ringway/fstack/
 	install -m 644 packaging/ringway.3 $(ROOT)/share/man/man3/ringway.3
-	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@LIBDIR@,$(LIBDIR),' -e 's,@VERSION@,$(VERSION),' packaging/ringway.pc.in \
-		> $(DESTDIR)$(LIBDIR)/pkgconfig/ringway.pc
+	for name in ringway libmtcp libfstack; do \
+		sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@LIBDIR@,$(LIBDIR),' -e 's,@VERSION@,$(VERSION),' packaging/$$name.pc.in \
+			> $(DESTDIR)$(LIBDIR)/pkgconfig/$$name.pc || exit 1; done
 
 # Removes what `install` with the same PREFIX and DESTDIR has put there, and no folder that has anything else in it.
 uninstall:

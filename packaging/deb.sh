@@ -38,7 +38,7 @@ finish() {
 make -s install-programs "DESTDIR=$stage/ringway" PREFIX=/usr
 make -s install-c "DESTDIR=$stage/ringway-dev" PREFIX=/usr
 files=$stage/ringway/usr
-strip --strip-unneeded "$files/bin/ringway" "$files/lib/ringway/libringway_preload.so" "$files/lib/libringway.so.$version"
+strip --strip-unneeded "$files/bin/ringway" "$files/lib/ringway/libringway_preload.so" "$files"/lib/lib*.so."$version"
 
 # Where Debian's zsh looks.
 mv "$files/share/zsh/site-functions" "$files/share/zsh/vendor-completions"
@@ -47,13 +47,13 @@ mv "$files/share/zsh/site-functions" "$files/share/zsh/vendor-completions"
 mkdir -p "$stage/shlibs/debian"
 echo "Source: ringway" > "$stage/shlibs/debian/control"
 libraries=$(cd "$stage/shlibs" && dpkg-shlibdeps -O "$files/bin/ringway" "$files/lib/ringway/libringway_preload.so" \
-    "$files/lib/libringway.so.$version" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
+    "$files"/lib/lib*.so."$version" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
 test -n "$libraries"
 
 control ringway net "$libraries, passwd" "TCP/IP stack in user space for unmodified programs" \
     "The command, the library for programs, units of systemd, manual pages and completions."
-control ringway-dev libdevel "ringway (= $version)" "C header of the Ringway network service" \
-    "Header, pkg-config file and manual page."
+control ringway-dev libdevel "ringway (= $version)" "C headers of the Ringway network service" \
+    "Headers, pkg-config files and manual page; programs for mTCP and F-Stack too."
 for script in postinst prerm postrm; do install -m 755 "packaging/deb/$script" "$stage/ringway/DEBIAN/$script"; done
 example=$stage/ringway/usr/share/doc/ringway/examples/ringway.toml
 mkdir -p "$(dirname "$example")"

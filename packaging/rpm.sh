@@ -15,7 +15,7 @@ trap 'rm -rf "$stage"' EXIT
 make -s install-programs "DESTDIR=$stage/ringway" PREFIX=/usr "LIBDIR=$libraries"
 make -s install-c "DESTDIR=$stage/ringway-devel" PREFIX=/usr "LIBDIR=$libraries"
 files=$stage/ringway
-strip --strip-unneeded "$files/usr/bin/ringway" "$files$libraries/ringway/libringway_preload.so" "$files$libraries/libringway.so.$version"
+strip --strip-unneeded "$files/usr/bin/ringway" "$files$libraries/ringway/libringway_preload.so" "$files$libraries"/lib*.so."$version"
 find "$stage"/*/usr/share/man -type f -exec gzip -9n {} +
 for package in ringway ringway-devel; do
     for license in LICENSE-MIT LICENSE-APACHE; do
@@ -45,10 +45,10 @@ Requires(post): shadow-utils
 The command, the library for programs, units of systemd, manual pages and completions.
 
 %package devel
-Summary: C header of the Ringway network service
+Summary: C headers of the Ringway network service
 Requires: ringway = %{version}-%{release}
 %description devel
-Header, pkg-config file and manual page.
+Headers, pkg-config files and manual page; programs for mTCP and F-Stack too.
 
 %post
 set -- configure

@@ -38,6 +38,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bench", &["ringway", "device", "stack", "shm"]),
     ("packetdrill", &["sim", "shm"]),
     ("capi", &["ringway"]),
+    ("cabi", &[]),
+    ("mtcp", &["cabi"]),
+    ("fstack", &["cabi"]),
     ("trace", &[]),
     ("fuzz", &["fuzz-targets"]),
     ("fuzz/targets", &["service", "engine", "sim", "trace", "device", "stack", "shm"]),
@@ -332,7 +335,7 @@ fn unsafe_stands_only_where_it_may() {
     let mut findings = Vec::new();
     for source in sources() {
         let may = match source.room() {
-            "shm" | "preload" | "packetdrill" | "capi" => true,
+            "shm" | "preload" | "packetdrill" | "capi" | "cabi" | "mtcp" | "fstack" => true,
             "device" | "bench" => matches!(source.file_name(), "sys.rs" | "ffi.rs"),
             _ => false,
         };

@@ -367,7 +367,14 @@ impl Posix {
                 Ok(put(out, &bytes))
             }
             (libc::SOL_SOCKET, libc::SO_MEMINFO) => Ok(put(out, &self.memory(channel, socket, description))),
-            (libc::IPPROTO_TCP, libc::TCP_INFO) => self.tcp_info(channel, socket, out),
+            (libc::IPPROTO_TCP, libc::TCP_INFO) => match channel.view(socket).filter(|view| view.state == State::Listening) {
+                Some(view) => {
+                    let len = self.kernel.option(fd, level, name, out)?;
+                    tcp_info::add_waiting(&mut out[..len], view.readable);
+                    Ok(len)
+                }
+                None => self.tcp_info(channel, socket, out),
+            },
             (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if channel.view(socket).is_some_and(|view| view.state == State::Connected) => {
                 let mut info = [0; tcp_info::LEN];
                 self.tcp_info(channel, socket, &mut info)?;
@@ -396,7 +403,6 @@ impl Posix {
         self.kernel.option(fd, level, name, out)
     }
 
-    /// SO_ERROR: reported once.
     /// SO_MEMINFO (net/core/sock.c, sk_get_meminfo): what is queued in each direction, and the limits. What Linux counts besides
     /// is its own memory.
     fn memory(&self, channel: &dyn Channel, socket: SocketRef, description: &Description) -> [u8; 36] {
@@ -415,6 +421,7 @@ impl Posix {
         bytes
     }
 
+    /// SO_ERROR: reported once.
     fn pending_error(&self, socket: SocketRef, description: &Description) -> i32 {
         if self.service_is_dead() && !description.mark(Flag::DEATH_REPORTED) {
             return Errno::CONNRESET.0;

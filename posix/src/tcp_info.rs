@@ -69,6 +69,14 @@ fn the_rest(info: &InfoRecord, writer: &mut Writer) {
     writer.shorts(&[0, info.accurate_options]);
 }
 
+/// A listener's structure, as the kernel has it for its own queue: `tcpi_unacked` is the number of connections that wait. Adds those of the stack.
+pub(crate) fn add_waiting(info: &mut [u8], waiting: usize) {
+    if let Some(place) = info.get_mut(24..28) {
+        let of_kernel = u32::from_ne_bytes(place.try_into().expect("four bytes"));
+        place.copy_from_slice(&of_kernel.saturating_add(u32::try_from(waiting).unwrap_or(u32::MAX)).to_ne_bytes());
+    }
+}
+
 /// `tcpi_snd_mss`: the current largest segment, bytes.
 pub(crate) fn send_segment(info: &[u8; LEN]) -> u32 {
     info[16..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))

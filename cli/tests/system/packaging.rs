@@ -159,7 +159,12 @@ fn an_rpm_is_installed_and_erased() {
     let names: Vec<&str> = made.iter().filter_map(|path| path.rsplit('/').next()).collect();
     assert!(names.len() == 2 && names[0].starts_with("ringway-0.") && names[1].starts_with("ringway-devel-"), "{names:?}");
     let files = net.output(Server, &["rpm", "-qlp", &made[1]]);
-    assert!(files.contains("/usr/include/ringway.h\n") && files.contains("/pkgconfig/ringway.pc\n"), "{files}");
+    for file in ["include/ringway.h", "include/ringway/mtcp/mtcp_api.h", "include/ringway/fstack/ff_api.h"] {
+        assert!(files.contains(&format!("/usr/{file}\n")), "{file}: {files}");
+    }
+    for name in ["ringway", "libmtcp", "libfstack"] {
+        assert!(files.contains(&format!("/pkgconfig/{name}.pc\n")), "{name}: {files}");
+    }
     let needs = net.output(Server, &["rpm", "-qp", "--requires", &made[0]]);
     assert!(needs.contains("libc.so.6") && !needs.contains("libringway"), "{needs}");
     let done = on_a_copy(&net, &top, &made[0], RPM_STEPS);

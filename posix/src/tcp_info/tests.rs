@@ -37,3 +37,16 @@ fn a_short_buffer_gets_the_beginning() {
     assert_eq!(write(&InfoRecord { state: 8, ..InfoRecord::default() }, &mut bytes), 10);
     assert_eq!(bytes[0], 8);
 }
+
+#[test]
+fn what_waits_in_the_stack_is_added_to_what_waits_in_the_kernel() {
+    let mut bytes = [0; 104];
+    bytes[24] = 2;
+    add_waiting(&mut bytes, 5);
+    assert_eq!(word(&bytes, 24), 7);
+    add_waiting(&mut bytes, usize::MAX);
+    assert_eq!(word(&bytes, 24), u32::MAX);
+    let mut short = [9; 26];
+    add_waiting(&mut short, 5);
+    assert_eq!(short, [9; 26]);
+}

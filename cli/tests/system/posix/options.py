@@ -43,6 +43,9 @@ def timeouts(s):
 def server():
     l = listener()
     show("listener", l)
+    select.select([l], [], [])
+    info = l.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    say("TCP_INFO of a listener: state, waiting, backlog", info[0], *struct.unpack_from("II", info, 24))
     c, _ = l.accept()
     say("inherited", c.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE), c.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF))
     show("accepted", c)
