@@ -4,6 +4,7 @@ pub mod channel_server;
 pub mod embedded_client;
 pub mod embedded_server;
 pub mod exchange;
+pub(crate) mod foreign_server;
 pub mod http;
 pub mod kernel_client;
 pub mod kernel_server;

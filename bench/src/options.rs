@@ -194,8 +194,16 @@ impl Options {
 pub(crate) const NETWORK: &str = "network";
 
 /// Targets that need no address of their own on another machine's network.
-const DISTANT: &[Target] =
-    &[Target::Linux, Target::LinuxSpin, Target::LinuxUring, Target::Preload, Target::PreloadBulk, Target::Service];
+const DISTANT: &[Target] = &[
+    Target::Linux,
+    Target::LinuxSpin,
+    Target::LinuxUring,
+    Target::Preload,
+    Target::PreloadBulk,
+    Target::Mtcp,
+    Target::Fstack,
+    Target::Service,
+];
 
 /// Parses an address, or one with a port.
 fn address(text: &str) -> Result<SocketAddr, String> {

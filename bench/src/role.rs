@@ -78,6 +78,10 @@ pub enum Sockets {
     Ringway,
     /// A service's, through the native API and a channel
     Channel,
+    /// libc's, through mTCP's interface
+    Mtcp,
+    /// libc's, through F-Stack's interface
+    Fstack,
 }
 
 /// Plays the role until standard input ends.
@@ -108,7 +112,9 @@ fn play(arguments: &RoleArguments) -> io::Result<()> {
             answer(&Answer::Ready)?;
             wire.run(&orders, &mut |counted| answer(&counted))
         }
-        (Kind::Client, Sockets::Channel | Sockets::Uring) => Err(io::Error::other("a client needs --sockets kernel or ringway")),
+        (Kind::Client, Sockets::Channel | Sockets::Uring | Sockets::Mtcp | Sockets::Fstack) => {
+            Err(io::Error::other("a client needs --sockets kernel or ringway"))
+        }
         (Kind::Client, Sockets::Kernel) => {
             answer(&Answer::Ready)?;
             obey(&orders(|| {})?, &mut Kernel(None))

@@ -20,6 +20,10 @@ pub enum Target {
     Embedded,
     /// The server in another process than the service, with the native API through a channel
     Service,
+    /// A server with mTCP's interface (`libmtcp.so`) under `ringway run`
+    Mtcp,
+    /// The same with F-Stack's, on a kqueue
+    Fstack,
 }
 
 /// The link between client and server.
@@ -65,12 +69,17 @@ impl Target {
 
     /// Returns true when it can have a worker on each of several cores.
     pub fn has_workers(self) -> bool {
-        !matches!(self, Target::Preload | Target::PreloadBulk | Target::Service)
+        !self.has_service()
+    }
+
+    /// Returns true when it is a program of a service.
+    pub(crate) fn has_service(self) -> bool {
+        matches!(self, Target::Preload | Target::PreloadBulk | Target::Service | Target::Mtcp | Target::Fstack)
     }
 
     /// Returns true when it is measured by default.
     pub fn is_usual(self) -> bool {
-        !matches!(self, Target::LinuxSpin | Target::LinuxUring | Target::PreloadBulk)
+        !matches!(self, Target::LinuxSpin | Target::LinuxUring | Target::PreloadBulk | Target::Mtcp | Target::Fstack)
     }
 }
 
@@ -89,6 +98,8 @@ impl WireKind {
                 Target::LinuxUring,
                 Target::Preload,
                 Target::PreloadBulk,
+                Target::Mtcp,
+                Target::Fstack,
                 Target::Service,
                 Target::Embedded,
             ],

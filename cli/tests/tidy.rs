@@ -18,6 +18,8 @@ mod capi;
 mod coverage;
 #[path = "tidy/log.rs"]
 mod log;
+#[path = "tidy/seeds.rs"]
+mod seeds;
 #[path = "tidy/words.rs"]
 mod words;
 
@@ -35,7 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cli", &["service", "engine", "device", "shm", "trace", "bench"]),
     ("preload", &["posix", "shm"]),
     ("sim", &["engine", "posix", "stack", "device", "shm", "trace"]),
-    ("bench", &["ringway", "device", "stack", "shm"]),
+    ("bench", &["ringway", "device", "stack", "shm", "mtcp", "fstack"]),
     ("packetdrill", &["sim", "shm"]),
     ("capi", &["ringway"]),
     ("cabi", &[]),

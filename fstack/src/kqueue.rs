@@ -11,6 +11,7 @@
 mod filters;
 
 use std::collections::HashMap;
+use std::mem::MaybeUninit;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -77,13 +78,14 @@ impl Kqueue {
         if room == 0 {
             return Ok(());
         }
-        let mut ready = [libc::epoll_event { events: 0, u64: 0 }; BATCH];
+        let mut ready = [const { MaybeUninit::<libc::epoll_event>::uninit() }; BATCH];
         let timeout_ms = timeout.map_or(-1, milliseconds);
         // SAFETY: there is room for so many.
-        let count = checked(unsafe { libc::epoll_wait(self.epoll, ready.as_mut_ptr(), room as c_int, timeout_ms) })?;
+        let count = checked(unsafe { libc::epoll_wait(self.epoll, ready.as_mut_ptr().cast(), room as c_int, timeout_ms) })?;
         let mut filters = lock(&self.filters);
         for ready in &ready[..count as usize] {
-            let (token, bits) = (ready.u64, ready.events);
+            // SAFETY: the kernel has written so many.
+            let libc::epoll_event { events: bits, u64: token } = unsafe { ready.assume_init_read() };
             if token == WAKE {
                 let mut count = 0_u64;
                 // SAFETY: it lives until the call returns. An empty counter is no error here.
@@ -158,7 +160,7 @@ struct Call {
 /// As the crate says.
 unsafe fn kevent(kqueue: c_int, call: &Call) -> Answer<Vec<Kevent>> {
     let kqueue = kqueue_of(kqueue)?;
-    let mut events = Vec::new();
+    let mut events = Vec::with_capacity(call.max.min(64));
     for index in 0..call.changes_count {
         // SAFETY: the caller has given so many.
         let change = unsafe { call.changes.add(index).read() };

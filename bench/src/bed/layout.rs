@@ -36,8 +36,7 @@ impl ServerPlan {
 
     /// What stands between `ringway` and the role.
     pub(crate) fn launcher(&self) -> &'static [&'static str] {
-        let has_service = matches!(self.target, Target::Preload | Target::PreloadBulk | Target::Service);
-        if has_service { &["run", "--quiet", "--"] } else { &[] }
+        if self.target.has_service() { &["run", "--quiet", "--"] } else { &[] }
     }
 
     /// Completes the command line of [`role_on`] for a server at `address`, but for a stack of the server's own.
@@ -55,6 +54,8 @@ impl ServerPlan {
             Target::Service => drop(command.args(["--sockets", "channel"])),
             Target::LinuxSpin => drop(command.arg("--spin")),
             Target::LinuxUring => drop(command.args(["--sockets", "uring"])),
+            Target::Mtcp => drop(command.args(["--sockets", "mtcp"])),
+            Target::Fstack => drop(command.args(["--sockets", "fstack"])),
             _ => {}
         }
     }

@@ -15,6 +15,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use super::{RoleArguments, Sockets, stack};
 use crate::load::channel_server::ChannelServer;
 use crate::load::embedded_server::EmbeddedServer;
+use crate::load::foreign_server::{ForeignServer, Fstack, Mtcp};
 use crate::load::kernel_server::KernelServer;
 use crate::load::order::Answer;
 use crate::load::tuning::Tuning;
@@ -36,9 +37,11 @@ pub(super) fn serve(arguments: &RoleArguments, ready: impl FnOnce() -> io::Resul
     let tuning = &arguments.tuning;
     let others = match (arguments.sockets, &arguments.cores[..]) {
         (Sockets::Ringway, [_, _, ..]) => return seats(arguments, address, work, ready),
-        (Sockets::Channel, [_, _, ..]) => return Err(io::Error::other("the server of a service has one worker")),
-        (Sockets::Channel, _) if *tuning != Tuning::default() => {
-            return Err(io::Error::other("the server through a channel has no socket options"));
+        (Sockets::Channel | Sockets::Mtcp | Sockets::Fstack, [_, _, ..]) => {
+            return Err(io::Error::other("the server of a service has one worker"));
+        }
+        (Sockets::Channel | Sockets::Mtcp | Sockets::Fstack, _) if *tuning != Tuning::default() => {
+            return Err(io::Error::other("the server with this interface has no socket options"));
         }
         (_, [first, others @ ..]) => {
             bind(*first)?;
@@ -65,6 +68,16 @@ pub(super) fn serve(arguments: &RoleArguments, ready: impl FnOnce() -> io::Resul
         }
         Sockets::Channel => {
             let mut server = ChannelServer::listen(address, work).map_err(at)?;
+            ready()?;
+            server.serve()?;
+        }
+        Sockets::Mtcp => {
+            let mut server = ForeignServer::<Mtcp>::listen(address, work).map_err(at)?;
+            ready()?;
+            server.serve()?;
+        }
+        Sockets::Fstack => {
+            let mut server = ForeignServer::<Fstack>::listen(address, work).map_err(at)?;
             ready()?;
             server.serve()?;
         }

@@ -56,7 +56,7 @@ fn conns_measures_all_targets_over_veth() {
     let rows = rows(&[
         "conns",
         "--target",
-        "linux,linux-spin,linux-uring,preload,service,embedded",
+        "linux,linux-spin,linux-uring,preload,mtcp,fstack,service,embedded",
         "--connections",
         "2",
         "--seconds",
@@ -69,7 +69,7 @@ fn conns_measures_all_targets_over_veth() {
     ]);
     let mut targets: Vec<&str> = rows.iter().filter_map(|row| row["target"].as_str()).collect();
     targets.sort_unstable();
-    assert_eq!(targets, ["embedded", "linux", "linux-spin", "linux-uring", "preload", "service"]);
+    assert_eq!(targets, ["embedded", "fstack", "linux", "linux-spin", "linux-uring", "mtcp", "preload", "service"]);
     for row in &rows {
         assert_eq!(
             (&row["scenario"], &row["point"], &row["unit"], &row["wire"]),

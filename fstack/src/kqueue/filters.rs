@@ -3,7 +3,7 @@
 //! A descriptor has one place in the epoll instance for both its filters. It is edge-triggered where all of them are EV_CLEAR; where only one is,
 //! that one is reported as long as it holds.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use libc::c_int;
@@ -90,6 +90,8 @@ struct Watched {
     writes: Option<Terms>,
     /// What the epoll instance has of it; 0: nothing.
     interest: u32,
+    /// The size of its send buffer when the program asked for EVFILT_WRITE.
+    room: c_int,
 }
 
 impl Watched {
@@ -157,7 +159,8 @@ struct User {
 /// The filters of one kqueue.
 #[derive(Default)]
 pub(super) struct Filters {
-    descriptors: HashMap<c_int, Watched>,
+    /// By number; numbers are small.
+    descriptors: Vec<Watched>,
     timers: BTreeMap<usize, Timer>,
     users: BTreeMap<usize, User>,
     /// Events for which a call had no room.
@@ -178,7 +181,16 @@ impl Filters {
 
     fn change_descriptor(&mut self, epoll: c_int, change: &Kevent) -> Answer<()> {
         let fd = c_int::try_from(change.ident).map_err(|_| Errno(libc::EBADF))?;
-        let watched = self.descriptors.entry(fd).or_default();
+        if self.descriptors.len() <= change.ident {
+            if !is_open(fd) {
+                return Err(Errno(libc::EBADF));
+            }
+            self.descriptors.resize_with(change.ident + 1, Watched::default);
+        }
+        let watched = &mut self.descriptors[change.ident];
+        if change.filter == EVFILT_WRITE && change.flags & EV_ADD != 0 {
+            watched.room = option(fd, libc::SO_SNDBUF).unwrap_or(PIPE_BUF).max(1);
+        }
         let place = watched.terms(change.filter);
         let done = match place {
             Some(_) if change.flags & EV_DELETE != 0 => {
@@ -198,9 +210,6 @@ impl Filters {
         let done = done.and_then(|()| watched.register(epoll, fd, Cause::Change));
         if done.is_err() && change.flags & EV_ADD != 0 {
             *watched.terms(change.filter) = None;
-        }
-        if watched.reads.is_none() && watched.writes.is_none() {
-            self.descriptors.remove(&fd);
         }
         self.kept.retain(|event| event.ident != change.ident || event.filter != change.filter);
         if done.is_ok() && change.filter == EVFILT_READ && change.fflags & NOTE_LOWAT != 0 {
@@ -287,12 +296,14 @@ impl Filters {
     /// Reports a descriptor of which epoll has said something.
     pub(super) fn take_ready(&mut self, epoll: c_int, fd: c_int, bits: u32, to: (&mut Vec<Kevent>, usize)) {
         let (events, max) = to;
-        let Some(watched) = self.descriptors.get_mut(&fd) else { return };
+        let Some(watched) = usize::try_from(fd).ok().and_then(|fd| self.descriptors.get_mut(fd)) else { return };
+        let room = watched.room as isize;
         for (filter, bit) in [(EVFILT_READ, READ_BITS), (EVFILT_WRITE, WRITE_BITS)] {
             let place = watched.terms(filter);
             let Some(terms) = place.as_mut().filter(|terms| terms.is_enabled && bits & (bit | ENDED) != 0) else { continue };
+            let amount = if filter == EVFILT_READ { readable(fd) } else { room };
             let has_ended = bits & (ENDED | if filter == EVFILT_READ { libc::EPOLLRDHUP as u32 } else { 0 }) != 0;
-            let mut event = terms.event(fd as usize, filter, (0, amount(fd, filter)));
+            let mut event = terms.event(fd as usize, filter, (0, amount));
             event.flags |= if has_ended { EV_EOF } else { 0 };
             if !terms.settle() {
                 *place = None;
@@ -302,14 +313,12 @@ impl Filters {
         }
         // A descriptor that cannot be changed is one that was closed.
         watched.register(epoll, fd, Cause::Report).unwrap_or_default();
-        if watched.reads.is_none() && watched.writes.is_none() {
-            self.descriptors.remove(&fd);
-        }
     }
 
     /// A descriptor is about to be closed.
     pub(super) fn forget(&mut self, epoll: c_int, fd: c_int) {
-        if let Some(mut watched) = self.descriptors.remove(&fd) {
+        let watched = usize::try_from(fd).ok().and_then(|fd| self.descriptors.get_mut(fd));
+        if let Some(watched) = watched.filter(|watched| watched.reads.or(watched.writes).is_some()) {
             (watched.reads, watched.writes) = (None, None);
             watched.register(epoll, fd, Cause::Change).unwrap_or_default();
             self.kept.retain(|event| event.ident != fd as usize || event.filter < EVFILT_WRITE);
@@ -331,19 +340,20 @@ impl Terms {
     }
 }
 
-/// `data` of a report: bytes that can be read, connections that can be accepted, the size of the send buffer.
-fn amount(fd: c_int, filter: i16) -> isize {
+/// Bytes that can be read, or connections that can be accepted.
+fn readable(fd: c_int) -> isize {
     let mut number: c_int = 0;
-    match filter {
-        // SAFETY: the number lives until the call returns.
-        EVFILT_READ => match checked(unsafe { libc::ioctl(fd, libc::FIONREAD, &raw mut number) }) {
-            Ok(_) => number as isize,
-            // A listener has no bytes.
-            Err(_) => waiting(fd).max(1),
-        },
-        // What is not acknowledged yet would take a question to the stack.
-        _ => option(fd, libc::SO_SNDBUF).unwrap_or(PIPE_BUF).max(1) as isize,
+    // SAFETY: the number lives until the call returns.
+    match checked(unsafe { libc::ioctl(fd, libc::FIONREAD, &raw mut number) }) {
+        Ok(_) => number as isize,
+        // A listener has no bytes.
+        Err(_) => waiting(fd).max(1),
     }
+}
+
+fn is_open(fd: c_int) -> bool {
+    // SAFETY: it takes numbers.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
 }
 
 /// What a pipe takes at once.
