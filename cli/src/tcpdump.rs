@@ -16,6 +16,7 @@ use ringway_shm::capture::CaptureReader;
 use crate::capture::{Packets, RingPacket, Source, feed, until_a_signal, workers_of};
 use crate::services::Choice;
 
+mod files;
 mod filter;
 mod options;
 mod sink;
@@ -28,6 +29,8 @@ const HELP: &str = "Handled here, since the packets are a service's and not an i
   -i INTERFACE   only this one of them; any: all
   -Q in|out      only this direction
   -w FILE        pcapng with interface, direction and the reasons for drops; needs no tcpdump unless there is a filter
+  -C SIZE        with -w: the next file, FILE1, after so many million bytes
+  -W COUNT       with -C: so many files in turn, FILE0 and on
   --name NAME    the service, if several are running
   --net NAMESPACE, --all-namespaces
                  services of another network namespace, or of all

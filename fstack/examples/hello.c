@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include <rte_lcore.h>
+
 #include "ff_api.h"
 #include "ff_config.h"
 #include "ff_log.h"
@@ -73,6 +75,7 @@ int main(int argc, char **argv)
         perror("hello");
         return 1;
     }
+    ff_log(FF_LOG_INFO, FF_LOGTYPE_FSTACK_APP, "listening on core %u\n", rte_lcore_id());
     signal(SIGTERM, stop);
     printf("ready\n");
     fflush(stdout);

@@ -15,6 +15,7 @@ use ringway_shm::{Arena, Instant};
 use ringway_stack::{Cidr, Route, Stack};
 
 use super::config::NetConfig;
+use super::hook::{Hooked, PacketHook};
 use super::nets::Member;
 use super::tcp::{TcpListenerId, TcpStreamId};
 use super::udp::UdpSocketId;
@@ -115,7 +116,11 @@ pub struct Net {
     routes: Vec<Route>,
     /// Index among several workers; `None`: alone.
     pub(super) member: Option<Member>,
+    hooks: Option<MakeHook>,
 }
+
+/// Gives an interface its hook.
+type MakeHook = Box<dyn FnMut(&InterfaceInfo) -> Box<dyn PacketHook>>;
 
 impl Net {
     /// Creates a `Net` and takes all its memory.
@@ -135,18 +140,27 @@ impl Net {
         *beside_small = TURN_BESIDE_SMALL_BYTES.min(*beside_small);
         let (mut worker, handle) = Worker::new_at(now, config.into(), Box::new(Alone), Box::new(Alone))?;
         worker.open_wait_fd()?;
-        Ok(Net { worker, handle: NetHandle(handle), routes: Vec::new(), member: None })
+        Ok(Net { worker, handle: NetHandle(handle), routes: Vec::new(), member: None, hooks: None })
     }
 
     /// Adds an interface over a device that takes its frames from [`arena`](Net::arena), with its addresses and the
     /// routes to their networks; returns its number.
     pub fn add_interface(&mut self, interface: &InterfaceInfo, addresses: &[Cidr], device: Box<dyn Device>) -> u32 {
+        let device = match &mut self.hooks {
+            Some(make) => Box::new(Hooked::new(device, make(interface))),
+            None => device,
+        };
         let number = self.worker.add_interface(interface, device);
         self.worker.stack().set_addresses(number, addresses.to_vec());
         for &destination in addresses {
             self.add_route(Route { destination, gateway: None, interface: number, metric: 0, source: None });
         }
         number
+    }
+
+    /// Shows the packets of the interfaces that are added from now on to `hook`, which `make` gives for each of them; see [`PacketHook`].
+    pub fn hook_packets(&mut self, make: impl FnMut(&InterfaceInfo) -> Box<dyn PacketHook> + 'static) {
+        self.hooks = Some(Box::new(make));
     }
 
     /// Adds a route.

@@ -2,6 +2,7 @@
 pub(crate) mod async_io;
 mod futures;
 mod harness;
+mod hooks;
 mod loops;
 mod nets;
 mod owned;

@@ -89,8 +89,10 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 
 /// Measures one program; returns false when it is installed but could not be measured.
 fn measure(arguments: &Arguments, program: Program, setting: &Setting, fastest_ns: f64) -> io::Result<bool> {
-    let absent = [program.command()]
-        .into_iter()
+    let absent = program
+        .commands()
+        .iter()
+        .copied()
         .chain(program.loads().iter().map(Load::command))
         .find(|name| !program::is_installed(name));
     if let Some(absent) = absent {

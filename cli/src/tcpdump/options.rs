@@ -38,8 +38,12 @@ pub(super) struct Options {
     pub(super) names_user: bool,
     /// `-w`
     write: Option<OsString>,
-    /// `-C`, `-G` or `--print`: what only tcpdump can do with `-w`.
+    /// `-G` or `--print`: what only tcpdump can do with `-w`.
     needs_tcpdump: bool,
+    /// `-C`, in bytes
+    pub(super) file_bytes: Option<u64>,
+    /// `-W`
+    pub(super) files: Option<u64>,
     /// `-c`
     pub(super) count: Option<u64>,
     /// `-s`; 0: all.
@@ -145,10 +149,12 @@ impl Options {
             }
             letter => {
                 self.without_source |= matches!(letter, 'r' | 'V');
-                self.needs_tcpdump |= matches!(letter, 'C' | 'G');
+                self.needs_tcpdump |= letter == 'G';
                 match letter {
                     'w' => self.write = Some(value.clone().into()),
-                    'c' => self.count = Some(positive(&value)?),
+                    'c' => self.count = Some(positive(&value, "packet count")?),
+                    'C' => self.file_bytes = Some(positive(&value, "file size")?.saturating_mul(MILLION)),
+                    'W' => self.files = Some(positive(&value, "number of files")?),
                     's' => self.snaplen = Some(value.parse().map_err(|_| format!("invalid snapshot length {value}"))?),
                     'F' => self.filter.extend(["-F".into(), value.clone().into()]),
                     _ => {}
@@ -165,8 +171,11 @@ impl Options {
     }
 }
 
-fn positive(word: &str) -> Result<u64, String> {
-    word.parse().ok().filter(|&count| count > 0).ok_or_else(|| format!("invalid packet count {word}"))
+/// The unit of `-C`, bytes.
+const MILLION: u64 = 1_000_000;
+
+fn positive(word: &str, what: &str) -> Result<u64, String> {
+    word.parse().ok().filter(|&count| count > 0).ok_or_else(|| format!("invalid {what} {word}"))
 }
 
 fn direction(word: &str) -> Result<Option<Direction>, String> {

@@ -1,22 +1,24 @@
 //! Where captured packets go: to the tcpdump program, which prints them, or to a file that is written here.
 //!
-//! Both get pcapng. Promises: a file that cannot be written ends the capture with its name and the reason. Does not do:
-//! several files in turn (`-C`, `-G`), which tcpdump writes.
+//! Both get pcapng. Promises: a file that cannot be written ends the capture with its name and the reason; each of several files (`-C`) can be
+//! read by itself. Does not do: files by time (`-G`), which tcpdump writes.
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use ringway_device::Medium;
 use ringway_device::pcap::{Interface, Record, Writer};
 
+use super::files::{Counted, Files};
 use super::filter::Filter;
 use super::options::Options;
 
 /// The end of a stream of packets.
 pub(super) struct Sink {
-    writer: Writer<BufWriter<Box<dyn Write>>>,
+    writer: Writer<Counted>,
     /// For error messages.
     name: String,
     /// The program that reads the stream.
@@ -26,6 +28,11 @@ pub(super) struct Sink {
     left: u64,
     /// The other end is closed.
     closed: bool,
+    /// What follows when the file is full.
+    files: Option<Files>,
+    /// What each file begins with.
+    interfaces: Vec<(String, Medium)>,
+    snaplen: u32,
 }
 
 impl Sink {
@@ -40,14 +47,17 @@ impl Sink {
             expression => Some(Filter::compile(expression, interfaces[0].medium)?),
         };
         let name = file.to_string_lossy().into_owned();
-        let to: Box<dyn Write> = if file == OsStr::new("-") {
-            Box::new(io::stdout())
-        } else {
-            Box::new(File::create(file).map_err(|error| cannot_write(&name, &error))?)
+        let mut files = options.file_bytes.map(|size| Files::new(name.clone(), size, options.files));
+        let to = match &mut files {
+            Some(_) if file == OsStr::new("-") => return Err(io::Error::other("-C and -w - exclude each other")),
+            Some(files) => files.create().map_err(|error| cannot_write(&files.name(), &error))?,
+            None if file == OsStr::new("-") => Counted::new(Box::new(io::stdout())),
+            None => Counted::new(Box::new(File::create(file).map_err(|error| cannot_write(&name, &error))?)),
         };
+        let name = files.as_ref().map_or(name, Files::name);
         let snaplen = options.snaplen.filter(|&wanted| wanted > 0).map_or(snaplen, |wanted| wanted.min(snaplen));
         let mut sink = Sink::new(to, name, interfaces, snaplen)?;
-        sink.filter = filter;
+        (sink.filter, sink.files) = (filter, files);
         sink.left = options.count.unwrap_or(u64::MAX);
         Ok(sink)
     }
@@ -63,16 +73,34 @@ impl Sink {
         let started = command.args(&options.passed).stdin(Stdio::piped()).process_group(0).spawn();
         let mut child = started.map_err(|error| super::cannot_start(&error))?;
         let pipe = child.stdin.take().expect("the pipe was asked for");
-        let mut sink = Sink::new(Box::new(pipe), "the pipe to tcpdump".into(), interfaces, snaplen)?;
+        let mut sink = Sink::new(Counted::new(Box::new(pipe)), "the pipe to tcpdump".into(), interfaces, snaplen)?;
         sink.child = Some(child);
         Ok(sink)
     }
 
-    fn new(to: Box<dyn Write>, name: String, interfaces: &[Interface<'_>], snaplen: u32) -> io::Result<Sink> {
-        let writer = Writer::new(BufWriter::new(to), interfaces, snaplen).map_err(|error| cannot_write(&name, &error))?;
-        let mut sink = Sink { writer, name, child: None, filter: None, left: u64::MAX, closed: false };
+    fn new(to: Counted, name: String, interfaces: &[Interface<'_>], snaplen: u32) -> io::Result<Sink> {
+        let writer = Writer::new(to, interfaces, snaplen).map_err(|error| cannot_write(&name, &error))?;
+        let interfaces = interfaces.iter().map(|interface| (interface.name.to_owned(), interface.medium)).collect();
+        let mut sink =
+            Sink { writer, name, child: None, filter: None, left: u64::MAX, closed: false, files: None, interfaces, snaplen };
         sink.flush()?;
         Ok(sink)
+    }
+
+    /// Goes on in the next file if this one is full.
+    fn turn_over(&mut self) -> io::Result<()> {
+        if !self.files.as_ref().is_some_and(Files::is_full) {
+            return Ok(());
+        }
+        self.flush()?;
+        let Some(files) = &mut self.files else { return Ok(()) };
+        files.advance();
+        self.name = files.name();
+        let interfaces: Vec<Interface<'_>> =
+            self.interfaces.iter().map(|(name, medium)| Interface { name, medium: *medium }).collect();
+        let begun = files.create().and_then(|to| Writer::new(to, &interfaces, self.snaplen));
+        self.writer = begun.map_err(|error| cannot_write(&self.name, &error))?;
+        Ok(())
     }
 
     /// Returns true while more packets are wanted.
@@ -101,6 +129,7 @@ impl Sink {
             return Ok(false);
         }
         self.left -= 1;
+        self.turn_over()?;
         let written = self.writer.write(packet);
         self.check(written)?;
         Ok(true)

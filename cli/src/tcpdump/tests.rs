@@ -51,10 +51,12 @@ fn files_are_ours_unless_only_tcpdump_can_write_them() {
     assert_eq!(filter, ["-O", "tcp", "port", "80", "-F", "more"]);
     assert_eq!(options("--snapshot-length 64 -w x").snaplen, Some(64));
     assert_eq!(options("--linktype EN10MB -w x tcp").filter, ["tcp"]);
-    for line in ["-w out -C 5", "-G 60 -w out", "-w out --print", "tcp"] {
+    for line in ["-w out -C 5 -G 60", "-G 60 -w out", "-w out --print", "tcp"] {
         assert_eq!(options(line).file(), None, "{line}");
     }
-    for line in ["-c 0", "-c x", "-s x"] {
+    let turned = options("-w out -C 5 -W 10");
+    assert_eq!((turned.file_bytes, turned.files, turned.file().is_some()), (Some(5_000_000), Some(10), true));
+    for line in ["-c 0", "-c x", "-s x", "-C 0", "-C 1k", "-W 0"] {
         let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
         assert!(Options::read(&words).is_err(), "{line}");
     }

@@ -37,6 +37,16 @@ impl Pair {
 
     /// A pair on a wire of that kind, impaired in both directions, with so many frames of each class at each end.
     pub(super) fn with(wire: MemoryOptions, impairment: Impairments, frames: u32) -> Pair {
+        Pair::prepared(wire, impairment, frames, |_, _| {})
+    }
+
+    /// The same; `prepare` has each program before it gets its interface.
+    pub(super) fn prepared(
+        wire: MemoryOptions,
+        impairment: Impairments,
+        frames: u32,
+        mut prepare: impl FnMut(usize, &mut Net),
+    ) -> Pair {
         let now = Instant::from_millis(1_000);
         let mut nets = [1, 2].map(|seed| Net::new_at(now, config(seed, frames)).expect("memory"));
         let (left, right) = memory::pair(nets[0].arena(), nets[1].arena(), wire);
@@ -46,6 +56,7 @@ impl Pair {
             let mac = MacAddress([2, 0, 0, 0, 0, host as u8 + 1]);
             let info = InterfaceInfo { name: "wire".into(), mac, mtu: 1500, owned: true, ..InterfaceInfo::default() };
             let cidr = Cidr { ip: address(host, 0).ip(), prefix_len: 24 };
+            prepare(host, &mut nets[host]);
             nets[host].add_interface(&info, &[cidr], Box::new(device));
         }
         Pair { now, nets, events: [Vec::new(), Vec::new()] }

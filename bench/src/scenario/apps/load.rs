@@ -7,13 +7,15 @@ use crate::wire::veth::Side;
 use crate::wrk::{self, Report, SocketErrors};
 
 use super::ask::Told;
-use super::program::{FILE, LARGE_FILE, PORT, Program, Server};
+use super::program::{FILE, LARGE_FILE, PORT, Program, Server, TLS_PORT};
 
 /// One kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
     /// wrk; short connections by `Connection: close`.
     Http { is_short: bool },
+    /// The same over TLS.
+    Tls { is_short: bool },
     /// wrk with a file of 1 MiB, always on 16 connections.
     Files,
     /// redis-benchmark without pipelining.
@@ -43,7 +45,7 @@ impl Load {
     pub(super) fn label(&self, program: Program) -> String {
         let (verb, is_short) = match self {
             Load::Files => return format!("{} files of 1 MiB", program.name()),
-            Load::Http { is_short } => (String::new(), is_short),
+            Load::Http { is_short } | Load::Tls { is_short } => (String::new(), is_short),
             Load::Redis { test, is_short } => (format!(" {}", test.to_uppercase()), is_short),
             Load::Memcached { is_short } => (" get".to_string(), is_short),
         };
@@ -58,7 +60,7 @@ impl Load {
     /// The load's program; `sh`, which is always installed, stands for `ringway bench ask`.
     pub(super) fn command(&self) -> &'static str {
         match self {
-            Load::Http { .. } | Load::Files => "wrk",
+            Load::Http { .. } | Load::Tls { .. } | Load::Files => "wrk",
             Load::Redis { .. } => "redis-benchmark",
             Load::Memcached { .. } => "sh",
         }
@@ -69,11 +71,13 @@ impl Load {
     /// # Errors
     /// The load failed, reported an error, or its output cannot be parsed.
     pub(super) fn run(&self, server: &Server, connections: u32, seconds: u32) -> io::Result<Figures> {
+        let host = server.wire.address(Side::Server);
         match self {
-            Load::Http { is_short } => http(server, FILE, *is_short, connections, seconds),
+            Load::Http { is_short } => http(server, &format!("http://{host}:{PORT}/{FILE}"), *is_short, connections, seconds),
+            Load::Tls { is_short } => http(server, &format!("https://{host}:{TLS_PORT}/{FILE}"), *is_short, connections, seconds),
             Load::Files => {
                 let is_short = false;
-                http(server, LARGE_FILE, is_short, connections, seconds)
+                http(server, &format!("http://{host}:{PORT}/{LARGE_FILE}"), is_short, connections, seconds)
             }
             Load::Redis { test, is_short } => {
                 let first = redis(server, test, *is_short, connections, FIRST)?;
@@ -102,7 +106,7 @@ impl Load {
 /// The server does not answer, or the reply is wrong.
 pub(super) fn probe(server: &Server) -> io::Result<()> {
     let language = match server.program {
-        Program::Nginx | Program::Lighttpd | Program::Haproxy => "http",
+        Program::Nginx | Program::NginxTls | Program::Lighttpd | Program::Haproxy => "http",
         Program::Redis => "redis",
         Program::Memcached => "memcached",
     };
@@ -117,14 +121,13 @@ fn ask(server: &Server, language: &str, words: &[String]) -> io::Result<Told> {
     serde_json::from_slice(&output.stdout).map_err(|error| io::Error::other(format!("ask: {error}")))
 }
 
-fn http(server: &Server, file: &str, is_short: bool, connections: u32, seconds: u32) -> io::Result<Figures> {
-    let url = format!("http://{}:{PORT}/{file}", server.wire.address(Side::Server));
+fn http(server: &Server, url: &str, is_short: bool, connections: u32, seconds: u32) -> io::Result<Figures> {
     let mut words: Vec<String> = ["wrk", "-t1", "--latency"].map(str::to_string).to_vec();
     words.extend([format!("-c{connections}"), format!("-d{seconds}s")]);
     if is_short {
         words.extend(["-H".to_string(), "Connection: close".to_string()]);
     }
-    words.push(url);
+    words.push(url.to_string());
     let output = client(server, &words)?;
     let socket_errors = if is_short { SocketErrors::Expected } else { SocketErrors::Fail };
     let Report { requests, requests_per_s, p50_us, p99_us } = wrk::read(&output, socket_errors)?;

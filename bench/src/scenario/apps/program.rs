@@ -22,6 +22,8 @@ use super::load::{self, Load};
 pub(super) enum Program {
     /// A web server: one worker, a static file of 64 bytes, and one of 1 MiB by sendfile(2)
     Nginx,
+    /// The same over TLS 1.3: ECDSA with P-256, and a handshake for each connection
+    NginxTls,
     /// A web server: one worker, a static file of 64 bytes
     Lighttpd,
     /// A proxy: one thread, replies of its own
@@ -61,6 +63,8 @@ pub(super) struct Counters {
 }
 
 pub(super) const PORT: u16 = 8080;
+/// Over TLS.
+pub(super) const TLS_PORT: u16 = 8443;
 const START: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(20);
 /// `policy.bulk` as it is by default on a machine where nothing was measured.
@@ -74,6 +78,7 @@ pub(super) const BODY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0
 
 const HTTP: &[Load] = &[Load::Http { is_short: false }, Load::Http { is_short: true }];
 const FILES: &[Load] = &[Load::Http { is_short: false }, Load::Http { is_short: true }, Load::Files];
+const TLS: &[Load] = &[Load::Tls { is_short: false }, Load::Tls { is_short: true }];
 const REDIS: &[Load] = &[
     Load::Redis { test: "get", is_short: false },
     Load::Redis { test: "set", is_short: false },
@@ -95,7 +100,7 @@ impl Program {
     /// The executable.
     pub(super) fn command(self) -> &'static str {
         match self {
-            Program::Nginx => "nginx",
+            Program::Nginx | Program::NginxTls => "nginx",
             Program::Lighttpd => "lighttpd",
             Program::Haproxy => "haproxy",
             Program::Redis => "redis-server",
@@ -103,15 +108,32 @@ impl Program {
         }
     }
 
+    /// The programs that it takes.
+    pub(super) fn commands(self) -> &'static [&'static str] {
+        match self {
+            Program::Nginx => &["nginx"],
+            Program::NginxTls => &["nginx", "openssl"],
+            Program::Lighttpd => &["lighttpd"],
+            Program::Haproxy => &["haproxy"],
+            Program::Redis => &["redis-server"],
+            Program::Memcached => &["memcached"],
+        }
+    }
+
     /// Name in rows.
     pub(super) fn name(self) -> &'static str {
-        if self == Program::Redis { "redis" } else { self.command() }
+        match self {
+            Program::Redis => "redis",
+            Program::NginxTls => "nginx-tls",
+            _ => self.command(),
+        }
     }
 
     /// The program's loads.
     pub(super) fn loads(self) -> &'static [Load] {
         match self {
             Program::Nginx => FILES,
+            Program::NginxTls => TLS,
             Program::Lighttpd | Program::Haproxy => HTTP,
             Program::Redis => REDIS,
             Program::Memcached => MEMCACHED,
@@ -122,7 +144,11 @@ impl Program {
     fn arguments(self, folder: &Path) -> io::Result<Vec<String>> {
         let config = folder.join("config");
         let (text, arguments): (String, Vec<String>) = match self {
-            Program::Nginx => (nginx(folder), vec!["-c".into(), path(&config)]),
+            Program::Nginx => (nginx(folder, ""), vec!["-c".into(), path(&config)]),
+            Program::NginxTls => {
+                certify(folder)?;
+                (nginx(folder, &tls(folder)), vec!["-c".into(), path(&config)])
+            }
             Program::Lighttpd => (lighttpd(folder), vec!["-D".into(), "-f".into(), path(&config)]),
             Program::Haproxy => (haproxy(), vec!["-db".into(), "-q".into(), "-f".into(), path(&config)]),
             Program::Redis => (redis(folder), vec![path(&config)]),
@@ -143,7 +169,30 @@ fn path(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn nginx(folder: &Path) -> String {
+/// Makes a key and a certificate for it.
+fn certify(folder: &Path) -> io::Result<()> {
+    let request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=bench";
+    let made = Command::new("openssl")
+        .args(request.split(' '))
+        .args(["-keyout", "key.pem", "-out", "certificate.pem"])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()?;
+    let words = String::from_utf8_lossy(&made.stderr);
+    if made.status.success() { Ok(()) } else { Err(io::Error::other(format!("openssl: {}", words.trim()))) }
+}
+
+/// What a server of nginx needs for TLS. Without sessions each connection makes a handshake of its own.
+fn tls(folder: &Path) -> String {
+    let here = folder.display();
+    format!(
+        "listen {TLS_PORT} ssl backlog=4096; ssl_certificate {here}/certificate.pem; ssl_certificate_key {here}/key.pem;\n\
+         ssl_protocols TLSv1.3; ssl_session_cache off; ssl_session_tickets off;"
+    )
+}
+
+/// The configuration of a web server, with more words for it.
+fn nginx(folder: &Path, more: &str) -> String {
     let here = folder.display();
     format!(
         "user root; worker_processes 1; daemon off; pid {here}/pid; error_log stderr error;\n\
@@ -151,7 +200,7 @@ fn nginx(folder: &Path) -> String {
          http {{ access_log off; sendfile on; keepalive_requests 100000000;\n\
          client_body_temp_path {here}/body; proxy_temp_path {here}/proxy; fastcgi_temp_path {here}/fastcgi;\n\
          uwsgi_temp_path {here}/uwsgi; scgi_temp_path {here}/scgi;\n\
-         server {{ listen {PORT} backlog=4096; root {here}/www; }} }}\n"
+         server {{ listen {PORT} backlog=4096; root {here}/www; {more} }} }}\n"
     )
 }
 

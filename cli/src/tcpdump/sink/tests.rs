@@ -1,5 +1,6 @@
 //! A file holds what `check-trace` and the tcpdump program read; what cannot be written is said with its name.
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 
 use ringway_device::Medium;
@@ -27,7 +28,8 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        std::fs::remove_file(&self.0).expect("the test made it");
+        let removed = if self.0.is_dir() { std::fs::remove_dir(&self.0) } else { std::fs::remove_file(&self.0) };
+        removed.expect("the test made it");
     }
 }
 
@@ -106,9 +108,34 @@ impl Write for Leaving {
 /// The reader of a pipe may go away: that ends the capture and is no error.
 #[test]
 fn a_closed_pipe_ends_the_capture() {
-    let mut sink = Sink::new(Box::new(Leaving(false)), "-".into(), &INTERFACES, 65_600).expect("the pipe is open");
+    let mut sink = Sink::new(Counted::new(Box::new(Leaving(false))), "-".into(), &INTERFACES, 65_600).expect("the pipe is open");
     assert!(sink.is_open().expect("no program is asked"));
     assert!(sink.write(&Record::whole(1, &datagram(1))).expect("buffered"));
     sink.flush().expect("no error");
     assert!(!sink.is_open().expect("no program is asked"));
+}
+
+/// A file takes one packet here.
+#[test]
+fn full_files_are_followed_by_others_and_written_anew() {
+    let folder = Temporary::new("turned");
+    std::fs::create_dir(&folder.0).expect("it is the test's own");
+    for (line, expected) in [
+        ("-C 1", &[("out", 1), ("out1", 2), ("out2", 3), ("out3", 4)][..]),
+        ("-C 1 -W 3", &[("out0", 4), ("out1", 2), ("out2", 3)]),
+        ("-C 1 -W 10", &[("out00", 1), ("out01", 2), ("out02", 3), ("out03", 4)]),
+    ] {
+        let mut sink = open(line, &folder.0.join("out")).expect("a temporary file");
+        sink.files.as_mut().expect("there is a size").shrink();
+        assert_eq!(fill(sink), (4, true));
+        for (name, port) in expected {
+            let file = folder.0.join(name);
+            let (seen, _) = read(&std::fs::read(&file).unwrap_or_else(|error| panic!("{line}: {name}: {error}")));
+            assert_eq!(seen, [*port], "{line}: {name}");
+            std::fs::remove_file(file).expect("it is there");
+        }
+    }
+    assert_eq!(std::fs::read_dir(&folder.0).expect("it is there").count(), 0, "no other file was made");
+    let words: Vec<OsString> = ["-C", "1", "-w", "-"].map(OsString::from).to_vec();
+    assert!(Sink::open(&Options::read(&words).expect("words"), &INTERFACES, 65_600).is_err());
 }
