@@ -107,7 +107,7 @@ impl Watched {
         if bits != 0 && is_edge { bits | libc::EPOLLET as u32 } else { bits }
     }
 
-    /// Makes the epoll instance follow. `is_asked`: the program has named the descriptor, so an edge that holds is one again.
+    /// Makes the epoll instance follow. After a change it is told anew in any case, so that an edge that holds is one again.
     fn register(&mut self, epoll: c_int, fd: c_int, cause: Cause) -> Answer<()> {
         let wanted = self.wanted();
         if wanted == self.interest && (wanted == 0 || cause == Cause::Report) {
@@ -297,10 +297,15 @@ impl Filters {
     pub(super) fn take_ready(&mut self, epoll: c_int, fd: c_int, bits: u32, to: (&mut Vec<Kevent>, usize)) {
         let (events, max) = to;
         let Some(watched) = usize::try_from(fd).ok().and_then(|fd| self.descriptors.get_mut(fd)) else { return };
-        let room = watched.room as isize;
+        let (room, is_edge) = (watched.room as isize, watched.interest & libc::EPOLLET as u32 != 0);
         for (filter, bit) in [(EVFILT_READ, READ_BITS), (EVFILT_WRITE, WRITE_BITS)] {
             let place = watched.terms(filter);
             let Some(terms) = place.as_mut().filter(|terms| terms.is_enabled && bits & (bit | ENDED) != 0) else { continue };
+            let has_room = events.len() < max;
+            if !has_room && !is_edge && terms.after() == After::Stays {
+                // It comes again by itself.
+                continue;
+            }
             let amount = if filter == EVFILT_READ { readable(fd) } else { room };
             let has_ended = bits & (ENDED | if filter == EVFILT_READ { libc::EPOLLRDHUP as u32 } else { 0 }) != 0;
             let mut event = terms.event(fd as usize, filter, (0, amount));
@@ -308,8 +313,7 @@ impl Filters {
             if !terms.settle() {
                 *place = None;
             }
-            // An edge is not reported again; what is level comes again by itself.
-            if events.len() < max { events.push(event) } else { self.kept.push(event) }
+            if has_room { events.push(event) } else { self.kept.push(event) }
         }
         // A descriptor that cannot be changed is one that was closed.
         watched.register(epoll, fd, Cause::Report).unwrap_or_default();

@@ -79,6 +79,15 @@ fn both_filters_of_a_descriptor_are_reported_even_where_one_has_no_room() {
     let other = call(kqueue, &[], 1, Duration::ZERO).expect("it is a kqueue");
     assert_eq!([one[0].filter, other[0].filter], [EVFILT_READ, EVFILT_WRITE]);
     assert!(other[0].data > 1000, "{other:?}");
+    // What is level is not kept: it is reported as long as it holds, and not behind that.
+    change(kqueue, &[event(ends.ident(), EVFILT_READ, EV_ADD), event(ends.ident(), EVFILT_WRITE, EV_ADD)]);
+    for _ in 0..3 {
+        assert_eq!(call(kqueue, &[], 1, Duration::ZERO).expect("it is a kqueue")[0].filter, EVFILT_READ);
+    }
+    let mut bytes = [0_u8; 8];
+    // SAFETY: it lives until the call returns.
+    assert_eq!(unsafe { libc::read(ends.0[0], bytes.as_mut_ptr().cast(), bytes.len()) }, 3);
+    assert_eq!(ready_now(kqueue).iter().map(|event| event.filter).collect::<Vec<_>>(), [EVFILT_WRITE]);
     crate::sockets::ff_close(kqueue);
 }
 
