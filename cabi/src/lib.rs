@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use libc::{c_int, ssize_t};
+use libc::{c_int, c_void, iovec, ssize_t};
 
 /// Makes a call of libc with what the caller of the library has given.
 #[macro_export]
@@ -104,6 +104,40 @@ pub fn share_port(fd: c_int) -> Answer<()> {
 /// As setsockopt(2).
 pub fn bind_without_port(fd: c_int) -> Answer<()> {
     set_number(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+}
+
+/// write(2) without SIGPIPE: the stacks whose programs these are have no signals, and their programs do not know of it.
+///
+/// # Safety
+/// As write(2): `buffer` has `len` bytes.
+pub unsafe fn write(fd: c_int, buffer: *const c_void, len: usize) -> ssize_t {
+    // SAFETY: as the function says.
+    unsafe {
+        match libc::send(fd, buffer, len, libc::MSG_NOSIGNAL) {
+            -1 if Errno::last() == Errno(libc::ENOTSOCK) => libc::write(fd, buffer, len),
+            sent => sent,
+        }
+    }
+}
+
+/// writev(2), the same way.
+///
+/// # Safety
+/// As writev(2): there are `count` parts.
+pub unsafe fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    const PARTS_MAX: c_int = 1024;
+    if !(0..=PARTS_MAX).contains(&count) {
+        return give(Err(Errno(libc::EINVAL)));
+    }
+    // SAFETY: a structure of all zeros is one; as the function says.
+    unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        (message.msg_iov, message.msg_iovlen) = (parts.cast_mut(), count as _);
+        match libc::sendmsg(fd, &raw const message, libc::MSG_NOSIGNAL) {
+            -1 if Errno::last() == Errno(libc::ENOTSOCK) => libc::writev(fd, parts, count),
+            sent => sent,
+        }
+    }
 }
 
 /// The name of the library that makes socket calls Ringway's.

@@ -94,6 +94,11 @@ static void bytes(void)
     CHECK(ff_recvfrom(fd, data, sizeof(data), 0, NULL, NULL) == 3);
     CHECK(ff_sendto(fd, "end", 3, 0, NULL, 0) == 3 && ff_shutdown(fd, SHUT_WR) == 0);
     CHECK(readable(fd) && ff_read(fd, data, sizeof(data)) == 3 && memcmp(data, "end", 3) == 0);
+    /* And no signal comes. */
+    FAILS(ff_write(fd, "a", 1), EPIPE);
+    FAILS(ff_writev(fd, &out, 1), EPIPE);
+    FAILS(ff_send(fd, "a", 1, 0), EPIPE);
+    FAILS(ff_sendmsg(fd, &message, 0), EPIPE);
     CHECK(readable(fd) && ff_read(fd, data, sizeof(data)) == 0 && ff_close(fd) == 0);
 }
 

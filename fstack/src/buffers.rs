@@ -180,7 +180,7 @@ unsafe fn write_chain(fd: c_int, first: *mut Buffer, len: usize) -> ssize_t {
         }
     }
     // SAFETY: the parts live until the call returns.
-    unsafe { libc::writev(fd, parts.as_ptr(), parts.len() as c_int) }
+    unsafe { ringway_cabi::writev(fd, parts.as_ptr(), parts.len() as c_int) }
 }
 
 /// # Safety

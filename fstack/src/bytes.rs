@@ -1,4 +1,5 @@
-//! Reading and writing. What is written may stand in a buffer of `buffers.rs`, which is known by its address.
+//! Reading and writing. What is written may stand in a buffer of `buffers.rs`, which is known by its address. No call raises SIGPIPE: F-Stack has no
+//! signals.
 
 use libc::{c_int, c_void, iovec, msghdr, sockaddr, socklen_t, ssize_t};
 use ringway_cabi::call;
@@ -49,17 +50,17 @@ pub unsafe extern "C" fn ff_write(fd: c_int, buffer: *const c_void, len: usize) 
     if buffers::is_one(buffer) {
         return call!(buffers::send(fd, buffer, len, WhenFull::Gone));
     }
-    call!(libc::write(fd, buffer, len))
+    call!(ringway_cabi::write(fd, buffer, len))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ff_writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    call!(libc::writev(fd, parts, count))
+    call!(ringway_cabi::writev(fd, parts, count))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ff_send(fd: c_int, buffer: *const c_void, len: usize, flags: c_int) -> ssize_t {
-    call!(libc::send(fd, buffer, len, flags))
+    call!(libc::send(fd, buffer, len, flags | libc::MSG_NOSIGNAL))
 }
 
 #[unsafe(no_mangle)]
@@ -71,10 +72,10 @@ pub unsafe extern "C" fn ff_sendto(
     to: *const sockaddr,
     to_len: socklen_t,
 ) -> ssize_t {
-    call!(libc::sendto(fd, buffer, len, flags, to, to_len))
+    call!(libc::sendto(fd, buffer, len, flags | libc::MSG_NOSIGNAL, to, to_len))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ff_sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-    call!(libc::sendmsg(fd, message, flags))
+    call!(libc::sendmsg(fd, message, flags | libc::MSG_NOSIGNAL))
 }

@@ -79,6 +79,12 @@ static void pipes(mctx_t mctx)
     CHECK(mtcp_abort(mctx, ends[1]) == 0);
     CHECK(mtcp_read(mctx, ends[0], data, 1) == 0);
     CHECK(mtcp_close(mctx, ends[0]) == 0);
+    /* Without a reader; and no signal comes. */
+    CHECK(mtcp_pipe(mctx, ends) == 0 && mtcp_close(mctx, ends[0]) == 0);
+    FAILS(mtcp_write(mctx, ends[1], "a", 1), EPIPE);
+    FAILS(mtcp_writev(mctx, ends[1], out, 2), EPIPE);
+    FAILS(mtcp_writev(mctx, ends[1], out, -1), EINVAL);
+    CHECK(mtcp_close(mctx, ends[1]) == 0);
 }
 
 static void listeners(mctx_t mctx)

@@ -30,11 +30,11 @@ pub unsafe extern "C" fn mtcp_readv(context: *const Context, id: c_int, parts: *
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mtcp_write(context: *const Context, id: c_int, buffer: *const c_char, len: size_t) -> ssize_t {
-    give(call!(Context::fd(context, id)).and_then(|fd| checked(call!(libc::write(fd, buffer.cast(), len)))))
+    give(call!(Context::fd(context, id)).and_then(|fd| checked(call!(ringway_cabi::write(fd, buffer.cast(), len)))))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mtcp_writev(context: *const Context, id: c_int, parts: *const iovec, count: c_int) -> c_int {
-    let moved = call!(Context::fd(context, id)).and_then(|fd| checked(call!(libc::writev(fd, parts, count))));
+    let moved = call!(Context::fd(context, id)).and_then(|fd| checked(call!(ringway_cabi::writev(fd, parts, count))));
     give(moved.map(|moved| moved as c_int))
 }

@@ -22,7 +22,11 @@ pub unsafe extern "C" fn mtcp_pipe(context: *const Context, ids: *mut c_int) -> 
         if ids.is_null() {
             return Err(Errno(libc::EFAULT));
         }
-        checked(call!(libc::pipe(ends.as_mut_ptr())))?;
+        // A pipe would raise SIGPIPE.
+        checked(call!(libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, ends.as_mut_ptr())))?;
+        for (end, unused) in ends.into_iter().zip([libc::SHUT_WR, libc::SHUT_RD]) {
+            call!(libc::shutdown(end, unused));
+        }
         let ends = [reads.keep(ends[0]), writes.keep(ends[1])];
         call!(ids.cast::<[c_int; 2]>().write(ends));
         Ok(0)
