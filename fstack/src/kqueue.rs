@@ -154,11 +154,19 @@ struct Call {
     timeout: *const timespec,
 }
 
-/// Does what kevent(2) does.
+/// Does what kevent(2) does. errno stays as it was where the call succeeds: programs look at it behind functions that set it only sometimes.
 ///
 /// # Safety
 /// As the crate says.
 unsafe fn kevent(kqueue: c_int, call: &Call) -> Answer<Vec<Kevent>> {
+    let before = Errno::last();
+    // SAFETY: as the function says.
+    unsafe { change_and_wait(kqueue, call) }.inspect(|_| before.set())
+}
+
+/// # Safety
+/// As the crate says.
+unsafe fn change_and_wait(kqueue: c_int, call: &Call) -> Answer<Vec<Kevent>> {
     let kqueue = kqueue_of(kqueue)?;
     let mut events = Vec::with_capacity(call.max.min(64));
     for index in 0..call.changes_count {

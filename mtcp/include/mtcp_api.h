@@ -1,7 +1,7 @@
 /* The interface of mTCP, for programs that were written for it; link with -lmtcp and start the program with `ringway run`.
  *
- * The names, types and numbers are those of mTCP. A socket id belongs to its context, is the lowest that is free there, and is less
- * than max_concurrency. Each call does what the Linux call of the same name does and sets errno as it does; a context that
+ * The names, types and numbers are those of mTCP. A socket id belongs to its context and is less than max_concurrency; one that was
+ * closed is not given again at once. Each call does what the Linux call of the same name does and sets errno as it does; a context that
  * is NULL gives EACCES, an id that is not in use EBADF. docs/mtcp.md has the differences from mTCP.
  */
 #ifndef MTCP_API_H

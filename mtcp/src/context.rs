@@ -1,10 +1,10 @@
 //! Contexts, and the socket ids of each.
 //!
-//! Programs for mTCP index arrays by the id, whose length is what they have set as max_concurrency. So ids are small, begin at zero in each
-//! context, and the lowest that is free is given; descriptor numbers, which the contexts of a process share, would not do.
+//! Programs for mTCP index arrays by the id, whose length is what they have set as max_concurrency. So ids are small and begin at zero in each
+//! context; descriptor numbers, which the contexts of a process share, would not do. And they look into an array after they have closed the socket
+//! and opened another one (epwget does): an id rests for a while before it is given again.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::VecDeque;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,9 +26,23 @@ pub struct Context {
 /// Ids that are free.
 #[derive(Default)]
 struct Free {
-    returned: BinaryHeap<Reverse<usize>>,
-    /// From here on all are.
+    /// Those that were in use, in the order in which they were closed.
+    returned: VecDeque<usize>,
+    /// From here on none was.
     next: usize,
+}
+
+/// So many ids rest before one of them is given again, while there are others.
+const RESTING: usize = 128;
+
+impl Free {
+    fn take(&mut self, ids: usize) -> Option<usize> {
+        if self.returned.len() <= RESTING && self.next < ids {
+            self.next += 1;
+            return Some(self.next - 1);
+        }
+        self.returned.pop_front()
+    }
 }
 
 /// An id whose descriptor is being made; given back unless it is kept.
@@ -49,7 +63,8 @@ impl NewId<'_> {
 
 impl Drop for NewId<'_> {
     fn drop(&mut self) {
-        lock(&self.context.free).returned.push(Reverse(self.id));
+        // It was never in use.
+        lock(&self.context.free).returned.push_front(self.id);
     }
 }
 
@@ -86,18 +101,10 @@ impl Context {
         }
     }
 
-    /// The lowest free id; EMFILE where max_concurrency are in use.
+    /// A free id; EMFILE where max_concurrency are in use.
     pub(crate) fn new_id(&self) -> Answer<NewId<'_>> {
-        let mut free = lock(&self.free);
-        let id = match free.returned.pop() {
-            Some(Reverse(id)) => id,
-            None if free.next < self.descriptors.len() => {
-                free.next += 1;
-                free.next - 1
-            }
-            None => return Err(Errno(libc::EMFILE)),
-        };
-        Ok(NewId { context: self, id })
+        let taken = lock(&self.free).take(self.descriptors.len());
+        taken.map(|id| NewId { context: self, id }).ok_or(Errno(libc::EMFILE))
     }
 
     /// Takes the descriptor of an id, which is free from then on.
@@ -106,7 +113,7 @@ impl Context {
         match self.descriptors[id as usize].swap(0, Ordering::AcqRel) {
             0 => Err(Errno(libc::EBADF)),
             kept => {
-                lock(&self.free).returned.push(Reverse(id as usize));
+                lock(&self.free).returned.push_back(id as usize);
                 Ok(kept - 1)
             }
         }

@@ -8,7 +8,7 @@ fn open(context: &Context) -> c_int {
 }
 
 #[test]
-fn the_lowest_free_id_is_given_and_no_more_than_there_are() {
+fn no_more_ids_are_given_than_there_are_and_those_closed_first_come_first() {
     let context = Context::new(3);
     assert_eq!([open(&context), open(&context), open(&context)], [0, 1, 2]);
     assert_eq!(context.new_id().err(), Some(Errno(libc::EMFILE)));
@@ -19,7 +19,24 @@ fn the_lowest_free_id_is_given_and_no_more_than_there_are() {
         assert_eq!(context.descriptor(id), Err(Errno(libc::EBADF)));
         assert_eq!(context.take(id), Err(Errno(libc::EBADF)));
     }
-    assert_eq!([open(&context), open(&context)], [0, 2]);
+    assert_eq!([open(&context), open(&context)], [2, 0]);
+}
+
+/// Programs look into their arrays after they have closed a socket and opened another one.
+#[test]
+fn an_id_rests_before_it_is_given_again_and_ids_stay_small() {
+    let context = Context::new(10_000);
+    let mut before = open(&context);
+    let mut largest = before;
+    for _ in 0..1_000 {
+        let fd = context.take(before).expect("it is open");
+        // SAFETY: it was taken out of the context.
+        unsafe { libc::close(fd) };
+        let next = open(&context);
+        assert_ne!(next, before);
+        (before, largest) = (next, largest.max(next));
+    }
+    assert!(largest as usize <= RESTING + 1, "{largest}");
 }
 
 #[test]
