@@ -17,11 +17,13 @@ use super::input::Drop;
 use super::output::WriteError;
 use super::segment::Segment;
 use super::state::State;
-use super::tcb::{Tcb, flag};
+use super::tcb::{Tcb, TimerKind, flag};
 use crate::wire::sequence::SeqNum;
 
 /// RFC 9293 §3.7.1: the MSS of a peer that names none.
 const MSS_DEFAULT: u16 = 536;
+/// From the reset of an old connection to the next SYN.
+const SYN_AGAIN_US: u64 = 2_000;
 /// A smaller MSS is raised to this (Linux: tcp_min_snd_mss).
 const MSS_MIN: u16 = 48;
 /// Payload bytes that one frame holds behind its headers, for links that do not gather.
@@ -197,6 +199,7 @@ impl Connection<'_, '_> {
         let acceptable = segment.has(ACK) && ack.after(self.tcb.snd_una()) && ack.at_or_before(self.tcb.snd_nxt());
         if segment.has(ACK) && !acceptable {
             self.shared.replies.reset(self.now, self.env, segment);
+            self.repeat_syn_soon(segment);
             return Err(Drop::DropUnacceptable);
         }
         // Second, check the RST bit.
@@ -229,6 +232,16 @@ impl Connection<'_, '_> {
         }
         self.ack_now();
         self.take_rest_of_syn(segment)
+    }
+
+    /// The peer has an old connection of these ports, half open or in TIME-WAIT, which the reset ends. The SYN is repeated soon after it, as in Linux, and
+    /// not after the first timeout; only once, so that such answers draw no more SYNs out than there would be.
+    fn repeat_syn_soon(&mut self, segment: &Segment) {
+        if self.tcb.backoff() == 0 && !segment.has(RST) {
+            let deadline = self.deadline(SYN_AGAIN_US);
+            self.tcb.start_rto(deadline, TimerKind::Retransmission);
+            self.arm_by(deadline);
+        }
     }
 
     /// RFC 9293 §3.5 figure 7, lines 5 and 6: returns true for the answer to our SYN when both ends have opened. It lies
