@@ -198,8 +198,7 @@ impl Connection<'_, '_> {
         let ack = segment.acknowledgment();
         let acceptable = segment.has(ACK) && ack.after(self.tcb.snd_una()) && ack.at_or_before(self.tcb.snd_nxt());
         if segment.has(ACK) && !acceptable {
-            self.shared.replies.reset(self.now, self.env, segment);
-            self.repeat_syn_soon(segment);
+            self.answer_old_connection(segment);
             return Err(Drop::DropUnacceptable);
         }
         // Second, check the RST bit.
@@ -234,14 +233,18 @@ impl Connection<'_, '_> {
         self.take_rest_of_syn(segment)
     }
 
-    /// The peer has an old connection of these ports, half open or in TIME-WAIT, which the reset ends. The SYN is repeated soon after it, as in Linux, and
-    /// not after the first timeout; only once, so that such answers draw no more SYNs out than there would be.
-    fn repeat_syn_soon(&mut self, segment: &Segment) {
-        if self.tcb.backoff() == 0 && !segment.has(RST) {
-            let deadline = self.deadline(SYN_AGAIN_US);
-            self.tcb.start_rto(deadline, TimerKind::Retransmission);
-            self.arm_by(deadline);
+    /// The peer has an old connection of these ports, half open or in TIME-WAIT, which a reset ends. The SYN is repeated soon after it, as in Linux, and not
+    /// after the first timeout. Only once: further such answers draw no more SYNs out, and no more resets than all of the stack's may be.
+    fn answer_old_connection(&mut self, segment: &Segment) {
+        let soon = self.deadline(SYN_AGAIN_US);
+        let is_soon = soon.wrapping_sub(self.tcb.rto_deadline()).cast_signed() >= 0;
+        if segment.has(RST) || is_soon || self.tcb.backoff() > 0 {
+            self.shared.replies.reset(self.now, self.env, segment);
+            return;
         }
+        self.shared.replies.reset_once(self.env, segment);
+        self.tcb.start_rto(soon, TimerKind::Retransmission);
+        self.arm_by(soon);
     }
 
     /// RFC 9293 §3.5 figure 7, lines 5 and 6: returns true for the answer to our SYN when both ends have opened. It lies

@@ -130,9 +130,13 @@ impl Replies {
 
     /// RFC 9293 §3.10.7.1: the reset that answers a segment for which there is no connection.
     pub(crate) fn reset(&mut self, now: Instant, env: &mut Env, segment: &Segment) {
-        if segment.has(RST) || !self.allow(now, env) {
-            return;
+        if !segment.has(RST) && self.allow(now, env) {
+            self.reset_once(env, segment);
         }
+    }
+
+    /// The same without the limit, for a caller that makes one for each connection it opens.
+    pub(crate) fn reset_once(&mut self, env: &mut Env, segment: &Segment) {
         env.counters.count(Counter::TcpOutRsts);
         ringway_probes::tcp_send_reset(|| (segment.key.ends(),));
         if segment.has(ACK) {

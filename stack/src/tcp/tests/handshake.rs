@@ -65,6 +65,25 @@ fn syn_retransmission() {
     assert_eq!(rig.events(), vec![Event::Failed { socket: rig.id, user_token: NAME, error: SocketError::TimedOut }]);
 }
 
+/// The first answer of an old connection is reset whatever the limit of resets, and the SYN follows once.
+#[test]
+fn an_old_connection_of_the_peers_is_reset_and_the_syn_follows() {
+    let mut rig = Rig::with(crate::StackConfig { replies_per_second: 0, ..Rig::config() });
+    rig.connect(TcpOptions::default());
+    assert_eq!(rig.brief(), vec![(SYN, 0, 0, 0)]);
+    rig.wait_ms(10);
+    rig.receive_all([seg(ACK, 500, 9_000), seg(ACK, 500, 9_000)]);
+    assert_eq!(rig.brief(), vec![(RST, 9_000, 0, 0)]);
+    let (elapsed, sent) = rig.next_sent();
+    assert_eq!((elapsed, sent[0].brief()), (2, (SYN, 0, 0, 0)));
+    rig.receive(seg(ACK, 500, 9_000));
+    let (elapsed, sent) = rig.next_sent();
+    assert_eq!((elapsed, sent[0].brief()), (2_000, (SYN, 0, 0, 0)));
+    assert_eq!((rig.count(Counter::TcpOutRsts), rig.count(Counter::DropRateLimited)), (1, 2));
+    rig.receive(seg(SYN | ACK, 0, 1).mss(1_000));
+    assert_eq!(rig.state(), State::Established);
+}
+
 /// The SYN-ACK is sent again after 1, 2, 4, 8, 16 seconds; then the record is dropped.
 #[test]
 fn syn_ack_retransmission() {
