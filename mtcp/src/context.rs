@@ -63,8 +63,9 @@ impl NewId<'_> {
 
 impl Drop for NewId<'_> {
     fn drop(&mut self) {
-        // It was never in use.
-        lock(&self.context.free).returned.push_front(self.id);
+        // It was not in use, and need not rest.
+        let mut free = lock(&self.context.free);
+        if self.id + 1 == free.next { free.next = self.id } else { free.returned.push_front(self.id) }
     }
 }
 

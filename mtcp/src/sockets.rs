@@ -17,11 +17,11 @@ pub unsafe extern "C" fn mtcp_socket(context: *const Context, domain: c_int, kin
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mtcp_pipe(context: *const Context, ids: *mut c_int) -> c_int {
     give(call!(Context::at(context)).and_then(|context| {
-        let (reads, writes) = (context.new_id()?, context.new_id()?);
-        let mut ends = [0; 2];
         if ids.is_null() {
             return Err(Errno(libc::EFAULT));
         }
+        let (reads, writes) = (context.new_id()?, context.new_id()?);
+        let mut ends = [0; 2];
         // A pipe would raise SIGPIPE.
         checked(call!(libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, ends.as_mut_ptr())))?;
         for (end, unused) in ends.into_iter().zip([libc::SHUT_WR, libc::SHUT_RD]) {
