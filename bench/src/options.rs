@@ -151,7 +151,9 @@ impl Options {
         if self.wire != WireKind::Veth && !self.paths().is_empty() {
             return Err("--rtt, --loss, --bandwidth and --queue need the veth wire".into());
         }
-        let possible = if self.peer.is_some() { DISTANT } else { self.wire.targets() };
+        let is_distant = self.peer.is_some();
+        let possible: Vec<Target> =
+            self.wire.targets().iter().copied().filter(|target| !is_distant || target.can_be_distant()).collect();
         let mut wanted = self.target.clone();
         if wanted.is_empty() {
             wanted = possible.iter().copied().filter(|target| target.is_usual()).collect();
@@ -192,18 +194,6 @@ impl Options {
 
 /// The wire of rows between two machines.
 pub(crate) const NETWORK: &str = "network";
-
-/// Targets that need no address of their own on another machine's network.
-const DISTANT: &[Target] = &[
-    Target::Linux,
-    Target::LinuxSpin,
-    Target::LinuxUring,
-    Target::Preload,
-    Target::PreloadBulk,
-    Target::Mtcp,
-    Target::Fstack,
-    Target::Service,
-];
 
 /// Parses an address, or one with a port.
 fn address(text: &str) -> Result<SocketAddr, String> {

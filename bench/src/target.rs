@@ -77,6 +77,11 @@ impl Target {
         matches!(self, Target::Preload | Target::PreloadBulk | Target::Service | Target::Mtcp | Target::Fstack)
     }
 
+    /// Returns true when it needs no address of its own on another machine's network.
+    pub(crate) fn can_be_distant(self) -> bool {
+        self != Target::Embedded
+    }
+
     /// Returns true when it is measured by default.
     pub fn is_usual(self) -> bool {
         !matches!(self, Target::LinuxSpin | Target::LinuxUring | Target::PreloadBulk | Target::Mtcp | Target::Fstack)

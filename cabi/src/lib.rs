@@ -71,14 +71,6 @@ pub fn give<T: Returned>(answer: Answer<T>) -> T {
     })
 }
 
-/// Switches a socket option of SOL_SOCKET on.
-///
-/// # Errors
-/// As setsockopt(2).
-pub fn switch_on(fd: c_int, option: c_int) -> Answer<()> {
-    set_number(fd, libc::SOL_SOCKET, option, 1)
-}
-
 /// Sets a socket option whose value is an int.
 ///
 /// # Errors
@@ -94,8 +86,8 @@ pub fn set_number(fd: c_int, level: c_int, option: c_int, value: c_int) -> Answe
 /// # Errors
 /// As setsockopt(2).
 pub fn share_port(fd: c_int) -> Answer<()> {
-    switch_on(fd, libc::SO_REUSEADDR)?;
-    switch_on(fd, libc::SO_REUSEPORT)
+    set_number(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    set_number(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)
 }
 
 /// A client's socket gets its address before connect; connect finds the port.

@@ -117,6 +117,11 @@ static void events(void)
     EV_SET(&change[1], 7, EVFILT_TIMER, EV_ADD | EV_ONESHOT, NOTE_MSECONDS, 1, NULL);
     CHECK(ff_kevent(kq, change, 2, NULL, 0, NULL) == 0);
     CHECK(ff_kevent(kq, NULL, 0, seen, 4, &soon) == 1 && seen[0].filter == EVFILT_TIMER && seen[0].ident == 7);
+    int least = 0;
+    socklen_t len = sizeof(least);
+    EV_SET(&change[1], fd, EVFILT_READ, EV_ADD, NOTE_LOWAT, 4, &server);
+    CHECK(ff_kevent(kq, &change[1], 1, NULL, 0, NULL) == 0);
+    CHECK(ff_getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &least, &len) == 0 && least == 4);
     CHECK(ff_kevent(kq, NULL, 0, seen, 4, &now) == 0);
     CHECK(ff_write(fd, "abcd", 4) == 4);
     CHECK(ff_kevent(kq, NULL, 0, seen, 4, &soon) == 1 && seen[0].udata == &server && seen[0].data == 4);
@@ -160,10 +165,13 @@ static void buffers(void)
 }
 
 static int asked;
+/* What the selector answers: nothing, or an address that the machine does not have. */
+static const char *chosen;
 
 static int choose(uint16_t family, void *dst_addr, uint16_t dst_port, void *src_addr)
 {
-    (void)src_addr;
+    if (chosen)
+        inet_pton(family, chosen, src_addr);
     asked += family == AF_INET && memcmp(dst_addr, &server.sin_addr, 4) == 0 && dst_port == server.sin_port;
     return 0;
 }
@@ -204,8 +212,16 @@ static void machine(void)
     FAILS(ff_route_ctl(FF_ROUTE_DEL, FF_RTF_GATEWAY, address(&to), NULL, address(&mask)), ESRCH);
     ff_regist_pcblddr_fun(choose);
     ff_close(dial());
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(9), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int four = ff_socket(AF_INET, SOCK_STREAM, 0), other = ff_socket(AF_INET6, SOCK_STREAM, 0);
+    chosen = "203.0.113.1";
+    FAILS(ff_connect(four, address(&server), sizeof(server)), EADDRNOTAVAIL);
+    FAILS(ff_connect(four, NULL, 0), EINVAL);
+    chosen = "2001:db8::9";
+    FAILS(ff_connect(other, (struct linux_sockaddr *)&six, sizeof(six)), EADDRNOTAVAIL);
+    CHECK(ff_close(four) == 0 && ff_close(other) == 0);
     ff_regist_pcblddr_fun(NULL);
-    CHECK(asked == 1);
+    CHECK(asked == 2);
     ff_regist_packet_dispatcher(dispatch);
     ff_regist_packet_dispatcher_context(NULL);
     memset(byte, 0xff, 6);

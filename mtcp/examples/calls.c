@@ -114,6 +114,17 @@ static void connections(mctx_t mctx)
     FAILS(mtcp_epoll_wait(mctx, epoll, events, 0, 0), EINVAL);
     CHECK(mtcp_init_rss(mctx, INADDR_ANY, 1, server.sin_addr.s_addr, server.sin_port) == 0);
     FAILS(mtcp_init_rss(mctx, INADDR_ANY, 0, 0, 0), EINVAL);
+    /* An address that the machine does not have shows that it is used, and for which server. */
+    int source = mtcp_socket(mctx, AF_INET, SOCK_STREAM, 0);
+    CHECK(mtcp_init_rss(mctx, inet_addr("203.0.113.1"), 2, server.sin_addr.s_addr, server.sin_port) == 0);
+    FAILS(mtcp_connect(mctx, source, (struct sockaddr *)&server, sizeof(server)), EADDRNOTAVAIL);
+    CHECK(mtcp_init_rss(mctx, inet_addr("203.0.113.1"), 2, server.sin_addr.s_addr, htons(1)) == 0);
+    CHECK(mtcp_connect(mctx, source, (struct sockaddr *)&server, sizeof(server)) == 0 && mtcp_close(mctx, source) == 0);
+    /* The route's own, in turn; the second one is not the machine's. */
+    CHECK(mtcp_init_rss(mctx, INADDR_ANY, 2, server.sin_addr.s_addr, 0) == 0);
+    source = mtcp_socket(mctx, AF_INET, SOCK_STREAM, 0);
+    CHECK(mtcp_connect(mctx, source, (struct sockaddr *)&server, sizeof(server)) == 0 && mtcp_close(mctx, source) == 0);
+    CHECK(mtcp_init_rss(mctx, INADDR_ANY, 1, 0, 0) == 0);
     CHECK(mtcp_setsockopt(mctx, id, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0);
     CHECK(mtcp_setsock_nonblock(mctx, id) == 0);
     FAILS(mtcp_connect(mctx, id, (struct sockaddr *)&server, sizeof(server)), EINPROGRESS);

@@ -25,7 +25,7 @@ pub struct Conf {
 }
 
 /// Keys of the file with no meaning here, and what decides instead.
-const IGNORED: [(&str, &str); 12] = [
+const IGNORED: [(&str, &str); 11] = [
     ("io", "the service has the devices"),
     ("port", "the service has the interfaces"),
     ("stat_print", "`ringway nstat` counts"),
@@ -37,7 +37,6 @@ const IGNORED: [(&str, &str); 12] = [
     ("tcp_timewait", "it is a minute"),
     ("tcp_timeout", "connections may be idle; SO_KEEPALIVE and TCP_USER_TIMEOUT end them"),
     ("cc", "`tcp.congestion` decides"),
-    ("stack_cpu", "`service.workers` decides"),
 ];
 
 /// Settings of the process.

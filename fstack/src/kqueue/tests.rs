@@ -170,3 +170,27 @@ fn mistakes_are_events_where_there_is_room() {
     assert_eq!((seen.len(), seen[0].flags & EV_ERROR, seen[0].data), (1, EV_ERROR, 0));
     crate::sockets::ff_close(kqueue);
 }
+
+#[test]
+fn a_period_has_its_unit_and_a_timer_that_sleeps_is_not_due() {
+    let at = Duration::from_secs(1_000);
+    for (unit, number, period) in [
+        (0, 5, Duration::from_millis(5)),
+        (1, 5, Duration::from_secs(5)),
+        (2, 5, Duration::from_millis(5)),
+        (4, 5, Duration::from_micros(5)),
+        (8, 5, Duration::from_nanos(5)),
+        (0, 0, Duration::from_millis(1)),
+        (1, isize::MAX, LONGEST),
+    ] {
+        let mut filters = Filters::default();
+        let timer = Kevent { fflags: unit, data: number, ..event(1, EVFILT_TIMER, EV_ADD) };
+        assert_eq!(filters.change(-1, &timer, at), Ok(true));
+        assert_eq!(filters.next_timer(), Some(at + period), "{unit} {number}");
+        let mut events = Vec::new();
+        filters.take_due(at + period * 3, &mut events, 8);
+        assert_eq!((events.len(), events[0].data), (1, 3), "{unit} {number}");
+        assert_eq!(filters.change(-1, &event(1, EVFILT_TIMER, EV_DISABLE), at), Ok(true));
+        assert_eq!(filters.next_timer(), None);
+    }
+}
