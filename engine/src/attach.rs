@@ -26,6 +26,7 @@ mod room;
 mod send;
 mod share;
 mod socket;
+mod unmoved;
 mod urgent;
 mod usage;
 
@@ -362,7 +363,7 @@ impl Attachments {
             self.sweep();
             served = true;
         }
-        if self.departures.due().is_some_and(|at| at <= core.now) {
+        if core.rooms_are_stale || self.departures.due().is_some_and(|at| at <= core.now) {
             self.follow_departures(core);
             served = true;
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use ringway_device::Device;
-use ringway_shm::channel::SlotRef;
+use ringway_shm::channel::{Place, SlotRef};
 use ringway_shm::{Arena, Duration};
 use ringway_stack::handover::ConnectionImage;
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route, StackConfig, TcpConfig};
@@ -354,7 +354,18 @@ impl WorkerHandle {
     /// # Blocking
     /// Until the program is in no call on the socket, at most 200 ms.
     pub fn depart(&self, region: RegionId, slot: SlotRef) -> Result<Result<Option<Departure>, Stays>, Gone> {
-        self.ask(|reply| Command::Handover(HandoverCommand::Depart(region, slot, reply)))
+        self.ask(|reply| Command::Handover(HandoverCommand::Depart(region, slot, None, reply)))
+    }
+
+    /// As [`depart`](Self::depart), for a connection whose kernel socket was found in this place and not given: it stays if it is not there any more.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// As [`depart`](Self::depart).
+    pub fn depart_from(&self, region: RegionId, slot: SlotRef, place: Place) -> Result<Result<Option<Departure>, Stays>, Gone> {
+        self.ask(|reply| Command::Handover(HandoverCommand::Depart(region, slot, Some(place), reply)))
     }
 
     /// Reports that the kernel goes on with a connection that has departed as `image`; returns what the program has asked for
@@ -399,16 +410,28 @@ impl WorkerHandle {
         self.ask(|reply| Command::Handover(HandoverCommand::Kill(wanted, reply)))
     }
 
-    /// Sends all sockets home: new connections are the kernel's, those that have not ended after `drain` are asked for at their programs,
-    /// and when the last one has left, or `limit` later, ports are the kernel's.
+    /// Sends all sockets home: new connections are the kernel's, and those that have not ended after `drain` are asked for at their programs.
+    /// [`leave_ports`](Self::leave_ports) is due afterwards, when each worker has done this.
     ///
     /// # Errors
     /// The worker is gone.
     ///
     /// # Blocking
-    /// Until then.
+    /// Until the last connection has left, or `limit` after `drain`.
     pub fn leave(&self, drain: Duration, limit: Duration) -> Result<Left, Gone> {
         self.ask(|reply| Command::Handover(HandoverCommand::Leave { drain, limit, reply }))
+    }
+
+    /// Gives the ports of all listeners and datagram sockets to the kernel, and resets what waits at the listeners. A program that sees it of one worker
+    /// closes its listener at all of them.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until the worker has done it.
+    pub fn leave_ports(&self) -> Result<(), Gone> {
+        self.ask(|reply| Command::Handover(HandoverCommand::LeavePorts(reply)))
     }
 
     /// Adds to the statistics what `source` knows of quotas.

@@ -10,6 +10,7 @@ use ringway_stack::{AcceptError, Backlog, FrameUse, Protocol, SocketId, Stack, S
 
 use crate::attach::BulkPolicy;
 use crate::command::RegionId;
+use crate::handover::Unmoved;
 use crate::known_sources::KnownSources;
 use crate::metrics::{Metrics, Work};
 use crate::port_table::PortTable;
@@ -120,6 +121,10 @@ pub struct Core {
     orphans_max: u32,
     /// Orphans that are reset after the next transmission.
     departing: Vec<SocketId>,
+    /// Connections that programs were asked for and have not given.
+    pub(crate) unmoved: Vec<Unmoved>,
+    /// The stack may know other rooms of listeners than it should.
+    pub(crate) rooms_are_stale: bool,
 }
 
 impl Core {
@@ -144,6 +149,8 @@ impl Core {
             orphans_max: u32::MAX,
             arena,
             departing: Vec::new(),
+            unmoved: Vec::new(),
+            rooms_are_stale: false,
             backlog: Backlog::default(),
         }
     }
@@ -372,6 +379,29 @@ impl Core {
             }
         });
         peers
+    }
+
+    /// New connections of a listener's port are to be the kernel's: until they are, or it is known that they stay here, no SYN is taken. The
+    /// listeners' rooms are stale then.
+    pub(crate) fn let_port_go(&mut self, ip: IpAddr, port: u16) {
+        let mut listeners = Vec::new();
+        self.stack.for_each_socket(&mut |socket| {
+            let serves = socket.local.ip == ip || (socket.local.ip.is_unspecified() && socket.local.ip.is_ipv4() == ip.is_ipv4());
+            if serves && socket.local.port == port && socket.state == State::Listen {
+                listeners.push(socket.id);
+            }
+        });
+        listeners.into_iter().for_each(|id| self.stack.set_room(id, 0));
+        self.rooms_are_stale = true;
+        let stay = self.peers_of(ip, port);
+        self.ports.let_go((ip, port), &stay, self.now);
+    }
+
+    /// New connections of a port are the stack's again, if they can be.
+    pub(crate) fn take_port_back(&mut self, ip: IpAddr, port: u16) {
+        let stay = self.peers_of(ip, port);
+        self.ports.take_back((ip, port), &stay);
+        self.rooms_are_stale = true;
     }
 
     /// Returns true if the stack has answered a SYN to this address and port and waits for the peer's ACK.

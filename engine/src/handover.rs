@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use ringway_shm::channel::{Place, SlotRef};
 use ringway_stack::TcpOptions;
 use ringway_stack::handover::ConnectionImage;
+
+use crate::command::RegionId;
 
 /// A connection that has left the stack, and what lay in its slot.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +21,17 @@ pub struct Departure {
     pub unsent: Vec<u8>,
     /// The program has shut down writing, and FIN is to follow `unsent`.
     pub shuts: bool,
+}
+
+/// A connection that its program was asked for a second ago and has not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unmoved {
+    /// Its group.
+    pub region: RegionId,
+    /// The connection.
+    pub slot: SlotRef,
+    /// Where its kernel socket is, as the program says.
+    pub place: Place,
 }
 
 /// What the program has asked for while its connection was on its way.
@@ -56,7 +70,7 @@ pub enum Stays {
     Spoilt,
     /// Too many connections are on their way.
     TooMany,
-    /// A listener of whose port several workers have connections.
+    /// A listener whose port another worker has and does not let go, or that the filters have no room for.
     Shared,
 }
 
@@ -70,7 +84,7 @@ impl fmt::Display for Stays {
             Stays::Busy => "a thread of the program is in a call on it",
             Stays::Urgent => "it has urgent data that the program has not read",
             Stays::Spoilt => "the program has changed its shared memory",
-            Stays::Shared => "several workers have connections of its port",
+            Stays::Shared => "its port cannot be the kernel's: another worker keeps it, or too many of its connections are open",
             Stays::TooMany => "too many connections are being handed over",
         })
     }

@@ -10,13 +10,17 @@ use std::net::{IpAddr, SocketAddr};
 use ringway_shm::{Duration, Instant};
 
 use crate::claim::Claim;
-use crate::ports::{Division, PortError, Ports, Transport};
+use crate::ports::{Division, Leave, PortError, Ports, Transport};
 use crate::verdict::Verdict;
 
 /// Late releases are gathered, so that a worker that is otherwise idle wakes once for many.
 const GATHER: Duration = Duration::from_secs(1);
 /// Number of ports to try if the kernel's choice is in use here.
 const RESERVE_ATTEMPTS: usize = 8;
+/// A worker waits so long for the others that have a port and are to let it go.
+const PARTING_MAX: Duration = Duration::from_secs(1);
+/// A SYN that a device has taken before its port was the kernel's comes out of the ring within this time.
+const SYN_MAX: Duration = Duration::from_millis(100);
 
 struct Users {
     count: u32,
@@ -59,6 +63,8 @@ pub(crate) struct PortTable {
     ports: Box<dyn Ports>,
     users: HashMap<(Transport, IpAddr, u16), Users>,
     late: BTreeSet<(Instant, IpAddr, u16)>,
+    /// Ports whose new connections are about to be the kernel's, or have been since this instant: their listeners take no SYN.
+    parting: BTreeMap<(IpAddr, u16), Instant>,
     /// Ports taken for connections, and the one lent to another connection last.
     reserved: BTreeSet<(IpAddr, u16)>,
     lent: u16,
@@ -82,6 +88,7 @@ impl PortTable {
             ports,
             users: HashMap::new(),
             late: BTreeSet::new(),
+            parting: BTreeMap::new(),
             reserved: BTreeSet::new(),
             lent: 0,
             of_users: BTreeMap::new(),
@@ -342,12 +349,65 @@ impl PortTable {
         }
     }
 
-    /// Gives new connections of a listener's port to the kernel; those with the peers in `stay` are still the stack's.
+    /// Gives new connections of a listener's port to the kernel for good; those with the peers in `stay` are still the stack's. The caller takes no
+    /// new one any more.
     pub(crate) fn leave_new(&mut self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) {
         if !self.is_guarded(ip, port) {
             // Where it cannot be, new connections wait until the last one of the port has left.
             self.ports.leave(ip, port, stay);
         }
+    }
+
+    /// Gives new connections of a listener's port to the kernel; those with the peers in `stay`, which the stack has, go on here. Until
+    /// [`follow_partings`](PortTable::follow_partings) says so, the port is [parting](PortTable::is_parting).
+    pub(crate) fn let_go(&mut self, (ip, port): (IpAddr, u16), stay: &[(IpAddr, u16)], now: Instant) {
+        let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port)) else { return };
+        match self.ports.leave(ip, port, stay) {
+            Leave::Done => users.left = true,
+            Leave::Waits => {}
+            Leave::Refused => return,
+        }
+        self.parting.insert((ip, port), now);
+    }
+
+    /// Takes new connections of a port back. Where that cannot be it stays the kernel's, but for the connections with the peers in `stay`.
+    pub(crate) fn take_back(&mut self, (ip, port): (IpAddr, u16), stay: &[(IpAddr, u16)]) {
+        let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port)) else { return };
+        let has_left = users.left || (self.parting.contains_key(&(ip, port)) && !self.ports.stay(ip, port));
+        users.left = has_left && !self.ports.take_back(ip, port, stay);
+        self.parting.remove(&(ip, port));
+    }
+
+    /// Returns true if listeners of a port take no SYN for now.
+    pub(crate) fn is_parting(&self, ip: IpAddr, port: u16) -> bool {
+        self.parting.contains_key(&(ip, port))
+    }
+
+    /// Returns true if no new connection of a port comes here: it is the kernel's, or parting.
+    pub(crate) fn takes_nothing(&self, ip: IpAddr, port: u16) -> bool {
+        self.is_kernels(ip, port) || self.is_parting(ip, port)
+    }
+
+    /// Returns true if some port is parting.
+    pub(crate) fn has_partings(&self) -> bool {
+        !self.parting.is_empty()
+    }
+
+    /// Asks what became of ports that are parting. Returns true if one is not any more: it is the kernel's, or goes on here, since another worker
+    /// has not let it go.
+    pub(crate) fn follow_partings(&mut self, now: Instant) -> bool {
+        let before = self.parting.len();
+        let (ports, users) = (&mut self.ports, &mut self.users);
+        self.parting.retain(|&(ip, port), since| {
+            let Some(users) = users.get_mut(&(Transport::Tcp, ip, port)) else { return false };
+            if !users.left && ports.has_left(ip, port) {
+                (users.left, *since) = (true, now);
+            }
+            let is_over = now >= *since + if users.left { SYN_MAX } else { PARTING_MAX };
+            users.left |= is_over && !users.left && !ports.stay(ip, port);
+            !is_over
+        });
+        self.parting.len() != before
     }
 
     /// Follows a change of the host's packet filters: listeners' ports that they forbid are the kernel's, those that
@@ -380,16 +440,8 @@ impl PortTable {
     /// Returns true if new connections of a port go where a rule of the configuration wants: to the kernel, if it `leaves` them.
     pub(crate) fn follows_rule(&self, (ip, port): (IpAddr, u16), leaves: bool) -> bool {
         let users = self.users.get(&(Transport::Tcp, ip, port));
-        users.is_none_or(|users| users.guarded || users.left == leaves)
-    }
-
-    /// Leaves new connections of a listener's port to the kernel, or takes them back. Those with the peers in `stay`, which the stack has, go on
-    /// here. Where neither can be, as of a port that several workers have, all stays as it is.
-    pub(crate) fn follow_rule(&mut self, (ip, port): (IpAddr, u16), leaves: bool, stay: &[(IpAddr, u16)]) {
-        let followed = if leaves { self.ports.leave(ip, port, stay) } else { self.ports.take_back(ip, port, stay) };
-        if let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port)).filter(|_| followed) {
-            users.left = leaves;
-        }
+        let is_parting = self.parting.contains_key(&(ip, port));
+        users.is_none_or(|users| users.guarded || (users.left || is_parting) == leaves)
     }
 
     /// See [`Ports::has_rules`].

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use ringway_shm::{Flow, GroupSet, Instant};
 
 use crate::command::RegionId;
+use crate::handover::Unmoved;
 use crate::verdict::Verdict;
 
 /// A protocol with ports.
@@ -30,6 +31,17 @@ pub enum PortError {
     NoSteering,
     /// The kernel serves the port until the worker is told that the rules have changed.
     Waits,
+}
+
+/// What became of a wish that new connections to a port go to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// They do.
+    Done,
+    /// Other workers have the port too and have not let it go yet: ask [`Ports::has_left`], and take no new connection meanwhile.
+    Waits,
+    /// That cannot be; nothing has changed.
+    Refused,
 }
 
 /// Reserves ports against the kernel and steers their packets to the worker's devices. Each
@@ -72,10 +84,20 @@ pub trait Ports: Send {
     /// Steers packets to `ip`:`port` to the kernel again.
     fn disown(&mut self, transport: Transport, ip: IpAddr, port: u16);
 
-    /// Steers packets to `ip`:`port` of TCP to the kernel, but those of the connections with the peers in `stay`, until `disown`. Returns
-    /// false if that cannot be; then nothing has changed.
-    fn leave(&mut self, _ip: IpAddr, _port: u16, _stay: &[(IpAddr, u16)]) -> bool {
+    /// Steers packets to `ip`:`port` of TCP to the kernel, but those of the connections with the peers in `stay`, until `disown`. Where several
+    /// workers have the port, once all of them have asked for it.
+    fn leave(&mut self, _ip: IpAddr, _port: u16, _stay: &[(IpAddr, u16)]) -> Leave {
+        Leave::Refused
+    }
+
+    /// After [`Leave::Waits`]: returns true if the other workers have let the port go too.
+    fn has_left(&mut self, _ip: IpAddr, _port: u16) -> bool {
         false
+    }
+
+    /// After [`Leave::Waits`]: the port stays as it was. Returns false if the other workers have let it go by now; then it is the kernel's.
+    fn stay(&mut self, _ip: IpAddr, _port: u16) -> bool {
+        true
     }
 
     /// Judges `ip`:`port` for all peers: its packets are the stack's where neither the host's packet filters nor rules of the
@@ -160,6 +182,10 @@ pub trait Host: Send {
     /// dies, the service must call [`WorkerHandle::process_gone`](crate::WorkerHandle::process_gone). Spurious if the
     /// application lies.
     fn forked(&mut self, region: RegionId, process: u32, pid: u32);
+
+    /// Names a connection that is to go home and whose program does not give its kernel socket: the service may take it from where it is, and
+    /// have it [depart](crate::WorkerHandle::depart). Nothing is known but what the program says.
+    fn take(&mut self, _unmoved: Unmoved) {}
 
     /// The worker has worked lately; told some times a second while it does, and never while it sleeps.
     fn worked(&mut self, _now: Instant) {}

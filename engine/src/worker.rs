@@ -275,6 +275,7 @@ impl Worker {
         for (region, process, pid) in self.core.forks.drain(..) {
             self.host.forked(region, process, pid);
         }
+        self.core.unmoved.drain(..).for_each(|unmoved| self.host.take(unmoved));
         // Before the system calls of transmission, so that the application runs meanwhile.
         self.attachments.flush_wakes();
         if commanded || delivered || requests {

@@ -319,6 +319,8 @@ pub trait Channel: Send + Sync {
     /// Has the kernel go on with the socket, in the kernel socket `fd` (docs/handover.md). Returns true if it does: `handover`
     /// says so from then on. Blocks for some 100 us; the caller holds no lock of the socket.
     fn hand_over(&self, socket: SocketRef, fd: Fd) -> bool;
+    /// Another number whenever the service has begun to wish for sockets.
+    fn wishes(&self) -> u32;
     /// How far the socket's handover is; `None` if the slot has another generation.
     fn handover(&self, socket: SocketRef) -> Option<Handover>;
     /// Notes in the slot that a process gives the kernel socket the rest of the socket's state. Returns true if no other has done so.
@@ -368,6 +370,8 @@ pub trait Channel: Send + Sync {
     fn note_descriptor(&self, socket: SocketRef, fd: Fd);
     /// Notes that the number is closed. Returns true if it was the one noted: no number is now.
     fn forget_descriptor(&self, socket: SocketRef, fd: Fd) -> bool;
+    /// Notes that a process that has the socket has filtered its system calls: the service takes nothing out of it.
+    fn note_confined(&self, socket: SocketRef);
     /// The held socket with this inode.
     fn find_inode(&self, inode: u64) -> Option<SocketRef>;
 

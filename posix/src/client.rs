@@ -11,6 +11,7 @@
 
 mod convert;
 mod invitation;
+mod names;
 mod pick_worker;
 mod reuseport;
 
@@ -59,30 +60,6 @@ impl Attached {
             turn: AtomicU32::new(0),
             must_reattach: AtomicBool::new(false),
         }
-    }
-
-    fn worker_of(&self, socket: SocketRef) -> usize {
-        let worker = (socket.index & ((1 << self.worker_bits) - 1)) as usize;
-        // An earlier service may have had more workers.
-        if worker < self.clients.len() { worker } else { 0 }
-    }
-
-    fn slot_of(&self, socket: SocketRef) -> shm::SlotRef {
-        shm::SlotRef { index: socket.index >> self.worker_bits, generation: socket.generation ^ self.salt }
-    }
-
-    /// The socket's worker and its slot there.
-    fn place(&self, socket: SocketRef) -> (&shm::Client, shm::SlotRef) {
-        (&self.clients[self.worker_of(socket)], self.slot_of(socket))
-    }
-
-    fn socket(&self, worker: usize, slot: shm::SlotRef) -> SocketRef {
-        SocketRef { index: slot.index << self.worker_bits | worker as u32, generation: slot.generation ^ self.salt }
-    }
-
-    fn current(&self, socket: SocketRef) -> Option<&shm::slot::SlotShared> {
-        let (client, slot) = self.place(socket);
-        client.is_current(slot).then(|| client.slot(slot.index))
     }
 
     fn operation(&self, socket: SocketRef, operation: shm::Operation) {
@@ -326,7 +303,11 @@ impl Channel for Attached {
     }
 
     fn hand_over(&self, socket: SocketRef, fd: Fd) -> bool {
-        self.is_attached_itself() && self.everywhere(socket).all(|(client, slot)| client.hand_over(slot, fd).is_ok())
+        self.is_attached_itself() && self.hand_over_everywhere(socket, fd)
+    }
+
+    fn wishes(&self) -> u32 {
+        self.clients.iter().fold(0, |sum, client| sum.wrapping_add(client.wishes()))
     }
 
     fn handover(&self, socket: SocketRef) -> Option<Handover> {
@@ -470,11 +451,15 @@ impl Channel for Attached {
     }
 
     fn note_descriptor(&self, socket: SocketRef, fd: Fd) {
-        self.current(socket).inspect(|slot| slot.set_descriptor(fd as u32));
+        self.known_as(socket, fd).inspect(|(slot, place)| slot.set_place(*place));
     }
 
     fn forget_descriptor(&self, socket: SocketRef, fd: Fd) -> bool {
-        self.current(socket).is_some_and(|slot| slot.forget_descriptor(fd as u32))
+        self.known_as(socket, fd).is_some_and(|(slot, place)| slot.forget_place(place))
+    }
+
+    fn note_confined(&self, socket: SocketRef) {
+        self.current(socket).inspect(|slot| slot.change_app_flags(shm::CONFINED, 0));
     }
 
     fn find_inode(&self, inode: u64) -> Option<SocketRef> {

@@ -480,6 +480,7 @@ impl Posix {
         }
         drop(cell);
         self.move_later(number, later);
+        self.look_for_wishes(channel);
         Ok(ready)
     }
 

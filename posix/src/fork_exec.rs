@@ -279,6 +279,11 @@ impl Posix {
         self.before_confinement();
         if let Some(channel) = self.attached() {
             self.provide_spares(channel);
+            self.table.for_each_in(0, Fd::MAX, |_, entry| {
+                if let Entry::Socket(socket) = entry {
+                    channel.note_confined(socket);
+                }
+            });
         }
         self.yield_policy.forbid();
         self.writers_yield_policy.forbid();

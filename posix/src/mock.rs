@@ -485,6 +485,14 @@ impl Bench {
         });
     }
 
+    /// The service wishes for these sockets.
+    pub(crate) fn wish(&self, sockets: &[SocketRef]) {
+        self.turn(|worker| {
+            sockets.iter().for_each(|socket| worker.set_flags(socket.index, Flags::WANTED));
+            worker.note_wishes();
+        });
+    }
+
     /// Kills the service.
     pub(crate) fn kill_service(&mut self) {
         if let Some(broker) = self.broker.take() {

@@ -17,7 +17,7 @@ use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, OnExec};
 use crate::fd_table::{Descriptor, Entry, SocketRef};
 use crate::reasons::Fallback;
-use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// What a process remembers of the sockets that leave the stack.
 pub(crate) struct Leaving {
@@ -27,6 +27,8 @@ pub(crate) struct Leaving {
     left: [AtomicU64; LEFT_MAX],
     /// Number of sockets that have left.
     count: AtomicUsize,
+    /// The wishes of the service's that were followed.
+    wishes: AtomicU32,
 }
 
 impl Leaving {
@@ -35,6 +37,7 @@ impl Leaving {
             copies: std::array::from_fn(|_| AtomicI32::new(-1)),
             left: std::array::from_fn(|_| AtomicU64::new(0)),
             count: AtomicUsize::new(0),
+            wishes: AtomicU32::new(0),
         }
     }
 
@@ -92,9 +95,36 @@ impl Posix {
     /// socket if it wants it.
     #[inline]
     pub(crate) fn has_moved(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
+        self.look_for_wishes(channel);
         match channel.handover(socket) {
             Some(Handover::Stays) => false,
             _ => self.follow_handover(channel, socket),
+        }
+    }
+
+    /// Gives the service all sockets that it has begun to wish for, not only the one at hand: a connection in a pool may see no call for hours. No lock
+    /// may be held.
+    #[inline]
+    pub(crate) fn look_for_wishes(&self, channel: &dyn Channel) {
+        let wishes = channel.wishes();
+        if self.leaving.wishes.load(Ordering::Relaxed) != wishes {
+            self.follow_wishes(channel, wishes);
+        }
+    }
+
+    #[cold]
+    fn follow_wishes(&self, channel: &dyn Channel, wishes: u32) {
+        if self.is_outside_table() {
+            return;
+        }
+        self.leaving.wishes.store(wishes, Ordering::Relaxed);
+        let mut wanted = Vec::new();
+        self.table.for_each_in(0, Fd::MAX, |_, entry| match entry {
+            Entry::Socket(socket) if channel.handover(socket) == Some(Handover::Wanted) => wanted.push(socket),
+            _ => {}
+        });
+        for socket in wanted {
+            self.has_moved(channel, socket);
         }
     }
 
@@ -240,6 +270,10 @@ impl Posix {
     /// sets later it sets on the kernel socket.
     fn give_to_kernel(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef) {
         let is_datagram = self.is_datagram(socket);
+        if !is_datagram && !self.waits.is_confined() {
+            // The service may have taken the socket without asking.
+            self.make_reusable(fd, socket);
+        }
         if self.waits.is_confined() && !is_datagram || !channel.leaves_first(socket) {
             return;
         }

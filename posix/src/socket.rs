@@ -154,6 +154,9 @@ impl Posix {
         self.table.set(fd, Entry::Socket(socket));
         if let Some(channel) = self.attached() {
             channel.note_descriptor(socket, fd);
+            if self.waits.is_confined() {
+                channel.note_confined(socket);
+            }
         }
     }
 

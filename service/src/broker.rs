@@ -21,6 +21,7 @@ mod handovers;
 mod members;
 mod rulings;
 mod seals;
+mod sleepers;
 mod wake_fds;
 
 use std::collections::BTreeMap;
@@ -327,7 +328,7 @@ impl Broker {
                 self.config.desk.show(uid, shown)
             }
             (ClientMessage::Handover { slot, socket }, Some(process)) => {
-                let handed = HandedOver { control, worker, region: process.region, slot, socket };
+                let handed = HandedOver { control: Some(control), worker, region: process.region, slot, socket: socket.into() };
                 self.config.handovers.hand_over(uid, handed)
             }
             (ClientMessage::Want(words), None) => self.want(number, uid, &words),
@@ -559,6 +560,7 @@ impl Broker {
 
     fn take_forks(&mut self) -> io::Result<()> {
         let has_worked = self.config.forks.has_worked();
+        self.take_unmoved();
         for Fork { region, process, pid } in self.config.forks.take() {
             let Some(process) = self.members.forked(region, process, pid) else { continue };
             match members::open_pid(pid) {

@@ -170,6 +170,8 @@ pub struct Config {
     pub drain: Duration,
     /// Time for the others to go home to the kernel.
     pub handover: Duration,
+    /// Kernel sockets of programs that sleep are taken out of them.
+    pub takes_sockets: bool,
     values: Values,
 }
 
@@ -301,6 +303,7 @@ impl Config {
             log: LogChoice::new(values.text("log.filter"), values.text("log.format")),
             drain: Duration::from_secs(values.number("service.drain_s")),
             handover: Duration::from_secs(values.number("service.handover_s")),
+            takes_sockets: values.flag("service.take_sockets"),
             system_calls: match values.text("service.seccomp") {
                 "log" => SystemCalls::Log,
                 "off" => SystemCalls::Off,

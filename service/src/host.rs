@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use ringway_engine::{Host, RegionId};
+use ringway_engine::{Host, RegionId, Unmoved};
 use ringway_shm::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
@@ -26,10 +26,11 @@ pub(crate) struct Fork {
     pub(crate) pid: u32,
 }
 
-/// Forks on their way from a worker to the broker.
+/// Forks on their way from a worker to the broker, and sockets that programs do not give.
 #[derive(Clone)]
 pub(crate) struct Forks {
     queue: Arc<Mutex<Vec<Fork>>>,
+    unmoved: Arc<Mutex<Vec<Unmoved>>>,
     wake_fd: Arc<OwnedFd>,
     worked: Arc<AtomicBool>,
 }
@@ -37,7 +38,7 @@ pub(crate) struct Forks {
 impl Forks {
     pub(crate) fn new() -> io::Result<Forks> {
         let wake_fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Forks { queue: Arc::default(), wake_fd: Arc::new(wake_fd), worked: Arc::default() })
+        Ok(Forks { queue: Arc::default(), unmoved: Arc::default(), wake_fd: Arc::new(wake_fd), worked: Arc::default() })
     }
 
     pub(crate) fn push(&self, fork: Fork) {
@@ -74,6 +75,16 @@ impl Forks {
         std::mem::take(&mut *self.queue.lock().expect("nobody panics while holding it"))
     }
 
+    fn push_unmoved(&self, unmoved: Unmoved) {
+        self.unmoved.lock().expect("nobody panics while holding it").push(unmoved);
+        self.ring();
+    }
+
+    /// Every socket pushed since the last time.
+    pub(crate) fn take_unmoved(&self) -> Vec<Unmoved> {
+        std::mem::take(&mut *self.unmoved.lock().expect("nobody panics while holding it"))
+    }
+
     /// Readable when something was pushed.
     pub(crate) fn wait_fd(&self) -> BorrowedFd<'_> {
         self.wake_fd.as_fd()
@@ -105,6 +116,10 @@ impl Host for ServiceHost {
 
     fn forked(&mut self, region: RegionId, process: u32, pid: u32) {
         self.forks.push(Fork { region, process, pid });
+    }
+
+    fn take(&mut self, unmoved: Unmoved) {
+        self.forks.push_unmoved(unmoved);
     }
 
     fn worked(&mut self, now: Instant) {

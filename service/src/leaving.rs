@@ -22,12 +22,14 @@ impl HandingOver {
         let done = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let (ring, drain, limit) = (done.try_clone()?, config.drain, config.handover);
         let thread = Builder::new().name("ringway-leave".to_owned()).spawn(move || {
-            let stay = scope(|scope| {
+            let stay: u32 = scope(|scope| {
                 // A worker that has stopped has reset its connections.
                 let leave = |worker: WorkerHandle| worker.leave(drain, limit).map_or(0, |left| left.connections);
                 let threads: Vec<_> = workers.each().iter().cloned().map(|worker| scope.spawn(move || leave(worker))).collect();
                 threads.into_iter().map(|thread| thread.join().unwrap_or(0)).sum()
             });
+            // Before, a worker that is late could be without a listener while packets still come to it: it would answer with resets.
+            workers.each().iter().for_each(|worker| worker.leave_ports().unwrap_or_default());
             // A full counter has been rung.
             rustix::io::write(&ring, &1u64.to_ne_bytes()).ok();
             stay

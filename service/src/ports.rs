@@ -14,7 +14,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use ringway_engine::{PortError, Ports, Transport, Verdict};
+use ringway_engine::{Leave, PortError, Ports, Transport, Verdict};
 use ringway_shm::Flow;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
@@ -308,8 +308,16 @@ impl Ports for SharedPorts {
         }
     }
 
-    fn leave(&mut self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> bool {
-        !self.is_own(ip) && self.registry.leave(ip, port, stay)
+    fn leave(&mut self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> Leave {
+        if self.is_own(ip) { Leave::Refused } else { self.registry.leave(ip, port, stay) }
+    }
+
+    fn has_left(&mut self, ip: IpAddr, port: u16) -> bool {
+        self.registry.has_left(ip, port)
+    }
+
+    fn stay(&mut self, ip: IpAddr, port: u16) -> bool {
+        self.registry.stay(ip, port)
     }
 
     fn judge_port(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Verdict {

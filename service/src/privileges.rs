@@ -22,7 +22,7 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use crate::config::SystemCalls;
+use crate::config::Config;
 use crate::plan::{Backend, Planned};
 use crate::system_calls;
 
@@ -32,12 +32,19 @@ pub(crate) const STARTING: CapabilitySet =
 /// The rights to make a kernel socket anew: TCP_REPAIR, and its port, also one below 1024. Without the second one connections of
 /// such ports stay in the stack.
 pub(crate) const HANDING_OVER: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_BIND_SERVICE);
+/// The additional right to take sockets out of programs that sleep.
+const TAKING: CapabilitySet = CapabilitySet::SYS_PTRACE;
 /// The additional rights for AF_XDP: its program adds numbers of a packet to a pointer, and its memory is locked.
 const XDP: CapabilitySet = CapabilitySet::PERFMON.union(CapabilitySet::IPC_LOCK);
 /// Those for which CAP_SYS_ADMIN stands where a unit or a container gives only that.
 const OF_BPF: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
 /// Capabilities that a kernel may know of, by number.
 const BITS: u32 = 64;
+
+/// Returns the rights that the threads which hand sockets over keep.
+pub(crate) fn of_handovers(config: &Config) -> CapabilitySet {
+    if config.takes_sockets { HANDING_OVER.union(TAKING) } else { HANDING_OVER }
+}
 
 /// Returns the rights that workers and the thread that follows interfaces keep for these devices, which may come and change at any time.
 pub(crate) fn of_devices(served: &[Planned]) -> CapabilitySet {
@@ -108,11 +115,11 @@ pub(crate) fn spawn_with<T: Send + 'static>(
 ///
 /// # Errors
 /// The system refuses; what was given up stays so.
-pub(crate) fn confine_process(filter: SystemCalls) -> io::Result<()> {
+pub(crate) fn confine_process(config: &Config) -> io::Result<()> {
     keep(CapabilitySet::KILL)?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-    system_calls::filter(filter)
+    system_calls::filter(config.system_calls, if config.takes_sockets { &[libc::SYS_pidfd_getfd] } else { &[] })
 }
 
 #[cfg(test)]

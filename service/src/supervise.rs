@@ -149,8 +149,8 @@ impl Service {
     ) -> Result<Service, StartError> {
         let reader = cgroups::Reader::of(config);
         hooks::remember();
-        privileges::keep(privileges::STARTING).map_err(StartError::Start)?;
-        let thread = HandoverThread::new().map_err(StartError::Start)?;
+        privileges::keep(privileges::STARTING | privileges::of_handovers(config)).map_err(StartError::Start)?;
+        let thread = HandoverThread::new(privileges::of_handovers(config)).map_err(StartError::Start)?;
         let restored = directory.restore_offloads();
         let claim = directory.claim(name).map_err(StartError::Claim)?;
         let mirror = Mirror::open().map_err(StartError::Netlink)?;
@@ -226,7 +226,7 @@ impl Service {
     /// # Errors
     /// The system refuses; what was given up stays so.
     pub fn confine_process(&self, config: &Config) -> io::Result<()> {
-        privileges::confine_process(config.system_calls)
+        privileges::confine_process(config)
     }
 
     /// Returns the served interfaces.

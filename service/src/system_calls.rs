@@ -175,22 +175,23 @@ const REQUESTS: &[u64] = &[
 const BPF_COMMANDS: &[u64] = &[0, 1, 2, 3, 4, 5, 15, 16, 28, 29];
 const THREAD: u64 = (libc::CLONE_VM | libc::CLONE_THREAD) as u64;
 
-/// Filters the system calls of all threads of this process, from now on; with `Off` it does nothing.
+/// Filters the system calls of all threads of this process, from now on; with `Off` it does nothing. Those in `more` are allowed too.
 ///
 /// # Errors
 /// The kernel refuses.
-pub(crate) fn filter(choice: SystemCalls) -> io::Result<()> {
+pub(crate) fn filter(choice: SystemCalls, more: &[libc::c_long]) -> io::Result<()> {
     let otherwise = match choice {
         SystemCalls::Off => return Ok(()),
         SystemCalls::Log => SeccompAction::Log,
         SystemCalls::On => SeccompAction::Errno(libc::ENOSYS as u32),
     };
-    let program = program(otherwise).map_err(io::Error::other)?;
+    let program = program(otherwise, more).map_err(io::Error::other)?;
     seccompiler::apply_filter_all_threads(&program).map_err(|error| io::Error::other(format!("seccomp: {error}")))
 }
 
-fn program(otherwise: SeccompAction) -> Result<BpfProgram, seccompiler::BackendError> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = FREE.iter().chain(FREE_OLD).map(|call| (*call, Vec::new())).collect();
+fn program(otherwise: SeccompAction, more: &[libc::c_long]) -> Result<BpfProgram, seccompiler::BackendError> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        FREE.iter().chain(FREE_OLD).chain(more).map(|call| (*call, Vec::new())).collect();
     for (call, argument, comparison, values) in CONDITIONAL {
         let rule = |value: &u64| {
             let condition = SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, comparison.clone(), *value)?;

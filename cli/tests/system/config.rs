@@ -280,9 +280,19 @@ fn connections_share_the_rate_of_their_rule() {
 /// A port goes to the kernel and comes back while its program runs; the open connection goes home without a byte lost.
 #[test]
 fn rules_change_while_connections_are_open() {
+    rules_change("1");
+}
+
+/// Two stacks have the port.
+#[test]
+fn rules_change_while_connections_are_open_at_two_workers() {
+    rules_change("2");
+}
+
+fn rules_change(workers: &str) {
     let net = Net::new();
     let file = net.file("ringway.toml", "");
-    let (mut service, name) = net.serve(Server, &["--config", &file]);
+    let (mut service, name) = net.serve(Server, &["--config", &file, "--workers", workers]);
     let program = net.file(
         "program.py",
         "import socket, threading\n\

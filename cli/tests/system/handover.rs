@@ -30,6 +30,20 @@ const GIVEN: [&str; 4] = ["unread", "half", "listener", "early"];
 /// The function of the kernel's that puts a connection into an accept queue (Linux 6.9).
 const INTO_QUEUE: &str = " bpf_sk_assign_tcp_reqsk";
 const ECHOES: &str = include_str!("handover/echoes.py");
+const POOLS: &str = include_str!("handover/pools.py");
+const ECHO_SERVER: &str = "
+import socket, sys, threading
+def serve(c):
+    while data := c.recv(100): c.sendall(data)
+listener = socket.create_server(('', int(sys.argv[1])), backlog=64)
+print('ready', flush=True)
+while True: threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()";
+/// A connection or a datagram, whatever is taken there.
+const KNOCK: &str = "
+import socket, sys
+end = (sys.argv[1], int(sys.argv[2]))
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', end)
+socket.socket().connect_ex(end)";
 
 /// A server on Ringway and a client on the kernel, with streams that have come half their way.
 struct Streams {
@@ -100,6 +114,47 @@ fn the_end_of_the_service_ends_no_connection() {
     let (_net, service) = streams.finish(8);
     let ended = service.finish(DEADLINE).success();
     assert!(!ended.stderr.contains("not handed over"), "{}", ended.stderr);
+}
+
+/// Connections of pools: no thread is in a call on them or waits for them. Any thread of the program's that uses or waits for another socket gives
+/// them.
+#[test]
+fn idle_connections_outlive_the_service() {
+    outlive_the_service("", &["accept", "poll", "epoll", "recvfrom", "turns", "calls"]);
+}
+
+/// None of its threads runs code of the library's: the service takes the kernel sockets out of the process.
+#[test]
+fn connections_of_a_program_that_sleeps_outlive_the_service() {
+    outlive_the_service("[service]\ntake_sockets = true\n", &["sleep"]);
+}
+
+fn outlive_the_service(config: &str, modes: &[&'static str]) {
+    let net = Net::new();
+    let config = net.file("ringway.toml", config);
+    let (service, name) = net.serve(Server, &["--config", &config]);
+    let (program, file) = (net.file("pools.py", POOLS), net.path("file"));
+    let echo = net.file("echo.py", ECHO_SERVER);
+    let mut echo = net.spawn(Client, &["python3", &echo, "4000"]);
+    net.wait_printed(&mut echo, "ready");
+    let host = net.address(Client);
+    let start = |mode: &&'static str| {
+        let run = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", &program, mode, &host, "4000", &text(&file)];
+        let mut process = net.spawn(Server, &run);
+        net.wait_printed(&mut process, "ready");
+        (*mode, process)
+    };
+    let programs: Vec<(&str, Process)> = modes.iter().map(start).collect();
+    service.signal(Signal::TERM);
+    let ended = service.finish(DEADLINE).success();
+    assert!(!ended.stderr.contains("not handed over"), "{}", ended.stderr);
+    std::fs::write(&file, "").expect("a folder of ours");
+    for (mode, process) in programs {
+        let ready = process.stdout();
+        let port = ready.split_whitespace().nth(1).expect("it has a port");
+        net.output(Client, &["python3", "-c", KNOCK, &net.address(Server), port]);
+        assert!(process.finish(DEADLINE).success().stdout.ends_with("3 answered\n"), "{mode}");
+    }
 }
 
 /// One connection of several, named by its ends; the others stay.
@@ -213,11 +268,20 @@ fn inherits(compiler: &[&str], mode: &str) {
     give(&net, &["exec", "vfork", "spawn"], &program);
 }
 
+/// Two stacks have its connections.
+#[test]
+fn a_static_program_inherits_a_listener_of_two_workers() {
+    let net = Net::new();
+    let program = compile(&net, &["cc", "-static"], "echo");
+    let kinds = given().filter(|what| ["listener", "early"].contains(what));
+    give_kinds(&net, (&["exec", "vfork", "spawn"], kinds), &program, &["--workers", "2"]);
+}
+
 fn has_queues() -> bool {
     std::fs::read_to_string("/proc/kallsyms").is_ok_and(|symbols| symbols.contains(INTO_QUEUE))
 }
 
-fn given() -> impl Iterator<Item = &'static str> {
+fn given() -> impl Iterator<Item = &'static str> + Clone {
     GIVEN.into_iter().take(if has_queues() { GIVEN.len() } else { GIVEN.len() - 1 })
 }
 
@@ -229,9 +293,14 @@ pub(crate) fn compile(net: &Net, compiler: &[&str], file: &str) -> String {
 
 /// Each kind of socket goes to the program in each of these ways.
 pub(crate) fn give(net: &Net, ways: &[&str], program: &str) {
-    let (_service, name) = net.serve(Server, &[]);
+    give_kinds(net, (ways, given()), program, &[]);
+}
+
+/// These kinds of sockets go to the program in these ways, from a service with these options.
+fn give_kinds<'a>(net: &Net, (ways, kinds): (&[&str], impl Iterator<Item = &'a str> + Clone), program: &str, options: &[&str]) {
+    let (_service, name) = net.serve(Server, options);
     let script = net.file("inherit.py", INHERIT);
-    for (how, what) in ways.iter().flat_map(|how| given().map(move |what| (how, what))) {
+    for (how, what) in ways.iter().flat_map(|how| kinds.clone().map(move |what| (how, what))) {
         let run = [RINGWAY, "run", "--name", &name, "--", "python3", &script, "server", "4000", how, what, program];
         let arguments: &[&str] = if ["listener", "early"].contains(&what) { &["accepts"] } else { &[] };
         is_served(net, net.spawn(Server, &[&run, arguments].concat()), &script, what);
@@ -287,9 +356,18 @@ for attempt in range(2):
 /// The server gets the client that came before it.
 #[test]
 fn a_manager_of_a_static_server_passes_on_what_the_stack_has_accepted() {
+    passes_on_what_the_stack_has_accepted(1);
+}
+
+#[test]
+fn a_manager_passes_on_what_two_workers_have_accepted() {
+    passes_on_what_the_stack_has_accepted(2);
+}
+
+fn passes_on_what_the_stack_has_accepted(workers: usize) {
     let net = Net::new();
     let program = compile(&net, &["cc", "-static"], "echo");
-    let (_service, name) = net.serve(Server, &[]);
+    let (_service, name) = net.serve(Server, &["--workers", &workers.to_string()]);
     let got = format!("{}got b'{}'\n", if has_queues() { "" } else { "reset\n" }, "x".repeat(20));
     for way in ["becomes", "starts", "vfork", "spawn"] {
         let manager = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", "-c", ACTIVATES, &program, way];
@@ -299,9 +377,10 @@ fn a_manager_of_a_static_server_passes_on_what_the_stack_has_accepted() {
         manager.finish(DEADLINE).success();
     }
     if has_queues() {
-        wait_until("each listener and each connection was handed over once", DEADLINE, || {
+        let count = (4 * workers + 4).to_string();
+        wait_until("each worker has handed each listener over once, and one each connection", DEADLINE, || {
             let counted = net.output(Server, &[RINGWAY, "nstat", "--name", &name, "-az"]);
-            counted.lines().any(|line| line.split_whitespace().take(2).eq(["RingwaySocketsHandedOver", "8"]))
+            counted.lines().any(|line| line.split_whitespace().take(2).eq(["RingwaySocketsHandedOver", &count]))
         });
     }
 }

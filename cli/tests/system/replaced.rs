@@ -17,13 +17,19 @@ struct Replaced {
     net: Net,
     name: String,
     service: Option<Process>,
+    options: &'static [&'static str],
 }
 
 impl Replaced {
     fn start() -> Replaced {
+        Replaced::with(&[])
+    }
+
+    /// Every service has these options.
+    fn with(options: &'static [&'static str]) -> Replaced {
         let net = Net::new();
-        let (service, name) = net.serve(Server, &[]);
-        Replaced { net, name, service: Some(service) }
+        let (service, name) = net.serve(Server, options);
+        Replaced { net, name, service: Some(service), options }
     }
 
     fn run(&self, program: &[&str]) -> Process {
@@ -37,7 +43,7 @@ impl Replaced {
         service.signal(Signal::TERM);
         let ended = service.finish(DEADLINE).success();
         assert!(!ended.stderr.contains("not handed over"), "{}", ended.stderr);
-        let mut service = self.net.spawn(Server, &[RINGWAY, "serve", "--name", &self.name]);
+        let mut service = self.net.spawn(Server, &[&[RINGWAY, "serve", "--name", &self.name], self.options].concat());
         service.wait_for_error_line("ready");
         self.service = Some(service);
     }
@@ -101,7 +107,16 @@ fn prove_wrk(load: Process) {
 
 #[test]
 fn the_service_is_replaced_while_nginx_is_under_load() {
-    let mut house = Replaced::start();
+    is_replaced_under_load(Replaced::start());
+}
+
+/// No worker knows the connections of the other.
+#[test]
+fn a_service_of_two_workers_is_replaced_while_nginx_is_under_load() {
+    is_replaced_under_load(Replaced::with(&["--workers", "2"]));
+}
+
+fn is_replaced_under_load(mut house: Replaced) {
     let nginx = house.nginx();
     let load = house.wrk();
     for _ in 0..4 {

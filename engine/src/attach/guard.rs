@@ -8,7 +8,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use ringway_shm::channel::{KernelPath, KernelReason, SlotIndex};
+use ringway_shm::channel::{Flags, KernelPath, KernelReason, SlotIndex};
 use ringway_stack::{Protocol, State};
 
 use super::region::Region;
@@ -25,6 +25,7 @@ impl Region {
     pub(super) fn rules_changed(&mut self, core: &mut Core) {
         let has_rules = self.verdict != Verdict::default() || core.ports.has_rules();
         let looks = std::mem::replace(&mut self.has_rules, has_rules) || has_rules;
+        let mut wishes = false;
         for slot in self.sockets.slots() {
             let Some(socket) = self.sockets.get(slot) else { continue };
             match socket.kind {
@@ -43,11 +44,17 @@ impl Region {
                     }
                 }
                 Kind::Connection if looks && socket.id.is_some() => match self.judge_connection(slot, core) {
-                    verdict if verdict.leaves() => self.want_slot(slot),
+                    verdict if verdict.leaves() => {
+                        self.channel.set_flags(slot, Flags::WANTED);
+                        wishes = true;
+                    }
                     verdict => self.follow_terms(slot, verdict, core),
                 },
                 Kind::Connection | Kind::Fresh => {}
             }
+        }
+        if wishes {
+            self.wish();
         }
     }
 
@@ -68,12 +75,14 @@ impl Region {
         let listening = self.sockets.get(slot).and_then(|socket| socket.listening.as_ref());
         // One that has been handed over stays the kernel's.
         let Some(listening) = listening.filter(|listening| listening.left.is_none()) else { return };
+        let port = listening.port;
         for &ip in &listening.owned {
             let leaves = guard.contains(Guard::listens(ip.is_ipv4()))
-                || core.ports.judge_port(Transport::Tcp, ip, listening.port).within(verdict).leaves();
-            if !core.ports.follows_rule((ip, listening.port), leaves) {
-                let stay = core.peers_of(ip, listening.port);
-                core.ports.follow_rule((ip, listening.port), leaves, &stay);
+                || core.ports.judge_port(Transport::Tcp, ip, port).within(verdict).leaves();
+            match (core.ports.follows_rule((ip, port), leaves), leaves) {
+                (true, _) => {}
+                (false, true) => core.let_port_go(ip, port),
+                (false, false) => core.take_port_back(ip, port),
             }
         }
     }
@@ -130,14 +139,15 @@ impl Region {
     }
 
     /// The listener no longer has the addresses that the group may not serve and that it could not leave to the kernel: where packets are seen,
-    /// none may come for connections either; where several workers have the port, it follows when the last connection has ended.
-    fn leave_listener(&mut self, slot: SlotIndex, core: &mut Core) {
+    /// none may come for connections either; where another worker keeps the port, it follows when the last connection has ended.
+    pub(super) fn leave_listener(&mut self, slot: SlotIndex, core: &mut Core) {
         let guard = self.guard;
         let Some(listening) = self.sockets.get(slot).and_then(|socket| socket.listening.as_mut()) else { return };
         let port = listening.port;
         let sees_packets = guard.contains(Guard::PACKETS);
-        let has_lost =
-            |ip: &mut IpAddr| guard.contains(Guard::listens(ip.is_ipv4())) && (sees_packets || !core.ports.is_kernels(*ip, port));
+        let has_lost = |ip: &mut IpAddr| {
+            guard.contains(Guard::listens(ip.is_ipv4())) && (sees_packets || !core.ports.takes_nothing(*ip, port))
+        };
         let lost: Vec<IpAddr> = listening.owned.extract_if(.., has_lost).collect();
         lost.into_iter().for_each(|ip| core.ports.remove(ip, port));
         if sees_packets {

@@ -13,7 +13,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-use ringway_shm::channel::{ControlAnswer, Failure, Flags, NotWhole, Operation, Request, SlotIndex, SlotRef, State};
+use ringway_shm::channel::{ControlAnswer, Failure, Flags, NotWhole, Operation, Place, Request, SlotIndex, SlotRef, State};
 use ringway_shm::{Duration, Instant};
 use ringway_stack::SocketAddress;
 use ringway_stack::handover::{ConnectionImage, ExportError};
@@ -24,6 +24,7 @@ use super::region::Region;
 use super::socket::Kind;
 use crate::command::{RegionId, Reply};
 use crate::core::{Core, Ending};
+use crate::guard::Guard;
 use crate::handover::{Departure, Late, Left, Stays, Wanted};
 use crate::metrics::Work;
 
@@ -72,7 +73,7 @@ impl Movings {
 impl Region {
     /// Takes a connection out of the stack; `None`: the slot is a listener's, whose port is the kernel's now. `Err(Stays::Busy)`: a thread of the
     /// program is in a call on it, or handshakes of the listener are not over; try again soon.
-    pub(super) fn depart(&mut self, slot: SlotRef, core: &mut Core) -> Result<Option<Departure>, Stays> {
+    pub(super) fn depart(&mut self, slot: SlotRef, place: Option<Place>, core: &mut Core) -> Result<Option<Departure>, Stays> {
         // What the program has asked for before counts.
         self.finish_requests(core);
         let index = slot.index;
@@ -81,6 +82,10 @@ impl Region {
             return self.let_listener_go(index, core).map(|()| None);
         }
         let (Kind::Connection, Some(id)) = (socket.kind, socket.id) else { return Err(Stays::NotConnected) };
+        if place.is_some() && self.place_of(index) != place {
+            return Err(Stays::Unknown);
+        }
+        let socket = self.sockets.get(index).expect("it has just been seen");
         if socket.closing || self.movings.has(index) {
             return Err(Stays::Ending);
         }
@@ -98,31 +103,63 @@ impl Region {
     }
 
     /// New connections of a listener's port are the kernel's listener's. What the stack has accepted, or is about to, is the program's to accept: it
-    /// closes the slot when it has.
+    /// closes the slot when it has. Where other workers have the port and have not let it go yet, this is all for now: the caller asks them, and then
+    /// again.
     fn let_listener_go(&mut self, slot: SlotIndex, core: &mut Core) -> Result<(), Stays> {
-        let Some(listening) = self.sockets.get(slot).and_then(|socket| socket.listening.as_ref()) else {
-            return Err(Stays::Unknown);
-        };
-        let (port, owned, left, second) = (listening.port, listening.owned.clone(), listening.left, listening.second);
-        let since = left.unwrap_or(core.now);
-        for ip in owned.iter().copied().filter(|_| left.is_none()) {
-            let (leaves, stay) = (true, core.peers_of(ip, port));
-            core.ports.follow_rule((ip, port), leaves, &stay);
-            if !core.ports.is_kernels(ip, port) {
-                return Err(Stays::Shared);
-            }
+        let socket = self.sockets.get(slot).ok_or(Stays::Unknown)?;
+        let ids = [socket.id, socket.listening.as_ref().and_then(|listening| listening.second)];
+        let listening = socket.listening.as_mut().ok_or(Stays::Unknown)?;
+        if listening.is_gone {
+            return Ok(());
         }
-        let socket = self.sockets.get(slot).expect("it was there");
-        let ids = [socket.id, second];
-        socket.listening.as_mut().expect("it was there").left = Some(since);
+        let (port, owned) = (listening.port, listening.owned.clone());
+        if listening.left.is_none() {
+            owned.iter().for_each(|ip| core.let_port_go(*ip, port));
+        }
+        let since = *listening.left.get_or_insert(core.now);
+        if !owned.iter().all(|ip| core.ports.takes_nothing(*ip, port)) {
+            listening.left = None;
+            // Some of its addresses may have left.
+            self.follow_rule(slot, core);
+            return Err(Stays::Shared);
+        }
+        if owned.iter().any(|ip| !core.ports.is_kernels(*ip, port)) {
+            return Ok(());
+        }
         let has_more = ids.into_iter().flatten().any(|id| core.stack.readiness(id).readable);
         if (has_more || owned.iter().any(|ip| core.is_opening(*ip, port))) && core.now < since + HANDSHAKES_MAX {
             return Err(Stays::Busy);
         }
+        listening.is_gone = true;
         core.metrics.add(Work::SocketsHandedOver, 1);
         self.channel.set_flags(slot, Flags::MOVED);
         self.channel.signal(slot);
         Ok(())
+    }
+
+    /// Goes on with a listener of which nothing may be asked any more: its program may have ended between two questions. Returns false when that is
+    /// done.
+    fn follow_listener(&mut self, slot: SlotRef, core: &mut Core) -> bool {
+        let socket = self.sockets.get(slot.index).filter(|socket| socket.slot == slot);
+        let listening = socket.and_then(|socket| socket.listening.as_ref()).filter(|listening| !listening.is_gone);
+        let Some(since) = listening.and_then(|listening| listening.left) else { return false };
+        // `Err`: another worker has not let the port go, and the listener serves it again.
+        core.now < since + HANDSHAKES_MAX || (self.let_listener_go(slot.index, core).is_ok() && !self.is_gone(slot.index))
+    }
+
+    fn is_gone(&mut self, listener: SlotIndex) -> bool {
+        let socket = self.sockets.get(listener);
+        socket.and_then(|socket| socket.listening.as_ref()).is_some_and(|listening| listening.is_gone)
+    }
+
+    /// Ports have left or stay here after all.
+    fn ports_have_settled(&mut self, core: &mut Core) {
+        self.set_rooms(core);
+        if self.guard != Guard::NOTHING {
+            for slot in self.listeners.clone() {
+                self.leave_listener(slot, core);
+            }
+        }
     }
 
     /// The slot is frozen.
@@ -221,17 +258,29 @@ impl Region {
         }
     }
 
-    /// Asks the holders of the sockets that `which` names for their kernel sockets. Returns how many sockets it asks for.
+    /// Asks the holders of the sockets that `which` names for their kernel sockets. Returns how many sockets it asks for. Threads that wait for other
+    /// sockets wake up too, as it may be that none waits for these.
     pub(super) fn want(&mut self, which: impl Fn(&Region, SlotIndex) -> bool) -> u32 {
         let mut count = 0;
         for slot in self.sockets.slots() {
             let socket = self.sockets.get(slot).expect("it has just been listed");
             if socket.kind == Kind::Connection && socket.id.is_some() && which(self, slot) {
-                self.want_slot(slot);
+                self.channel.set_flags(slot, Flags::WANTED);
                 count += 1;
             }
         }
+        if count > 0 {
+            self.wish();
+        }
         count
+    }
+
+    /// Has each process of the group look for the sockets that are wanted.
+    pub(super) fn wish(&mut self) {
+        self.channel.note_wishes();
+        for slot in self.sockets.slots() {
+            self.channel.signal(slot);
+        }
     }
 
     /// Resets the connections that `which` names. Returns how many.
@@ -315,18 +364,21 @@ impl Region {
 
 /// What the service asks of a worker in a handover.
 pub(crate) enum HandoverCommand {
-    Depart(RegionId, SlotRef, Reply<Result<Option<Departure>, Stays>>),
+    Depart(RegionId, SlotRef, Option<Place>, Reply<Result<Option<Departure>, Stays>>),
     Arrived(RegionId, SlotRef, Box<ConnectionImage>, Reply<Late>),
     Returned(RegionId, SlotRef, Box<ConnectionImage>),
     Want(Wanted, Reply<u32>),
     Kill(Wanted, Reply<u32>),
     Leave { drain: Duration, limit: Duration, reply: Reply<Left> },
+    LeavePorts(Reply<()>),
 }
 
 /// A connection that is to leave as soon as the program is in no call on it.
 struct Awaited {
     region: RegionId,
     slot: SlotRef,
+    /// Where its kernel socket was found, if the program has not given it.
+    place: Option<Place>,
     until: Instant,
     reply: Reply<Result<Option<Departure>, Stays>>,
 }
@@ -337,6 +389,10 @@ pub(super) struct Departures {
     awaited: Vec<Awaited>,
     /// Flows that have arrived, until their last packets have come out of the devices' rings: those must find silence.
     held: VecDeque<(Instant, [SocketAddress; 2])>,
+    /// Listeners that have left, or that wait for other workers.
+    listeners: Vec<(RegionId, SlotRef)>,
+    /// When the service is told what programs have not given.
+    pub(super) take_at: Option<Instant>,
     leaving: Option<Leaving>,
     /// The next look at these.
     look_at: Option<Instant>,
@@ -353,7 +409,7 @@ struct Leaving {
 impl Departures {
     /// When there is something to do.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.held.front().map(|&(at, _)| at).into_iter().chain(self.look_at).min()
+        self.held.front().map(|&(at, _)| at).into_iter().chain(self.look_at).chain(self.take_at).min()
     }
 
     /// Forgets the flows whose time is over.
@@ -365,10 +421,10 @@ impl Departures {
     }
 
     /// When what waits for programs is to be looked at again; `None`: nothing does.
-    fn looks_at(&self, now: Instant) -> Option<Instant> {
+    fn looks_at(&self, core: &Core) -> Option<Instant> {
         let leaving = self.leaving.as_ref().map(|leaving| if leaving.asks_at.is_some() { DRAINING } else { ASKING });
-        let awaited = (!self.awaited.is_empty()).then_some(ASKING);
-        awaited.or(leaving).map(|span| now + span)
+        let asks = !self.awaited.is_empty() || !self.listeners.is_empty() || core.ports.has_partings();
+        asks.then_some(ASKING).or(leaving).map(|span| core.now + span)
     }
 }
 
@@ -376,9 +432,9 @@ impl Attachments {
     /// Obeys a command.
     pub(crate) fn hand_over(&mut self, command: HandoverCommand, core: &mut Core) {
         match command {
-            HandoverCommand::Depart(region, slot, reply) => {
+            HandoverCommand::Depart(region, slot, place, reply) => {
                 let until = core.now + BUSY_MAX;
-                self.departures.awaited.push(Awaited { region, slot, until, reply });
+                self.departures.awaited.push(Awaited { region, slot, place, until, reply });
                 self.follow_departures(core);
             }
             HandoverCommand::Arrived(region, slot, image, reply) => {
@@ -392,7 +448,10 @@ impl Attachments {
                     region.returned(slot, &image, core);
                 }
             }
-            HandoverCommand::Want(wanted, reply) => reply.answer(self.each(wanted, |region, which| region.want(which))),
+            HandoverCommand::Want(wanted, reply) => {
+                self.departures.take_at = Some(core.now + TAKE_AFTER);
+                reply.answer(self.each(wanted, |region, which| region.want(which)));
+            }
             HandoverCommand::Kill(wanted, reply) => reply.answer(self.each(wanted, |region, which| region.kill_all(which, core))),
             HandoverCommand::Leave { drain, limit, reply } => {
                 for number in self.live.clone() {
@@ -404,6 +463,14 @@ impl Attachments {
                 self.departures.leaving = Some(Leaving { asks_at: Some(asks_at), until: asks_at + limit, reply });
                 self.follow_departures(core);
             }
+            HandoverCommand::LeavePorts(reply) => {
+                for number in self.live.clone() {
+                    if let Some(region) = self.region(number) {
+                        region.leave_ports(core);
+                    }
+                }
+                reply.answer(());
+            }
         }
         self.sweep();
         self.note_retries(core.now);
@@ -412,19 +479,40 @@ impl Attachments {
     /// Goes on with what waits for programs.
     pub(super) fn follow_departures(&mut self, core: &mut Core) {
         self.departures.forget(core);
+        self.follow_ports(core);
         self.let_depart(core);
         self.follow_leaving(core);
-        self.departures.look_at = self.departures.looks_at(core.now);
+        self.name_unmoved(core);
+        self.departures.look_at = self.departures.looks_at(core);
+    }
+
+    /// Goes on with ports that several workers let go together.
+    fn follow_ports(&mut self, core: &mut Core) {
+        if core.ports.follow_partings(core.now) | std::mem::take(&mut core.rooms_are_stale) {
+            for number in self.live.clone() {
+                if let Some(region) = self.region(number) {
+                    region.ports_have_settled(core);
+                }
+            }
+        }
+        let mut listeners = std::mem::take(&mut self.departures.listeners);
+        listeners.retain(|&(region, slot)| self.region(region.0).is_some_and(|region| region.follow_listener(slot, core)));
+        self.departures.listeners = listeners;
     }
 
     /// Takes out the connections whose programs are in no call on them any more.
     fn let_depart(&mut self, core: &mut Core) {
         for awaited in std::mem::take(&mut self.departures.awaited) {
-            let Awaited { region, slot, until, .. } = awaited;
-            let left = self.region(region.0).map_or(Err(Stays::Unknown), |region| region.depart(slot, core));
+            let Awaited { region, slot, place, until, .. } = awaited;
+            let left = self.region(region.0).map_or(Err(Stays::Unknown), |region| region.depart(slot, place, core));
             match left {
                 Err(Stays::Busy) if core.now < until => self.departures.awaited.push(awaited),
-                left => awaited.reply.answer(left),
+                left => {
+                    if matches!(left, Ok(None)) && !self.departures.listeners.contains(&(region, slot)) {
+                        self.departures.listeners.push((region, slot));
+                    }
+                    awaited.reply.answer(left);
+                }
             }
         }
     }
@@ -446,13 +534,9 @@ impl Attachments {
                     region.want(|_, _| true);
                 }
             }
+            self.departures.take_at = Some(core.now + TAKE_AFTER);
         }
         let Some(Leaving { reply, .. }) = self.departures.leaving.take_if(is_over) else { return };
-        for number in self.live.clone() {
-            if let Some(region) = self.region(number) {
-                region.leave_ports(core);
-            }
-        }
         reply.answer(Left { connections: stay + core.sending_orphans().count() as u32 });
     }
 
@@ -505,3 +589,5 @@ const WAITING_MAX: usize = 16;
 const BUSY_MAX: Duration = Duration::from_millis(200);
 /// Handshakes that a leaving listener waits for; those that take longer are reset.
 const HANDSHAKES_MAX: Duration = Duration::from_millis(150);
+/// A program that runs gives what it is asked for within this time.
+const TAKE_AFTER: Duration = Duration::from_secs(1);

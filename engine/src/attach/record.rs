@@ -47,7 +47,7 @@ impl Region {
         let waiting = self.channel.tx_available(slot) as u32;
         let shared = self.channel.slot(slot);
         let (local, remote, unaccepted) = (shared.local(), shared.remote(), shared.unaccepted());
-        let descriptor = shared.descriptor();
+        let descriptor = shared.place().map(|place| place.number);
         let (guard, verdict) = (self.guard, self.verdict);
         let socket = self.sockets.get(slot).expect("the caller has looked");
         let datagrams = socket.kind == Kind::Datagram;

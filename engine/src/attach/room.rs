@@ -27,17 +27,24 @@ impl Region {
             if room == 0 && !self.leaving {
                 core.metrics.hit(Quota::SocketsOfGroup, self.number);
             }
-            for at in 0..self.listeners.len() {
-                let Some(socket) = self.sockets.get(self.listeners[at]) else { continue };
-                let second = socket.listening.as_ref().and_then(|listening| listening.second);
-                for id in [socket.id, second].into_iter().flatten() {
-                    core.stack.set_room(id, room);
-                }
-            }
+            self.set_rooms(core);
         }
         if left > 0 {
             for listener in std::mem::take(&mut self.without_room) {
                 self.retry_later(listener);
+            }
+        }
+    }
+
+    /// Tells the stack the listeners' space. One that is about to leave a port to the kernel has none.
+    pub(super) fn set_rooms(&mut self, core: &mut Core) {
+        for at in 0..self.listeners.len() {
+            let Some(socket) = self.sockets.get(self.listeners[at]) else { continue };
+            let Some(listening) = &socket.listening else { continue };
+            let is_parting = listening.owned.iter().any(|ip| core.ports.is_parting(*ip, listening.port));
+            let room = if is_parting { 0 } else { self.room };
+            for id in [socket.id, listening.second].into_iter().flatten() {
+                core.stack.set_room(id, room);
             }
         }
     }

@@ -36,8 +36,10 @@ pub(super) struct Listening {
     /// Addresses of which packets are steered to it.
     pub(super) owned: Vec<IpAddr>,
     pub(super) backlog: u32,
-    /// New connections are the kernel's since this instant.
+    /// Since this instant new connections are to be the kernel's.
     pub(super) left: Option<Instant>,
+    /// The program has been told that it is the kernel's.
+    pub(super) is_gone: bool,
     /// The kernel has got the datagram socket back, for this reason.
     pub(super) given_back: Option<KernelReason>,
     /// Its terms have changed: connections that were there before, and wait to be accepted, get the new ones then.

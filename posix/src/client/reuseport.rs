@@ -12,6 +12,7 @@
 use super::Attached;
 use super::convert::answer_of;
 use crate::channel::{AnswerForm, ControlAnswer, MEMBERS_MAX, Ticket};
+use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use ringway_shm::channel as shm;
 
@@ -97,6 +98,14 @@ impl Attached {
         }
         // Another thread may have taken it meanwhile.
         first.and_then(|(_, worker, slot)| take((worker, slot))).or_else(|| self.places(listener).find_map(take))
+    }
+
+    /// Has the kernel go on with the socket. The workers of a listener let its port go together, when the last one is asked; the first slot says
+    /// when all of them are done.
+    pub(super) fn hand_over_everywhere(&self, socket: SocketRef, fd: Fd) -> bool {
+        let ask = |(client, slot): (&shm::Client, shm::SlotRef)| client.hand_over(slot, fd).is_ok();
+        let mut members = self.members(socket).peekable();
+        self.everywhere(socket).all(ask) && (members.peek().is_none() || members.chain([self.place(socket)]).all(ask))
     }
 
     /// Makes a request to the socket's worker, and to a listener's members if the answer of all of them counts.

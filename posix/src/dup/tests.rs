@@ -29,7 +29,7 @@ fn an_open_number_of_a_socket_is_noted() {
     let bench = Bench::new();
     let (fd, socket) = bench.socket(State::Connected);
     let (other, second) = bench.socket(State::Connected);
-    let noted = |socket: SocketRef| bench.turn(|worker| worker.slot(socket.index).descriptor());
+    let noted = |socket: SocketRef| bench.turn(|worker| worker.slot(socket.index).place().map(|place| place.number));
     assert_eq!((noted(socket), noted(second)), (Some(fd as u32), Some(other as u32)));
     let copy = bench.posix.duplicate(fd, socket, 0, OnExec::Keep).expect("numbers are free");
     assert_eq!(noted(socket), Some(copy as u32));

@@ -7,7 +7,7 @@ use crate::mock::{Bench, Given, NO_OPTION};
 use crate::stream::{Receive, Send};
 use crate::{Arrival, Passage, Settings};
 use libc::{SOL_SOCKET, pollfd};
-use ringway_shm::channel::{Flags, Operation, State as SlotState};
+use ringway_shm::channel::{CONFINED, Flags, Operation, State as SlotState};
 use ringway_shm::{Duration, Instant};
 use std::io::{IoSlice, IoSliceMut};
 use std::thread;
@@ -283,6 +283,25 @@ fn a_wanted_socket_is_given_once_and_by_any_call() {
     assert_eq!(bench.handovers(), 2);
 }
 
+/// A connection in a pool may see no call for hours.
+#[test]
+fn any_call_gives_all_wanted_sockets() {
+    let bench = Bench::new();
+    let [(idle, _), (busy, _), (kept, _)] = [(); 3].map(|()| bench.paired());
+    bench.accepts_handover();
+    bench.wish(&[idle.socket]);
+    assert_eq!(bench.read_once(busy.socket), Err(Errno::AGAIN));
+    assert!(bench.has_gone(idle) && !bench.has_gone(busy) && !bench.has_gone(kept));
+    // A child of vfork has its parent's memory, and leaves it to its parent.
+    bench.wish(&[kept.socket]);
+    bench.kernel.pretended_process.store(4242, Ordering::Relaxed);
+    assert_eq!(bench.read_once(busy.socket), Err(Errno::AGAIN));
+    assert!(!bench.has_gone(kept));
+    bench.kernel.pretended_process.store(0, Ordering::Relaxed);
+    assert_eq!(bench.posix.socket_of(busy.fd), Some(busy.socket));
+    assert!(bench.has_gone(kept));
+}
+
 #[test]
 fn a_refused_handover_changes_nothing_and_is_not_asked_for_again() {
     let bench = Bench::new();
@@ -319,6 +338,11 @@ fn a_confined_process_hands_nothing_over() {
     bench.say(at.socket, Flags::WANTED);
     assert_eq!(bench.read_once(at.socket), Err(Errno::AGAIN));
     assert_eq!(bench.handovers(), 0);
+    // Nothing is taken out of it either, also of what it has opened since.
+    let (later, _) = bench.paired();
+    for socket in [at.socket, later.socket] {
+        assert!(bench.turn(|worker| worker.slot(socket.index).app_flags() & CONFINED != 0));
+    }
 }
 
 #[test]

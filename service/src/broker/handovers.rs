@@ -29,11 +29,13 @@ use std::time::Duration;
 
 use ringway_device::steering::AcceptQueues;
 use ringway_engine::{Departure, Late, RegionId, Wanted, WorkerHandle};
-use ringway_shm::channel::SlotRef;
 use ringway_shm::channel::attach::ControlConnection;
+use ringway_shm::channel::{Place, SlotRef};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown, sockopt};
+use rustix::thread::CapabilitySet;
 
+use super::sleepers::take;
 use crate::handover::{self, Injector, Leaving, Prepared, Refusal};
 use crate::ports::Steering;
 use crate::ports::port_registry::OnFlows;
@@ -53,6 +55,7 @@ pub(crate) struct Handovers(Arc<Inner>);
 
 struct Inner {
     users: Mutex<HashMap<u32, User>>,
+    takes: bool,
     /// Makes the users' threads.
     maker: Sender<Request>,
 }
@@ -80,13 +83,28 @@ struct User {
     pending: Arc<AtomicUsize>,
 }
 
-/// A socket that a program hands over.
+/// A socket that a program hands over, or that is taken from it.
 pub(super) struct HandedOver {
-    pub(super) control: Arc<ControlConnection>,
+    /// The program that awaits an answer.
+    pub(super) control: Option<Arc<ControlConnection>>,
     pub(super) worker: WorkerHandle,
     pub(super) region: RegionId,
     pub(super) slot: SlotRef,
-    pub(super) socket: OwnedFd,
+    pub(super) socket: KernelSocket,
+}
+
+/// The kernel socket of a socket that is handed over.
+pub(super) enum KernelSocket {
+    /// The program has given it.
+    Given(OwnedFd),
+    /// A process has it in this place, as its program says; see `sleepers`.
+    Held(Arc<OwnedFd>, Place),
+}
+
+impl From<OwnedFd> for KernelSocket {
+    fn from(socket: OwnedFd) -> KernelSocket {
+        KernelSocket::Given(socket)
+    }
 }
 
 struct Job {
@@ -109,21 +127,22 @@ struct Work {
 /// The thread that makes those of the users, which have its rights; it waits for [`Handovers::start`] and ends with the last of them.
 pub(crate) struct HandoverThread {
     thread: JoinHandle<()>,
+    takes: bool,
     maker: Sender<Request>,
     begin: Sender<Work>,
 }
 
 impl HandoverThread {
-    /// Made while the caller still has the rights.
+    /// Made while the caller still has the `rights` that it keeps.
     ///
     /// # Errors
     /// There is no thread.
-    pub(crate) fn new() -> io::Result<HandoverThread> {
+    pub(crate) fn new(rights: CapabilitySet) -> io::Result<HandoverThread> {
         let ((maker, requests), (begin, work)) = (channel(), channel::<Work>());
         // Without work the service has not started.
         let make = move || work.recv().map_or((), |work| work.make_threads(&requests));
-        let thread = privileges::spawn_with(privileges::HANDING_OVER, "ringway-handover", make)?;
-        Ok(HandoverThread { thread, maker, begin })
+        let thread = privileges::spawn_with(rights, "ringway-handover", make)?;
+        Ok(HandoverThread { thread, takes: rights.contains(CapabilitySet::SYS_PTRACE), maker, begin })
     }
 }
 
@@ -131,7 +150,7 @@ impl Handovers {
     /// Starts to hand sockets over, by `thread`. Called with CAP_NET_RAW if states that need a segment of the peer's are to be handed over, and
     /// with CAP_BPF too if connections are that wait for accept.
     pub(crate) fn start(thread: HandoverThread, steering: Box<dyn Steering>) -> (Handovers, JoinHandle<()>) {
-        let HandoverThread { thread, maker, begin } = thread;
+        let HandoverThread { thread, takes, maker, begin } = thread;
         let work = Work {
             steering: Arc::new(Mutex::new(steering)),
             injector: Arc::new(Injector::open()),
@@ -141,7 +160,12 @@ impl Handovers {
         };
         // It waits for this.
         begin.send(work).unwrap_or_default();
-        (Handovers(Arc::new(Inner { users: Mutex::default(), maker })), thread)
+        (Handovers(Arc::new(Inner { users: Mutex::default(), takes, maker })), thread)
+    }
+
+    /// Returns true if sockets may be taken out of programs.
+    pub(super) fn takes(&self) -> bool {
+        self.0.takes
     }
 
     /// What to call when the kernel has flows of owned ports.
@@ -154,10 +178,13 @@ impl Handovers {
     /// Hands a socket over and answers its program.
     pub(super) fn hand_over(&self, uid: u32, handed: HandedOver) -> Result<(), String> {
         let user = self.user(uid)?;
-        if user.pending.fetch_add(1, Ordering::Relaxed) >= PENDING_MAX {
+        // Those that are taken hold no descriptor before their turn.
+        if user.pending.fetch_add(1, Ordering::Relaxed) >= PENDING_MAX
+            && let Some(control) = &handed.control
+        {
             user.pending.fetch_sub(1, Ordering::Relaxed);
             let text = "too many sockets of this user wait for their handover";
-            return handed.control.refuse(text).map_err(|error| error.to_string());
+            return control.refuse(text).map_err(|error| error.to_string());
         }
         let job = Job { handed, pending: user.pending.clone() };
         user.jobs.send(job).map_err(|_| "the thread of this user has ended".to_owned())
@@ -214,18 +241,13 @@ impl Work {
         while let Some(Job { handed, pending }) = self.next(queue) {
             pending.fetch_sub(1, Ordering::Relaxed);
             let control = handed.control.clone();
-            let answer = match self.carry(handed) {
-                Ok(()) => {
-                    tracing::debug!(target: "ringway::handover", uid, "a socket of user {uid} is the kernel's");
-                    control.done()
-                }
-                Err(text) => {
-                    tracing::warn!(target: "ringway::handover", "a socket of user {uid} stays with the stack: {text}");
-                    control.refuse(&text)
-                }
-            };
+            let carried = self.carry(handed);
+            match &carried {
+                Ok(()) => tracing::debug!(target: "ringway::handover", uid, "a socket of user {uid} is the kernel's"),
+                Err(text) => tracing::warn!(target: "ringway::handover", "a socket of user {uid} stays with the stack: {text}"),
+            }
             // A program that has gone wants no answer.
-            answer.ok();
+            control.map(|control| carried.map_or_else(|text| control.refuse(&text), |()| control.done()).ok());
         }
     }
 
@@ -236,13 +258,22 @@ impl Work {
     /// Hands one socket over.
     fn carry(&self, handed: HandedOver) -> Result<(), String> {
         let HandedOver { worker, region, slot, socket, .. } = handed;
+        let (socket, place) = match socket {
+            KernelSocket::Given(socket) => (socket, None),
+            KernelSocket::Held(pidfd, place) => (take(&pidfd, place).map_err(|error| error.to_string())?, Some(place)),
+        };
         if !self.is_served(&socket) {
             return Err("the socket belongs to another network namespace".to_owned());
         }
         let gone = |_| "the worker has stopped".to_owned();
-        let departure = worker.depart(region, slot).map_err(gone)?.map_err(|stays| stays.to_string())?;
+        // It is the connection's if it still is in that place now: the program may have had another file there in between.
+        let departure = match place {
+            None => worker.depart(region, slot),
+            Some(place) => worker.depart_from(region, slot, place),
+        };
+        let departure = departure.map_err(gone)?.map_err(|stays| stays.to_string())?;
         let Some(departure) = departure else { return Ok(()) };
-        if sockopt::socket_acceptconn(&socket).unwrap_or(false) {
+        if place.is_none() && sockopt::socket_acceptconn(&socket).unwrap_or(false) {
             return match self.put_into_queue(&socket, &departure) {
                 Ok(()) => worker.arrived(region, slot, departure.image).map(drop).map_err(gone),
                 Err(text) => worker.returned(region, slot, departure.image).map_err(gone).and(Err(text)),

@@ -183,6 +183,11 @@ impl Members {
         self.processes.get(&process).is_some_and(|known| known.pidfd.is_some())
     }
 
+    /// What watches a process.
+    pub(super) fn pidfd(&self, process: ProcessKey) -> Option<OwnedFd> {
+        self.processes.get(&process)?.pidfd.as_ref()?.try_clone().ok()
+    }
+
     pub(super) fn set_pidfd(&mut self, process: ProcessKey, pidfd: OwnedFd) {
         if let Some(known) = self.processes.get_mut(&process) {
             known.pidfd = Some(pidfd);

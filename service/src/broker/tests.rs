@@ -15,6 +15,7 @@ use ringway_shm::ArenaConfig;
 use ringway_shm::channel::attach::{AttachError, Credentials, WakeFdKind};
 use ringway_shm::channel::{Client, Shape, Usage};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::thread::CapabilitySet;
 
 use super::account::Account;
 use super::admission::{Admission, Standing};
@@ -124,7 +125,11 @@ impl House {
             forks,
             wake_fds,
             desk,
-            handovers: Handovers::start(HandoverThread::new().expect("threads are left"), Box::new(NoSteering)).0,
+            handovers: Handovers::start(
+                HandoverThread::new(CapabilitySet::empty()).expect("threads are left"),
+                Box::new(NoSteering),
+            )
+            .0,
             cgroups: Cgroups::off(),
             executables: Executables::off(),
             readiness: Readiness::new(true).expect("descriptors are left"),

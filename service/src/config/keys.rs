@@ -576,6 +576,13 @@ pub const KEYS: &[Key] = &[
          hand a connection over at their next call or wake-up, so it takes milliseconds; what a program that makes none has open is \
          reset. 0: all connections are reset.",
     ),
+    flag(
+        "service.take_sockets",
+        false,
+        "Connections of programs that make no call for a second after they were asked, as one that sleeps, go home too: the service \
+         takes their kernel sockets out of the processes (pidfd_getfd(2)). The threads that do this have CAP_SYS_PTRACE then, which a unit \
+         must give; without it they reach programs of the service's own user only, where the kernel allows that.",
+    ),
     choice(
         "service.seccomp",
         "on",

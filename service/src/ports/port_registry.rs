@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   own        one worker's port: an ephemeral one, a bound one, of datagrams   filter: its bit
-//!   own_share  a listener's that every worker has                               filter: the bits of all
+//!   own_share  a listener's that every worker has                               filter: the bits of all, once all have it
 //!   shut       none's                                                           filter: no bit, packets come to nothing
 //!
 //!   the first owner:  shut -> the kernel's connections are flows of the kernel's -> the bits
@@ -12,6 +12,9 @@
 //! asks for the other kind meanwhile is refused. Promises: the filters change when the first owner comes and the last one
 //! goes, and not between; connections that the kernel has of a port before it is owned stay the kernel's, and it accepts none between
 //! the look at them and the port's being owned (over AF_XDP it may, and such a connection may be reset). Does not do: counting the users of one worker; that worker does.
+//! How the workers of a port let it go: see `leaving`.
+
+mod leaving;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -19,6 +22,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringway_engine::{PortError, Transport};
+
+use leaving::Leaving;
 
 use super::Steering;
 
@@ -31,6 +36,8 @@ struct Owners {
     workers: u32,
     /// Flows are divided among all workers.
     shared: bool,
+    /// The filters know. Those of a common port's learn of it when the last worker has it: one without a listener would answer with resets.
+    is_steered: bool,
 }
 
 /// The table of all workers.
@@ -38,6 +45,8 @@ struct PortRegistry {
     steering: Box<dyn Steering>,
     all: u32,
     ports: HashMap<(Transport, IpAddr, u16), Owners>,
+    /// Ports of TCP whose new connections are the kernel's, or are to be.
+    leaving: HashMap<(IpAddr, u16), Leaving>,
     on_flows: Option<OnFlows>,
     /// Shut ports of TCP whose connections of the kernel's the filters know.
     ready: BTreeSet<(IpAddr, u16)>,
@@ -83,14 +92,45 @@ impl PortRegistry {
         self.steering.release(Transport::Tcp, ip, port).ok();
         Err(left)
     }
+
+    /// Packets of a port of TCP come to its workers.
+    fn is_steered(&self, ip: IpAddr, port: u16) -> bool {
+        self.ports.get(&(Transport::Tcp, ip, port)).is_some_and(|owners| owners.is_steered)
+    }
+
+    /// The packets of a port go to these workers, those of the kernel's connections to the kernel as before.
+    fn steer(
+        &mut self,
+        (transport, ip, port): (Transport, IpAddr, u16),
+        workers: u32,
+        ownership: Ownership,
+    ) -> Result<(), PortError> {
+        if transport == Transport::Tcp && ownership != Ownership::New {
+            self.leave_connections(ip, port)?;
+            if self.steering.kernel_flows() > 0 {
+                self.on_flows.iter().for_each(|tell| tell());
+            }
+        }
+        let owned = match ownership {
+            Ownership::Copies => self.steering.own_copies(ip, port, workers),
+            Ownership::Sole | Ownership::New | Ownership::Shared => self.steering.own(transport, ip, port, workers),
+        };
+        owned.map_err(|_| PortError::NoSteering)
+    }
 }
 
 impl WorkerPorts {
     /// The hands of so many workers on one table, whose filters are told by `steering`.
     pub(crate) fn for_workers(steering: Box<dyn Steering>, workers: usize) -> impl Iterator<Item = WorkerPorts> {
         let all = (0..workers).fold(0, |bits, worker| bits | 1 << worker);
-        let registry =
-            Arc::new(Mutex::new(PortRegistry { steering, all, ports: HashMap::new(), on_flows: None, ready: BTreeSet::new() }));
+        let registry = Arc::new(Mutex::new(PortRegistry {
+            steering,
+            all,
+            ports: HashMap::new(),
+            leaving: HashMap::new(),
+            on_flows: None,
+            ready: BTreeSet::new(),
+        }));
         (0..workers).map(move |worker| WorkerPorts { registry: registry.clone(), bit: 1 << worker })
     }
 
@@ -106,28 +146,20 @@ impl WorkerPorts {
     pub(super) fn own(&self, transport: Transport, ip: IpAddr, port: u16, ownership: Ownership) -> Result<(), PortError> {
         let shared = ownership == Ownership::Shared;
         let mut registry = self.registry();
-        let Some(owners) = registry.ports.get_mut(&(transport, ip, port)) else {
-            let workers = if shared { registry.all } else { self.bit };
-            if transport == Transport::Tcp && ownership != Ownership::New {
-                registry.leave_connections(ip, port)?;
-                if registry.steering.kernel_flows() > 0 {
-                    registry.on_flows.iter().for_each(|tell| tell());
-                }
-            }
-            let owned = match ownership {
-                Ownership::Copies => registry.steering.own_copies(ip, port, workers),
-                Ownership::Sole | Ownership::New | Ownership::Shared => registry.steering.own(transport, ip, port, workers),
-            };
-            owned.map_err(|_| PortError::NoSteering)?;
-            registry.ports.insert((transport, ip, port), Owners { workers: self.bit, shared });
-            return Ok(());
-        };
+        let known = registry.ports.get(&(transport, ip, port)).copied();
+        let before = known.unwrap_or(Owners { workers: 0, shared, is_steered: false });
         // What is this worker's own stays so: its listener gets all flows, and those of the others are refused.
-        let joins = owners.shared && shared;
-        if owners.workers & self.bit == 0 && !joins {
+        let joins = known.is_none() || (before.shared && shared);
+        if before.workers & self.bit == 0 && !joins {
             return Err(PortError::InUse);
         }
-        owners.workers |= self.bit;
+        let workers = before.workers | self.bit;
+        let is_due = !before.is_steered && (!before.shared || workers == registry.all);
+        if is_due {
+            registry.steer((transport, ip, port), workers, ownership)?;
+        }
+        let is_steered = before.is_steered || is_due;
+        registry.ports.insert((transport, ip, port), Owners { workers, is_steered, ..before });
         Ok(())
     }
 
@@ -135,40 +167,15 @@ impl WorkerPorts {
         let mut registry = self.registry();
         let Some(owners) = registry.ports.get_mut(&(transport, ip, port)) else { return Ok(()) };
         owners.workers &= !self.bit;
+        let is_steered = owners.is_steered;
         if owners.workers != 0 {
             return Ok(());
         }
         registry.ports.remove(&(transport, ip, port));
-        registry.steering.release(transport, ip, port)
-    }
-
-    /// New connections to a port that this worker alone owns are the kernel's, those with the peers in `stay` still the worker's. Returns false
-    /// where that cannot be: of a port that several workers have, no one of them knows all connections.
-    pub(super) fn leave(&self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> bool {
-        let mut registry = self.registry();
-        let owners = registry.ports.get(&(Transport::Tcp, ip, port));
-        let is_alone = owners.is_some_and(|owners| owners.workers == self.bit && (!owners.shared || registry.all == self.bit));
-        is_alone && registry.steering.leave_port(ip, port, stay).is_ok()
-    }
-
-    /// Ends [`leave`](WorkerPorts::leave): the connections that the kernel has got meanwhile stay the kernel's. Returns false where they cannot
-    /// be known; then the port is left as before, but for the connections with the peers in `stay`. Packets are lost meanwhile, as on a bad line.
-    pub(super) fn take_back(&self, ip: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> bool {
-        let mut registry = self.registry();
-        let Some(owners) = registry.ports.get(&(Transport::Tcp, ip, port)).copied() else { return false };
-        let workers = if owners.shared { registry.all } else { owners.workers };
-        let steering = &mut registry.steering;
-        let is_known = steering.retake_port(ip, port).and_then(|()| steering.leave_connections(ip, port, IN_WORKER_MAX));
-        let is_back = is_known.is_ok_and(|is_known| is_known);
-        if !is_back {
-            // `Err`: there is no room for the flows that stay; they are lost.
-            steering.leave_port(ip, port, stay).ok();
+        if transport == Transport::Tcp {
+            registry.leaving.remove(&(ip, port));
         }
-        let is_owned = steering.own(Transport::Tcp, ip, port, workers).is_ok();
-        if is_back && steering.kernel_flows() > 0 {
-            registry.on_flows.iter().for_each(|tell| tell());
-        }
-        is_back && is_owned
+        if is_steered { registry.steering.release(transport, ip, port) } else { Ok(()) }
     }
 
     /// Packets of TCP to these addresses and ports come to no worker and not to the kernel, until a worker owns the port or
@@ -176,7 +183,7 @@ impl WorkerPorts {
     pub(crate) fn shut(&self, ends: &BTreeSet<(IpAddr, u16)>) {
         let mut registry = self.registry();
         for &(ip, port) in ends {
-            if !registry.ports.contains_key(&(Transport::Tcp, ip, port)) {
+            if !registry.is_steered(ip, port) {
                 // `Err`: the table is full, and the port stays open.
                 registry.steering.own(Transport::Tcp, ip, port, 0).ok();
             }
@@ -193,7 +200,7 @@ impl WorkerPorts {
         let mut registry = self.registry();
         for &(ip, port) in ends {
             registry.ready.remove(&(ip, port));
-            if !registry.ports.contains_key(&(Transport::Tcp, ip, port)) {
+            if !registry.is_steered(ip, port) {
                 // `Err`: not as long as there is a table.
                 registry.steering.release(Transport::Tcp, ip, port).ok();
             }

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use super::SlotIndex;
-use super::layout::NEAR_WORDS;
+use super::layout::{NEAR_WORDS, PROCESSES};
 use super::mark::Mark;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -175,6 +175,29 @@ pub struct Readiness {
 /// In place of a descriptor's number: the slot is a member of a listener, and has none.
 const MEMBER: u32 = u32::MAX;
 
+/// The bits of [`SlotShared::descriptor`] that say the number, and those below the process.
+const NUMBER: u32 = (1 << PROCESS_SHIFT) - 1;
+const PROCESS_SHIFT: u32 = 20;
+const _: () = assert!(PROCESSES < 1 << (32 - PROCESS_SHIFT), "no place is MEMBER");
+/// Bit of the application's flags: a process that has the socket has filtered its system calls.
+pub const CONFINED: u32 = 1 << 30;
+
+/// Where a socket has a descriptor number: a process by its number in the region, and the number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The process, by its number in the region.
+    pub process: u32,
+    /// The descriptor.
+    pub number: u32,
+}
+
+impl Place {
+    /// As it stands in a slot; a number that does not fit is not known.
+    fn word(self) -> u32 {
+        if self.number < NUMBER { self.process << PROCESS_SHIFT | (self.number + 1) } else { 0 }
+    }
+}
+
 /// The shared words of a slot.
 #[repr(C, align(64))]
 pub struct SlotShared {
@@ -213,7 +236,7 @@ pub struct SlotShared {
     pub(crate) app_closed: AtomicU32,
     /// Inode of the kernel's socket under it; of a member of a listener: the first slot.
     pub(crate) inode: AtomicU32,
-    /// One more than the number of a descriptor; 0: not known; [`MEMBER`].
+    /// `process << 20 | number + 1`: the number of a descriptor, in a process by its number in the region; 0: not known; [`MEMBER`].
     pub(crate) descriptor: AtomicU32,
     // Line 2: waiting contexts, and the holders.
     /// Near contexts that watch.
@@ -355,20 +378,21 @@ impl SlotShared {
         self.inode.store(u32::try_from(inode).unwrap_or(0), Ordering::Release);
     }
 
-    /// A descriptor number by which a process that holds the socket knows it, as programs say it: for the eye, in `ss -p`.
-    pub fn descriptor(&self) -> Option<u32> {
-        let word = self.descriptor.load(Ordering::Relaxed);
-        if word == MEMBER { None } else { word.checked_sub(1) }
+    /// Where the socket has a number, as programs say it.
+    pub fn place(&self) -> Option<Place> {
+        let word = self.descriptor.load(Ordering::Acquire);
+        let number = (word & NUMBER).checked_sub(1).filter(|_| word != MEMBER)?;
+        Some(Place { process: word >> PROCESS_SHIFT, number })
     }
 
     /// Notes the number that a process gave the socket last.
-    pub fn set_descriptor(&self, number: u32) {
-        self.descriptor.store(number.wrapping_add(1), Ordering::Relaxed);
+    pub fn set_place(&self, place: Place) {
+        self.descriptor.store(place.word(), Ordering::Release);
     }
 
     /// The number is closed. Returns true if it was the one noted, which it is no more.
-    pub fn forget_descriptor(&self, number: u32) -> bool {
-        self.descriptor.compare_exchange(number.wrapping_add(1), 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    pub fn forget_place(&self, place: Place) -> bool {
+        self.descriptor.compare_exchange(place.word(), 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Of a member of a listener that every worker has: the listener's slot in the first worker's region.

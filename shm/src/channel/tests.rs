@@ -760,3 +760,26 @@ fn an_accept_from_a_full_queue_tells_the_worker_and_no_other_does() {
     assert_eq!(bench.requests(), [Operation::Consumed]);
     assert!(!bench.worker.waits_for_accept(listener.index, 2));
 }
+
+/// The number that a process has noted is forgotten by that process alone; one that has no room is not known.
+#[test]
+fn a_slot_says_in_which_process_it_has_which_number() {
+    let bench = Bench::new(SHAPE);
+    let slot = bench.client.open_slot().expect("one is free");
+    let shared = bench.client.slot(slot.index);
+    assert_eq!(shared.place(), None);
+    let [here, elsewhere] = [7, PROCESSES - 1].map(|process| Place { process, number: 1_048_573 });
+    for place in [here, elsewhere] {
+        shared.set_place(place);
+        assert_eq!((shared.place(), shared.first()), (Some(place), None));
+    }
+    assert!(!shared.forget_place(here));
+    assert!(shared.forget_place(elsewhere));
+    assert_eq!(shared.place(), None);
+    for number in [1_048_575, u32::MAX] {
+        shared.set_place(Place { process: 7, number });
+        assert_eq!(shared.place(), None, "{number}");
+    }
+    shared.set_first(3);
+    assert_eq!((shared.place(), shared.first()), (None, Some(3)));
+}

@@ -50,7 +50,7 @@ fn is_wanted(net: &Net, slot: SlotRef) -> bool {
 
 /// The connection goes to the kernel.
 fn leave(net: &mut Net, slot: SlotRef) {
-    let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, slot, reply));
+    let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, slot, None, reply));
     let departure = answer.try_recv().expect("it is answered at once").expect("it is open");
     let image = departure.expect("it is a connection").image;
     net.hand_over(0, |region, reply| HandoverCommand::Arrived(region, slot, image, reply)).try_recv().expect("answered");

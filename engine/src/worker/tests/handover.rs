@@ -3,12 +3,12 @@
 use std::io::IoSlice;
 
 use ringway_shm::Duration;
-use ringway_shm::channel::{ControlAnswer, Flags, Operation, Request, SlotRef};
+use ringway_shm::channel::{CONFINED, ControlAnswer, Flags, Operation, Place, Request, SlotRef};
 use ringway_stack::SharedRate;
 
 use super::harness::{Net, pattern};
 use crate::attach::HandoverCommand;
-use crate::handover::{Departure, Late, Left, Stays, Wanted};
+use crate::handover::{Departure, Late, Left, Stays, Unmoved, Wanted};
 use crate::metrics::Work;
 use crate::verdict::{Allowance, Ruling, Terms};
 
@@ -23,7 +23,7 @@ fn connected() -> (Net, SlotRef, SlotRef, SlotRef) {
 }
 
 fn depart(net: &mut Net, slot: SlotRef) -> Result<Departure, Stays> {
-    let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, slot, reply)).try_recv();
+    let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, slot, None, reply)).try_recv();
     answer.expect("it is answered at once").map(|departure| departure.expect("it is a connection"))
 }
 
@@ -40,6 +40,11 @@ fn bring_back(net: &mut Net, slot: SlotRef, departure: Departure) {
 /// All sockets are to go home, within five seconds after `drain_s`.
 fn leave(drain_s: u64, reply: crate::command::Reply<Left>) -> HandoverCommand {
     HandoverCommand::Leave { drain: Duration::from_secs(drain_s), limit: Duration::from_secs(5), reply }
+}
+
+/// All workers have sent their sockets home.
+fn leave_ports(net: &mut Net) {
+    net.hand_over(0, |_, reply| HandoverCommand::LeavePorts(reply)).try_recv().expect("it is answered at once");
 }
 
 /// What the kernel's queue would hold, and what it would have to send.
@@ -178,7 +183,7 @@ fn a_listener_leaves_with_nothing_lost() {
     let (mut net, listener, server, client) = connected();
     let second = net.connect(1, 80);
     net.run_for_ms(5);
-    let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, listener, reply)).try_recv();
+    let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, listener, None, reply)).try_recv();
     assert_eq!(answer.expect("no handshake is under way"), Ok(None));
     assert!(net.apps[0].client.slot(listener.index).flags().has(Flags::MOVED));
     let accepted = net.accept(0, listener);
@@ -200,7 +205,7 @@ fn a_listener_waits_for_handshakes() {
     let (mut net, listener, ..) = connected();
     let client = net.connect(1, 80);
     net.run_until(|net| net.workers[0].core.stack.records().0 > 0);
-    let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, listener, reply));
+    let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, listener, None, reply));
     assert!(answer.try_recv().is_err(), "it waits");
     let accepted = net.accept(0, listener);
     net.run_for_ms(5);
@@ -212,6 +217,55 @@ fn a_listener_waits_for_handshakes() {
         net.receive_into(0, accepted, &mut read);
         read == b"up"
     });
+}
+
+/// Where another worker has the port too, this one takes no SYN until that one has let it go: it would have to know of the connection.
+#[test]
+fn a_listener_of_several_workers_is_silent_until_all_let_it_go() {
+    let (mut net, listener, _, client) = connected();
+    net.keep_ports(true);
+    let depart =
+        |net: &mut Net| net.hand_over(0, |region, reply| HandoverCommand::Depart(region, listener, None, reply)).try_recv();
+    let gone = |net: &Net| net.apps[0].client.slot(listener.index).flags().has(Flags::MOVED);
+    assert_eq!(depart(&mut net).expect("it has let the port go"), Ok(None));
+    let late = net.connect(1, 80);
+    net.run_for_ms(40);
+    assert!(!gone(&net) && net.workers[0].core.stack.records().0 == 0, "nothing of it is known");
+    net.keep_ports(false);
+    net.run_for_ms(5);
+    assert!(!gone(&net), "the program asks all workers once more");
+    assert_eq!(depart(&mut net).expect("no handshake is under way"), Ok(None));
+    assert!(gone(&net));
+    assert_eq!(net.left(), [(80, vec![net.apps[1].client.slot(client.index).local().port()])], "asked once");
+    net.close(1, late);
+}
+
+/// A program may end between the two questions: others that have the listener are told all the same.
+#[test]
+fn a_listener_that_has_left_is_gone_also_without_a_second_question() {
+    let (mut net, listener, ..) = connected();
+    net.keep_ports(true);
+    net.hand_over(0, |region, reply| HandoverCommand::Depart(region, listener, None, reply))
+        .try_recv()
+        .expect("a vote")
+        .expect("no refusal");
+    net.keep_ports(false);
+    net.run_for_ms(200);
+    assert!(net.apps[0].client.slot(listener.index).flags().has(Flags::MOVED));
+    assert_eq!(net.workers[0].core.metrics.value(Work::SocketsHandedOver), 1);
+}
+
+/// Another worker does not let the port go: the listener serves it as before.
+#[test]
+fn a_listener_whose_port_is_kept_goes_on() {
+    let (mut net, listener, ..) = connected();
+    net.keep_ports(true);
+    let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, listener, None, reply)).try_recv();
+    assert_eq!(answer.expect("it has let the port go"), Ok(None));
+    net.run_for_ms(1_010);
+    net.connect(1, 80);
+    net.accept(0, listener);
+    assert!(!net.apps[0].client.slot(listener.index).flags().has(Flags::MOVED));
 }
 
 #[test]
@@ -242,7 +296,7 @@ fn a_program_that_reads_all_the_time_is_waited_for_and_not_for_ever() {
     let (mut net, _, server, _) = connected();
     for ends in [true, false] {
         net.hold_slot(0, server, true);
-        let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, server, reply));
+        let answer = net.hand_over(0, |region, reply| HandoverCommand::Depart(region, server, None, reply));
         net.run_for_ms(100);
         assert!(answer.try_recv().is_err(), "it waits");
         if ends {
@@ -280,6 +334,37 @@ fn programs_are_asked_for_the_sockets_that_are_meant() {
     assert!(slot(&net));
 }
 
+/// A program that sleeps does not give what it is asked for. Its word is good as long as it holds what it names, and no longer than it stands.
+#[test]
+fn what_a_program_does_not_give_is_named_once() {
+    let (mut net, _, server, _) = connected();
+    let place = |number| Place { process: 0, number };
+    let note = |net: &Net, place| net.apps[0].client.slot(server.index).set_place(place);
+    note(&net, place(7));
+    let wish =
+        |net: &mut Net| net.hand_over(0, |_, reply| HandoverCommand::Want(Wanted::All, reply)).try_recv().expect("at once");
+    assert_eq!(wish(&mut net), 1);
+    net.run_for_ms(990);
+    assert!(net.taken().is_empty(), "it may be about to");
+    net.run_for_ms(1_500);
+    let region = net.apps[0].region;
+    assert_eq!(net.taken(), [Unmoved { region, slot: server, place: place(7) }]);
+    note(&net, place(8));
+    let depart = |place| move |region, reply| HandoverCommand::Depart(region, server, Some(place), reply);
+    assert_eq!(net.hand_over(0, depart(place(7))).try_recv().expect("at once"), Err(Stays::Unknown));
+    // A process that does not hold it, and one that may make no other system calls than before.
+    for (place, flags) in [(Place { process: 9, number: 8 }, 0), (place(8), CONFINED)] {
+        note(&net, place);
+        net.apps[0].client.slot(server.index).change_app_flags(flags, 0);
+        wish(&mut net);
+        net.run_for_ms(1_500);
+        assert!(net.taken().is_empty());
+        assert_eq!(net.hand_over(0, depart(place)).try_recv().expect("at once"), Err(Stays::Unknown));
+    }
+    net.apps[0].client.slot(server.index).change_app_flags(0, CONFINED);
+    assert!(net.hand_over(0, depart(place(8))).try_recv().expect("at once").is_ok_and(|departure| departure.is_some()));
+}
+
 #[test]
 fn a_worker_that_leaves_waits_for_its_connections_and_gives_ports_back() {
     let (mut net, listener, server, _) = connected();
@@ -298,6 +383,8 @@ fn a_worker_that_leaves_waits_for_its_connections_and_gives_ports_back() {
     let ports = net.ports_in_use();
     arrive(&mut net, server, &departure);
     assert_eq!(answer.try_recv(), Ok(Left { connections: 0 }));
+    assert!(!net.apps[0].client.slot(listener.index).flags().has(Flags::MOVED), "another worker may have connections yet");
+    leave_ports(&mut net);
     assert!(net.apps[0].client.slot(listener.index).flags().has(Flags::MOVED));
     assert_eq!(net.ports_in_use(), ports - 1, "the listener's port is the kernel's");
 }
@@ -348,6 +435,7 @@ fn a_syn_on_its_way_finds_silence_when_the_port_is_the_kernels() {
     assert!(net.apps[1].client.submit(Request { slot: late, sequence: 0, operation: Operation::Connect { remote } }));
     let answer = net.hand_over(0, |_, reply| leave(0, reply));
     assert_eq!(answer.try_recv(), Ok(Left { connections: 0 }), "nothing stays");
+    leave_ports(&mut net);
     net.run_for_ms(500);
     assert!(!net.apps[1].client.slot(late.index).flags().has(Flags::FAILED), "it was not refused");
 }
@@ -361,6 +449,7 @@ fn a_worker_that_leaves_does_not_wait_longer_than_it_may() {
     assert!(answer.try_recv().is_err());
     net.run_for_ms(200);
     assert_eq!(answer.try_recv(), Ok(Left { connections: 1 }));
+    leave_ports(&mut net);
     assert!(net.apps[0].client.slot(listener.index).flags().has(Flags::MOVED));
 }
 
@@ -433,6 +522,7 @@ fn connections_may_end_before_they_are_asked_for() {
             net.run_for_ms(5_000);
         }
         assert_eq!(answer.try_recv(), Ok(Left { connections: u32::from(!ends) }));
+        leave_ports(&mut net);
         assert!(net.apps[0].client.slot(listener.index).flags().has(Flags::MOVED));
     }
 }

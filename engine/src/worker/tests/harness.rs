@@ -26,10 +26,12 @@ use ringway_stack::{Cidr, CongestionControl, FastOpenConfig, MacAddress, Route, 
 use crate::attach::Maker;
 use crate::command::{Command, InterfaceInfo, RegionId, RegionRequest};
 use crate::guard::Guard;
-use crate::ports::{Division, Host, PortError, Ports, Transport};
+use crate::handover::Unmoved;
+use crate::ports::{Division, Host, Leave, PortError, Ports, Transport};
 use crate::quota::{GroupQuotas, UserQuotas};
 use crate::verdict::{Ruling, Terms, Verdict};
 use crate::worker::{Worker, WorkerConfig};
+use handover::{LeftPorts, Taken};
 
 pub(super) const SERVER: [u8; 4] = [10, 0, 0, 1];
 const CLIENT: [u8; 4] = [10, 0, 0, 2];
@@ -79,9 +81,6 @@ struct CountingPorts {
     division: Option<Recorder>,
     left: LeftPorts,
 }
-
-/// Ports whose new connections are the kernel's, and the peers' ports of those that stay.
-type LeftPorts = Arc<Mutex<Vec<(u16, Vec<u16>)>>>;
 
 /// Ports that were chosen for connections, and the most that may be.
 struct Chosen {
@@ -180,13 +179,17 @@ impl Ports for CountingPorts {
     fn disown(&mut self, _: Transport, _: IpAddr, _: u16) {
         self.owned.fetch_sub(1, Ordering::Relaxed);
     }
-    fn leave(&mut self, _: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> bool {
-        let stay = stay.iter().map(|&(_, port)| port).collect();
-        self.left.lock().expect("no panic while it is held").push((port, stay));
-        true
+    fn leave(&mut self, _: IpAddr, port: u16, stay: &[(IpAddr, u16)]) -> Leave {
+        self.left.leave(port, stay)
+    }
+    fn has_left(&mut self, _: IpAddr, port: u16) -> bool {
+        self.left.is_left(port)
+    }
+    fn stay(&mut self, _: IpAddr, port: u16) -> bool {
+        !self.left.is_left(port)
     }
     fn take_back(&mut self, _: IpAddr, port: u16, _: &[(IpAddr, u16)]) -> bool {
-        self.left.lock().expect("no panic while it is held").retain(|(left, _)| *left != port);
+        self.left.take_back(port);
         true
     }
     fn has_rules(&self) -> bool {
@@ -221,11 +224,14 @@ impl Ports for CountingPorts {
     }
 }
 
-struct NoHost;
+struct NoHost(Taken);
 
 impl Host for NoHost {
     fn resolve(&mut self, _: u32, _: IpAddr) {}
     fn forked(&mut self, _: RegionId, _: u32, _: u32) {}
+    fn take(&mut self, unmoved: Unmoved) {
+        self.0.note(unmoved);
+    }
 }
 
 /// One application group with one process: this one.
@@ -245,6 +251,7 @@ pub(super) struct Net {
     guarded: Guarded,
     chosen: Arc<Chosen>,
     left: LeftPorts,
+    taken: Taken,
     /// Time leaps to the next timer when nothing happens; `false`: the kernel carries packets in its own time.
     pub(super) leaps: bool,
 }
@@ -284,6 +291,7 @@ impl Net {
     /// The same with other devices, made for the arenas of the two workers.
     pub(super) fn between(others: Option<&Recorder>, devices: impl FnOnce([&Arena; 2]) -> [Box<dyn Device>; 2]) -> Net {
         let (owned, guarded, left) = (Arc::new(AtomicUsize::new(0)), Guarded::default(), LeftPorts::default());
+        let taken = Taken::default();
         let chosen = Arc::new(Chosen { count: AtomicUsize::new(0), most: AtomicUsize::new(10_000) });
         let now = Instant::from_millis(1_000);
         let make = |seed: u64| {
@@ -293,13 +301,13 @@ impl Net {
             let division = others.filter(|_| seed == 1).cloned();
             let (owned, guarded, chosen, left) = (owned.clone(), guarded.clone(), chosen.clone(), left.clone());
             let ports = CountingPorts { next: 40_000, owned, guarded, chosen, division, left };
-            Worker::new_at(now, config, Box::new(ports), Box::new(NoHost)).expect("a worker").0
+            Worker::new_at(now, config, Box::new(ports), Box::new(NoHost(taken.clone()))).expect("a worker").0
         };
         let mut workers = [make(1), make(2)];
         let [first, second] = devices([workers[0].arena(), workers[1].arena()]);
         add_interface(&mut workers[0], 0, first, now);
         add_interface(&mut workers[1], 1, second, now);
-        let mut net = Net { now, workers, apps: Vec::new(), owned, guarded, chosen, left, leaps: true };
+        let mut net = Net { now, workers, apps: Vec::new(), owned, guarded, chosen, left, taken, leaps: true };
         net.attach(0, [1; 16]);
         net.attach(1, [2; 16]);
         net

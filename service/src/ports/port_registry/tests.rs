@@ -1,6 +1,7 @@
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use ringway_engine::Leave;
 use ringway_shm::Flow;
 
 use super::*;
@@ -114,32 +115,82 @@ fn a_port_is_shut_until_a_worker_owns_it_and_one_that_a_worker_owns_is_not() {
 /// The connections that the kernel has got meanwhile are known before new ones come to the worker.
 #[test]
 fn a_port_that_is_left_comes_back() {
-    let (first, second, log) = two();
+    let (first, _, log) = two();
     let peers = [(IP, 40_000)];
     for (port, is_back) in [(80, true), (85, false)] {
         first.note_ready(&[(IP, port)].into());
         assert_eq!(first.own(Transport::Tcp, IP, port, Ownership::Sole), Ok(()));
         told(&log);
-        assert!(first.leave(IP, port, &peers));
+        assert_eq!(first.leave(IP, port, &peers), Leave::Done);
         assert_eq!(told(&log), [format!("leave {port} but 1")]);
         assert_eq!(first.take_back(IP, port, &peers), is_back);
         let again = (!is_back).then(|| format!("leave {port} but 1"));
         let expected = [format!("retake {port}"), format!("leave {port}")].into_iter().chain(again);
         assert_eq!(told(&log), expected.chain([format!("own {port} 1")]).collect::<Vec<_>>());
     }
-    assert_eq!(first.own(Transport::Tcp, IP, 81, Ownership::Shared), Ok(()));
-    assert_eq!(second.own(Transport::Tcp, IP, 81, Ownership::Shared), Ok(()));
-    assert!(!first.leave(IP, 81, &peers), "no worker knows all connections");
+}
+
+/// A listener's port on two workers.
+fn shared_port(port: u16) -> (WorkerPorts, WorkerPorts, Receiver<String>) {
+    let (first, second, log) = two();
+    first.note_ready(&[(IP, port)].into());
+    assert_eq!([&first, &second].map(|hand| hand.own(Transport::Tcp, IP, port, Ownership::Shared)), [Ok(()), Ok(())]);
+    told(&log);
+    (first, second, log)
+}
+
+/// No worker knows the connections of the others.
+#[test]
+fn a_port_of_two_workers_is_left_when_both_have_named_their_connections() {
+    let (first, second, log) = shared_port(80);
+    assert_eq!(first.leave(IP, 80, &[(IP, 40_000), (IP, 40_001)]), Leave::Waits);
+    assert!(!first.has_left(IP, 80));
+    assert_eq!(told(&log), Vec::<String>::new());
+    assert_eq!(second.leave(IP, 80, &[(IP, 40_002)]), Leave::Done);
+    assert_eq!(told(&log), ["leave 80 but 3"]);
+    assert!(first.has_left(IP, 80) && !first.stay(IP, 80));
+    // The first that wants it back gets it for both.
+    assert!(second.take_back(IP, 80, &[]) && first.take_back(IP, 80, &[]));
+    assert_eq!(told(&log), ["retake 80", "leave 80", "own 80 11"]);
+    assert!(!first.has_left(IP, 80));
+}
+
+#[test]
+fn a_worker_that_keeps_a_port_keeps_it_for_all_until_it_gives_it_up() {
+    let (first, second, log) = shared_port(80);
+    assert_eq!(first.leave(IP, 80, &[(IP, 40_000)]), Leave::Waits);
+    assert!(first.stay(IP, 80));
+    assert_eq!(second.leave(IP, 80, &[(IP, 40_001)]), Leave::Waits, "the first has changed its mind");
+    first.disown(Transport::Tcp, IP, 80).expect("it writes only");
+    assert_eq!(told(&log), Vec::<String>::new());
+    assert!(second.has_left(IP, 80), "the other one has given it up");
+    assert_eq!(told(&log), ["leave 80 but 1"]);
+    assert_eq!(first.leave(IP, 80, &[]), Leave::Refused, "it is not its own");
+    second.disown(Transport::Tcp, IP, 80).expect("it writes only");
+    assert_eq!([&first, &second].map(|hand| hand.own(Transport::Tcp, IP, 80, Ownership::Shared)), [Ok(()), Ok(())]);
+    assert!(!first.has_left(IP, 80), "it is another listener's");
+}
+
+/// Where the kernel's connections are not known, those of all workers stay, not only those of the one that asks.
+#[test]
+fn a_port_of_two_workers_that_cannot_come_back_keeps_the_connections_of_both() {
+    let (first, second, log) = shared_port(85);
+    assert_eq!(first.leave(IP, 85, &[(IP, 40_000)]), Leave::Waits);
+    assert_eq!(second.leave(IP, 85, &[(IP, 40_001)]), Leave::Done);
+    assert!(!first.take_back(IP, 85, &[(IP, 40_000)]));
+    assert_eq!(told(&log), ["leave 85 but 2", "retake 85", "leave 85", "leave 85 but 2", "own 85 11"]);
 }
 
 /// While the filters do not know the kernel's connections of a port, it is the kernel's.
 #[test]
 fn a_port_whose_connections_of_the_kernels_are_not_known_is_the_kernels() {
     let (first, second, log) = two();
-    assert_eq!(first.own(Transport::Tcp, IP, 85, Ownership::Shared), Err(PortError::Waits));
-    assert_eq!(told(&log), ["own 85 0", "leave 85", "release 85"]);
-    assert_eq!(first.own(Transport::Tcp, IP, 86, Ownership::Shared), Err(PortError::NoSteering));
-    assert_eq!(told(&log), ["own 86 0", "leave 86", "release 86"]);
+    for (port, error) in [(85, PortError::Waits), (86, PortError::NoSteering)] {
+        assert_eq!(first.own(Transport::Tcp, IP, port, Ownership::Shared), Ok(()));
+        assert_eq!(told(&log), Vec::<String>::new(), "the second worker would answer with resets");
+        assert_eq!(second.own(Transport::Tcp, IP, port, Ownership::Shared), Err(error));
+        assert_eq!(told(&log), [format!("own {port} 0"), format!("leave {port}"), format!("release {port}")]);
+    }
     // Another thread has made them known meanwhile.
     let ends = [(IP, 85)].into();
     first.shut(&ends);

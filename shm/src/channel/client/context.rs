@@ -160,6 +160,11 @@ impl Client {
         Duration::from_nanos(self.map.header().spin_limit_ns.0.load(Ordering::Relaxed).into())
     }
 
+    /// How often the worker has wished for kernel sockets: after a change some slots have the flag [`WANTED`](super::super::Flags::WANTED).
+    pub fn wishes(&self) -> u32 {
+        self.map.header().wishes.0.load(Ordering::Acquire)
+    }
+
     /// Which part of its time the worker has been busy lately, thousandths; none when it sleeps. A hint.
     pub fn busy(&self) -> u32 {
         if self.worker_sleeps() { 0 } else { self.map.header().busy_per_mille.0.load(Ordering::Relaxed).min(1_000) }

@@ -35,6 +35,11 @@ impl Attachment {
         self.map.holders(slot).map(pid_of).filter(|&pid| pid != 0)
     }
 
+    /// Returns true if process `index` holds `slot`, as the region says.
+    pub fn is_held_by(&self, slot: u32, index: u32) -> bool {
+        self.map.holders(slot).any(|holder| holder == index)
+    }
+
     /// The slots that process `pid` holds, by all its numbers.
     pub fn held_by(&self, pid: u32) -> Vec<u32> {
         let numbers = self.map.processes().used().filter(|&index| self.is_number_of(index, pid));

@@ -105,6 +105,11 @@ impl Attachment {
         self.map.header().busy_per_mille.0.store(per_mille, Ordering::Relaxed);
     }
 
+    /// Says that sockets have the flag [`WANTED`](super::super::Flags::WANTED) that did not have it before.
+    pub fn note_wishes(&self) {
+        self.map.header().wishes.0.fetch_add(1, Ordering::Release);
+    }
+
     /// Says that the worker is about to sleep. `false`: there is work, do not.
     pub fn arm(&mut self) -> bool {
         let header = self.map.header();

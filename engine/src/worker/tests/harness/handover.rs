@@ -1,12 +1,58 @@
 //! What tests of handover ask of the two workers.
 
+use std::net::IpAddr;
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use ringway_shm::channel::SlotRef;
 
 use super::{App, Net, Worker};
 use crate::attach::HandoverCommand;
 use crate::command::{RegionId, Reply};
+use crate::handover::Unmoved;
+use crate::ports::Leave;
+
+/// Ports whose new connections are the kernel's, and the peers' ports of those that stay.
+#[derive(Clone, Default)]
+pub(super) struct LeftPorts(Arc<Mutex<Left>>);
+
+/// What the workers have named to their hosts.
+#[derive(Clone, Default)]
+pub(super) struct Taken(Arc<Mutex<Vec<Unmoved>>>);
+
+impl Taken {
+    pub(super) fn note(&self, unmoved: Unmoved) {
+        self.0.lock().expect("no panic while it is held").push(unmoved);
+    }
+}
+
+#[derive(Default)]
+struct Left {
+    ports: Vec<(u16, Vec<u16>)>,
+    /// Another worker has all ports too, and lets none go.
+    is_kept: bool,
+}
+
+impl LeftPorts {
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.0.lock().expect("no panic while it is held")
+    }
+
+    pub(super) fn leave(&self, port: u16, stay: &[(IpAddr, u16)]) -> Leave {
+        let mut left = self.left();
+        left.ports.push((port, stay.iter().map(|&(_, port)| port).collect()));
+        if left.is_kept { Leave::Waits } else { Leave::Done }
+    }
+
+    pub(super) fn is_left(&self, port: u16) -> bool {
+        let left = self.left();
+        !left.is_kept && left.ports.iter().any(|(left, _)| *left == port)
+    }
+
+    pub(super) fn take_back(&self, port: u16) {
+        self.left().ports.retain(|(left, _)| *left != port);
+    }
+}
 
 impl Net {
     /// Has the worker of an application obey, and returns its answer, if it has one by now.
@@ -37,7 +83,17 @@ impl Net {
 
     /// Ports of which new connections are the kernel's.
     pub(in super::super) fn left(&self) -> Vec<(u16, Vec<u16>)> {
-        self.left.lock().expect("no panic while it is held").clone()
+        self.left.left().ports.clone()
+    }
+
+    /// What was named since the last time.
+    pub(in super::super) fn taken(&mut self) -> Vec<Unmoved> {
+        std::mem::take(&mut *self.taken.0.lock().expect("no panic while it is held"))
+    }
+
+    /// Another worker has all ports too, and keeps them or does not.
+    pub(in super::super) fn keep_ports(&mut self, is_kept: bool) {
+        self.left.left().is_kept = is_kept;
     }
 
     /// Requests that wait because their socket is on its way.
