@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use ringway_device::Device;
-use ringway_shm::channel::{Place, SlotRef};
+use ringway_shm::channel::{ProcessDescriptor, SlotRef};
 use ringway_shm::{Arena, Duration};
 use ringway_stack::handover::ConnectionImage;
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route, StackConfig, TcpConfig};
@@ -364,7 +364,12 @@ impl WorkerHandle {
     ///
     /// # Blocking
     /// As [`depart`](Self::depart).
-    pub fn depart_from(&self, region: RegionId, slot: SlotRef, place: Place) -> Result<Result<Option<Departure>, Stays>, Gone> {
+    pub fn depart_from(
+        &self,
+        region: RegionId,
+        slot: SlotRef,
+        place: ProcessDescriptor,
+    ) -> Result<Result<Option<Departure>, Stays>, Gone> {
         self.ask(|reply| Command::Handover(HandoverCommand::Depart(region, slot, Some(place), reply)))
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ringway_shm::channel::{Place, SlotRef};
+use ringway_shm::channel::{ProcessDescriptor, SlotRef};
 use ringway_stack::TcpOptions;
 use ringway_stack::handover::ConnectionImage;
 
@@ -31,7 +31,7 @@ pub struct Unmoved {
     /// The connection.
     pub slot: SlotRef,
     /// Where its kernel socket is, as the program says.
-    pub place: Place,
+    pub place: ProcessDescriptor,
 }
 
 /// What the program has asked for while its connection was on its way.

@@ -118,6 +118,16 @@ pub enum ControlAnswer {
     Bytes(usize),
 }
 
+/// The workers of a service that begin to serve a port. The first one decides between processes that listen at the same moment: asked together, one
+/// worker could take one process's listener and the next worker the other's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workers {
+    /// The first.
+    First,
+    /// All, when the first one serves it.
+    All,
+}
+
 /// Control requests to the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -129,6 +139,8 @@ pub enum Request {
         backlog: u32,
         /// `local` is the IPv6 wildcard of a socket that serves IPv4 too (not IPV6_V6ONLY).
         dual_stack: bool,
+        /// Of a socket that several workers serve: which of them.
+        workers: Workers,
     },
     /// Opens a connection.
     Connect {

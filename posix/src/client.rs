@@ -17,7 +17,7 @@ mod reuseport;
 
 use crate::channel::{
     Channel, Context, ControlAnswer, Envelope, Handover, Place, Purpose, Received, Request, STATUS_FLAGS, Sleepers, SocketOption,
-    State, Taking, Ticket,
+    State, Taking, Ticket, Workers,
 };
 use crate::channel::{Failure, TransferError, Urgent, UrgentError, View};
 use crate::fallback::Fd;
@@ -342,7 +342,10 @@ impl Channel for Attached {
             let (client, slot) = self.place(socket);
             client.set_bound(slot, local);
         }
-        self.ask_everywhere(socket, operation_of(request))
+        match request {
+            Request::Listen { workers: Workers::First, .. } => self.ask_first(socket, operation_of(request)),
+            _ => self.ask_everywhere(socket, operation_of(request)),
+        }
     }
 
     fn answer(&self, ticket: Ticket, bytes: &mut [u8]) -> Option<ControlAnswer> {

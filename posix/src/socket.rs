@@ -7,7 +7,7 @@
 use crate::Posix;
 use crate::address::{Parsed, SocketName, is_kernels, parse};
 use crate::blocking::Wait;
-use crate::channel::{Channel, ControlAnswer, Place, Purpose, Request, SocketOption, State};
+use crate::channel::{Channel, ControlAnswer, Place, Purpose, Request, SocketOption, State, Workers};
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, RawAddress};
@@ -93,7 +93,12 @@ impl Posix {
             self.abandon(channel, socket);
             return self.yield_to_kernel("listen", &local, Fallback::NotShown);
         }
-        match self.ask(channel, socket, Request::Listen { local, backlog, dual_stack }, &mut []) {
+        let listen = |workers| self.ask(channel, socket, Request::Listen { local, backlog, dual_stack, workers }, &mut []);
+        let answer = match listen(Workers::First) {
+            Some(ControlAnswer::Done) if channel.is_served_by_several(socket) => listen(Workers::All),
+            answer => answer,
+        };
+        match answer {
             Some(ControlAnswer::Done) if self.make_shadow(fd) => {
                 self.name_all_numbers(fd, socket);
                 Ok(())

@@ -43,7 +43,7 @@ pub use options::SocketOption;
 pub use process_table::ProcessTable;
 pub use reason::{KernelPath, KernelReason};
 pub use request::{ControlAnswer, Membership, Multicast, Operation, Request};
-pub use slot::{CONFINED, Failure, Flags, Place, Readiness, SlotRef, State};
+pub use slot::{CONFINED, Failure, Flags, ProcessDescriptor, Readiness, SlotRef, State};
 pub use worker::{Attachment, Gone, NotWhole};
 
 /// The number of a slot in its region.

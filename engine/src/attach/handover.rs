@@ -13,7 +13,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-use ringway_shm::channel::{ControlAnswer, Failure, Flags, NotWhole, Operation, Place, Request, SlotIndex, SlotRef, State};
+use ringway_shm::channel::{
+    ControlAnswer, Failure, Flags, NotWhole, Operation, ProcessDescriptor, Request, SlotIndex, SlotRef, State,
+};
 use ringway_shm::{Duration, Instant};
 use ringway_stack::SocketAddress;
 use ringway_stack::handover::{ConnectionImage, ExportError};
@@ -73,7 +75,12 @@ impl Movings {
 impl Region {
     /// Takes a connection out of the stack; `None`: the slot is a listener's, whose port is the kernel's now. `Err(Stays::Busy)`: a thread of the
     /// program is in a call on it, or handshakes of the listener are not over; try again soon.
-    pub(super) fn depart(&mut self, slot: SlotRef, place: Option<Place>, core: &mut Core) -> Result<Option<Departure>, Stays> {
+    pub(super) fn depart(
+        &mut self,
+        slot: SlotRef,
+        place: Option<ProcessDescriptor>,
+        core: &mut Core,
+    ) -> Result<Option<Departure>, Stays> {
         // What the program has asked for before counts.
         self.finish_requests(core);
         let index = slot.index;
@@ -364,7 +371,7 @@ impl Region {
 
 /// What the service asks of a worker in a handover.
 pub(crate) enum HandoverCommand {
-    Depart(RegionId, SlotRef, Option<Place>, Reply<Result<Option<Departure>, Stays>>),
+    Depart(RegionId, SlotRef, Option<ProcessDescriptor>, Reply<Result<Option<Departure>, Stays>>),
     Arrived(RegionId, SlotRef, Box<ConnectionImage>, Reply<Late>),
     Returned(RegionId, SlotRef, Box<ConnectionImage>),
     Want(Wanted, Reply<u32>),
@@ -378,7 +385,7 @@ struct Awaited {
     region: RegionId,
     slot: SlotRef,
     /// Where its kernel socket was found, if the program has not given it.
-    place: Option<Place>,
+    place: Option<ProcessDescriptor>,
     until: Instant,
     reply: Reply<Result<Option<Departure>, Stays>>,
 }

@@ -4,7 +4,7 @@
 //! socket; the service does where it may ([`Host::take`](crate::Host::take)). A program can write any number into its slot: it names a descriptor of its
 //! own.
 
-use ringway_shm::channel::{CONFINED, Flags, Place, SlotIndex};
+use ringway_shm::channel::{CONFINED, Flags, ProcessDescriptor, SlotIndex};
 
 use super::Attachments;
 use super::region::Region;
@@ -40,7 +40,7 @@ impl Region {
     }
 
     /// Where the slot's kernel socket is, if it may be taken from there.
-    pub(super) fn place_of(&self, index: SlotIndex) -> Option<Place> {
+    pub(super) fn place_of(&self, index: SlotIndex) -> Option<ProcessDescriptor> {
         let slot = self.channel.slot(index);
         let place = slot.place().filter(|_| slot.app_flags() & CONFINED == 0)?;
         self.channel.is_held_by(index, place.process).then_some(place)

@@ -41,7 +41,7 @@ pub(super) fn receive_error(error: shm::ReceiveError) -> TransferError {
 /// The channel's operation for a request; what a connection is bound to stands in its slot.
 pub(super) fn operation_of(request: Request) -> shm::Operation {
     match request {
-        Request::Listen { local, backlog, dual_stack } => shm::Operation::Listen { local, backlog, dual_stack },
+        Request::Listen { local, backlog, dual_stack, .. } => shm::Operation::Listen { local, backlog, dual_stack },
         Request::Connect { remote, .. } => shm::Operation::Connect { remote },
         Request::Datagrams { local, dual_stack } => shm::Operation::Datagram { local, dual_stack },
         Request::ConnectDatagrams { remote } => shm::Operation::ConnectDatagram { remote },

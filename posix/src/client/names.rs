@@ -31,9 +31,9 @@ impl Attached {
     }
 
     /// The socket's slot, and how a descriptor of this process stands there.
-    pub(super) fn known_as(&self, socket: SocketRef, fd: Fd) -> Option<(&shm::slot::SlotShared, shm::Place)> {
+    pub(super) fn known_as(&self, socket: SocketRef, fd: Fd) -> Option<(&shm::slot::SlotShared, shm::ProcessDescriptor)> {
         let (client, named) = self.place(socket);
-        let place = shm::Place { process: client.process(), number: fd as u32 };
+        let place = shm::ProcessDescriptor { process: client.process(), number: fd as u32 };
         client.is_current(named).then(|| (client.slot(named.index), place))
     }
 }

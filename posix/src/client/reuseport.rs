@@ -108,12 +108,17 @@ impl Attached {
         self.everywhere(socket).all(ask) && (members.peek().is_none() || members.chain([self.place(socket)]).all(ask))
     }
 
-    /// Makes a request to the socket's worker, and to a listener's members if the answer of all of them counts.
-    pub(super) fn ask_everywhere(&self, socket: SocketRef, operation: shm::Operation) -> Option<Ticket> {
+    /// Makes a request to the socket's worker alone.
+    pub(super) fn ask_first(&self, socket: SocketRef, operation: shm::Operation) -> Option<Ticket> {
         let (client, slot) = self.place(socket);
         let first = client.control(slot, operation)?;
         let form = AnswerForm::of(&operation);
-        let mut ticket = Ticket { worker: self.worker_of(socket) as u8, first, form, members: [None; MEMBERS_MAX] };
+        Some(Ticket { worker: self.worker_of(socket) as u8, first, form, members: [None; MEMBERS_MAX] })
+    }
+
+    /// Makes a request to the socket's worker, and to a listener's members if the answer of all of them counts.
+    pub(super) fn ask_everywhere(&self, socket: SocketRef, operation: shm::Operation) -> Option<Ticket> {
+        let mut ticket = self.ask_first(socket, operation)?;
         if matches!(operation, shm::Operation::Listen { .. } | shm::Operation::SetOption { .. }) {
             for ((client, member), place) in self.members(socket).zip(&mut ticket.members) {
                 *place = client.control(member, operation);

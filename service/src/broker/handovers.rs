@@ -30,7 +30,7 @@ use std::time::Duration;
 use ringway_device::steering::AcceptQueues;
 use ringway_engine::{Departure, Late, RegionId, Wanted, WorkerHandle};
 use ringway_shm::channel::attach::ControlConnection;
-use ringway_shm::channel::{Place, SlotRef};
+use ringway_shm::channel::{ProcessDescriptor, SlotRef};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown, sockopt};
 use rustix::thread::CapabilitySet;
@@ -98,7 +98,7 @@ pub(super) enum KernelSocket {
     /// The program has given it.
     Given(OwnedFd),
     /// A process has it in this place, as its program says; see `sleepers`.
-    Held(Arc<OwnedFd>, Place),
+    Held(Arc<OwnedFd>, ProcessDescriptor),
 }
 
 impl From<OwnedFd> for KernelSocket {

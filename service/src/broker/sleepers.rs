@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use ringway_engine::Unmoved;
-use ringway_shm::channel::Place;
+use ringway_shm::channel::ProcessDescriptor;
 use rustix::io::Errno;
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
@@ -38,7 +38,7 @@ impl Broker {
 }
 
 /// The descriptor that the process has in this place.
-pub(super) fn take(pidfd: &OwnedFd, place: Place) -> io::Result<OwnedFd> {
+pub(super) fn take(pidfd: &OwnedFd, place: ProcessDescriptor) -> io::Result<OwnedFd> {
     let number = i32::try_from(place.number).map_err(|_| io::ErrorKind::InvalidInput)?;
     pidfd_getfd(pidfd, number, PidfdGetfdFlags::empty()).map_err(|error| match error {
         Errno::PERM => io::Error::new(

@@ -184,14 +184,14 @@ pub const CONFINED: u32 = 1 << 30;
 
 /// Where a socket has a descriptor number: a process by its number in the region, and the number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ProcessDescriptor {
     /// The process, by its number in the region.
     pub process: u32,
     /// The descriptor.
     pub number: u32,
 }
 
-impl Place {
+impl ProcessDescriptor {
     /// As it stands in a slot; a number that does not fit is not known.
     fn word(self) -> u32 {
         if self.number < NUMBER { self.process << PROCESS_SHIFT | (self.number + 1) } else { 0 }
@@ -379,19 +379,19 @@ impl SlotShared {
     }
 
     /// Where the socket has a number, as programs say it.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<ProcessDescriptor> {
         let word = self.descriptor.load(Ordering::Acquire);
         let number = (word & NUMBER).checked_sub(1).filter(|_| word != MEMBER)?;
-        Some(Place { process: word >> PROCESS_SHIFT, number })
+        Some(ProcessDescriptor { process: word >> PROCESS_SHIFT, number })
     }
 
     /// Notes the number that a process gave the socket last.
-    pub fn set_place(&self, place: Place) {
+    pub fn set_place(&self, place: ProcessDescriptor) {
         self.descriptor.store(place.word(), Ordering::Release);
     }
 
     /// The number is closed. Returns true if it was the one noted, which it is no more.
-    pub fn forget_place(&self, place: Place) -> bool {
+    pub fn forget_place(&self, place: ProcessDescriptor) -> bool {
         self.descriptor.compare_exchange(place.word(), 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 

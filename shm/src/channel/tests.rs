@@ -768,7 +768,7 @@ fn a_slot_says_in_which_process_it_has_which_number() {
     let slot = bench.client.open_slot().expect("one is free");
     let shared = bench.client.slot(slot.index);
     assert_eq!(shared.place(), None);
-    let [here, elsewhere] = [7, PROCESSES - 1].map(|process| Place { process, number: 1_048_573 });
+    let [here, elsewhere] = [7, PROCESSES - 1].map(|process| ProcessDescriptor { process, number: 1_048_573 });
     for place in [here, elsewhere] {
         shared.set_place(place);
         assert_eq!((shared.place(), shared.first()), (Some(place), None));
@@ -777,7 +777,7 @@ fn a_slot_says_in_which_process_it_has_which_number() {
     assert!(shared.forget_place(elsewhere));
     assert_eq!(shared.place(), None);
     for number in [1_048_575, u32::MAX] {
-        shared.set_place(Place { process: 7, number });
+        shared.set_place(ProcessDescriptor { process: 7, number });
         assert_eq!(shared.place(), None, "{number}");
     }
     shared.set_first(3);

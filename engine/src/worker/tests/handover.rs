@@ -3,11 +3,12 @@
 use std::io::IoSlice;
 
 use ringway_shm::Duration;
-use ringway_shm::channel::{CONFINED, ControlAnswer, Flags, Operation, Place, Request, SlotRef};
+use ringway_shm::channel::{CONFINED, ControlAnswer, Flags, Operation, ProcessDescriptor, Request, SlotRef};
 use ringway_stack::SharedRate;
 
-use super::harness::{Net, pattern};
+use super::harness::{Net, RULED, pattern};
 use crate::attach::HandoverCommand;
+use crate::guard::Guard;
 use crate::handover::{Departure, Late, Left, Stays, Unmoved, Wanted};
 use crate::metrics::Work;
 use crate::verdict::{Allowance, Ruling, Terms};
@@ -268,6 +269,39 @@ fn a_listener_whose_port_is_kept_goes_on() {
     assert!(!net.apps[0].client.slot(listener.index).flags().has(Flags::MOVED));
 }
 
+/// A rule may go again before all workers have followed it.
+#[test]
+fn a_port_that_is_about_to_leave_comes_back() {
+    let mut net = Net::new();
+    let listener = net.listen(0, RULED);
+    net.keep_ports(true);
+    net.guard(0, &[RULED]);
+    let early = net.open(1);
+    let remote = super::harness::socket(super::harness::SERVER, RULED);
+    assert!(net.apps[1].client.submit(Request { slot: early, sequence: 0, operation: Operation::Connect { remote } }));
+    net.run_for_ms(40);
+    assert_eq!(net.workers[0].core.stack.records().0, 0, "no SYN is taken");
+    net.guard(0, &[]);
+    net.run_for_ms(1);
+    net.connect(1, RULED);
+    net.accept(0, listener);
+    assert!(!net.workers[0].core.ports.takes_nothing(super::harness::SERVER.into(), RULED));
+}
+
+/// Programs of cgroups may not be gone around: where another worker keeps the port, the listener loses it.
+#[test]
+fn a_confined_listener_loses_a_port_that_cannot_leave() {
+    let mut net = Net::new();
+    net.listen(0, 80);
+    net.keep_ports(true);
+    let ports = net.ports_in_use();
+    net.confine(0, Guard::LISTEN_IPV4);
+    net.run_for_ms(500);
+    assert_eq!(net.ports_in_use(), ports, "the other worker may let it go yet");
+    net.run_for_ms(700);
+    assert_eq!(net.ports_in_use(), ports - 1);
+}
+
 #[test]
 fn only_an_open_connection_of_a_program_departs() {
     let (mut net, _, server, client) = connected();
@@ -338,7 +372,7 @@ fn programs_are_asked_for_the_sockets_that_are_meant() {
 #[test]
 fn what_a_program_does_not_give_is_named_once() {
     let (mut net, _, server, _) = connected();
-    let place = |number| Place { process: 0, number };
+    let place = |number| ProcessDescriptor { process: 0, number };
     let note = |net: &Net, place| net.apps[0].client.slot(server.index).set_place(place);
     note(&net, place(7));
     let wish =
@@ -353,7 +387,7 @@ fn what_a_program_does_not_give_is_named_once() {
     let depart = |place| move |region, reply| HandoverCommand::Depart(region, server, Some(place), reply);
     assert_eq!(net.hand_over(0, depart(place(7))).try_recv().expect("at once"), Err(Stays::Unknown));
     // A process that does not hold it, and one that may make no other system calls than before.
-    for (place, flags) in [(Place { process: 9, number: 8 }, 0), (place(8), CONFINED)] {
+    for (place, flags) in [(ProcessDescriptor { process: 9, number: 8 }, 0), (place(8), CONFINED)] {
         note(&net, place);
         net.apps[0].client.slot(server.index).change_app_flags(flags, 0);
         wish(&mut net);

@@ -1,5 +1,5 @@
 //! Two workers played by the test: a program's view of a listener with a slot at each.
-use crate::channel::{Channel, ControlAnswer, Place, Request, Sleepers, State, Taking};
+use crate::channel::{Channel, ControlAnswer, Place, Request, Sleepers, State, Taking, Workers};
 use crate::client::Attached;
 use crate::mock::two_workers;
 use ringway_shm::Instant;
@@ -44,7 +44,7 @@ fn a_listener_is_one_socket_with_a_slot_at_each_worker() {
     let house = two_workers();
     let channel = Attached::new(house.clients(), 0);
     let listener = channel.open(Place::Every).expect("slots are free");
-    let request = Request::Listen { local: LOCAL, backlog: 5, dual_stack: false };
+    let request = Request::Listen { local: LOCAL, backlog: 5, dual_stack: false, workers: Workers::All };
     let ticket = channel.request(listener, request).expect("no other request is in progress");
     let (mut first, mut second) = house.workers();
     let done = ringway_shm::channel::ControlAnswer::Done;
@@ -112,13 +112,28 @@ fn a_worker_that_cannot_listen_spoils_it_but_a_port_of_the_first_alone_does_not(
         let house = two_workers();
         let channel = Attached::new(house.clients(), 0);
         let listener = channel.open(Place::Every).expect("slots are free");
-        let request = Request::Listen { local: LOCAL, backlog: 5, dual_stack: false };
+        let request = Request::Listen { local: LOCAL, backlog: 5, dual_stack: false, workers: Workers::All };
         let ticket = channel.request(listener, request).expect("no other request is in progress");
         let (mut first, mut second) = house.workers();
         serve(&mut first, Answer::Done);
         serve(&mut second, Answer::Failed(refusal));
         assert_eq!(channel.answer(ticket, &mut []), Some(expected));
     }
+}
+
+/// Two processes that offer one listener at the same moment: one of them has it at both workers, the other one at none.
+#[test]
+fn the_first_worker_decides_between_two_listeners() {
+    let house = two_workers();
+    let channel = Attached::new(house.clients(), 0);
+    let listener = channel.open(Place::Every).expect("slots are free");
+    let request = Request::Listen { local: LOCAL, backlog: 5, dual_stack: false, workers: Workers::First };
+    let ticket = channel.request(listener, request).expect("no other request is in progress");
+    let (mut first, mut second) = house.workers();
+    let in_use = ringway_shm::channel::ControlAnswer::Failed(ringway_shm::channel::Failure::InUse);
+    assert!(serve(&mut first, in_use).iter().any(is_listen));
+    assert_eq!(channel.answer(ticket, &mut []), Some(ControlAnswer::InUse));
+    assert!(!serve(&mut second, in_use).iter().any(is_listen), "it has not been asked");
 }
 
 #[test]
