@@ -13,6 +13,7 @@ mod datagram;
 mod deliver;
 mod guard;
 mod handover;
+mod leaving;
 mod maker;
 mod multicast;
 mod options;

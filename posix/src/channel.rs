@@ -45,6 +45,8 @@ pub enum Handover {
     Stays,
     /// The service wants the kernel to go on with it, and asks for the kernel socket.
     Wanted,
+    /// Connections wait at the listener, and the service wants them to go into the accept queue of its kernel socket.
+    Empties,
     /// The kernel socket under the descriptor goes on; nothing comes through the channel any more.
     Moved,
 }

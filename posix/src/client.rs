@@ -312,6 +312,7 @@ impl Channel for Attached {
 
     fn handover(&self, socket: SocketRef) -> Option<Handover> {
         Some(match self.current(socket)?.flags() {
+            flags if flags.has(shm::Flags::EMPTIES) && self.view(socket)?.readable > 0 => Handover::Empties,
             flags if flags.has(shm::Flags::MOVED) => Handover::Moved,
             flags if flags.has(shm::Flags::WANTED) => Handover::Wanted,
             _ => Handover::Stays,

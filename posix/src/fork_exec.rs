@@ -189,7 +189,7 @@ impl Posix {
 
     /// Returns true for a listener whose port is the kernel's, and at which connections of the stack wait.
     pub(crate) fn waits_behind(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
-        let has_moved = channel.handover(socket) == Some(Handover::Moved);
+        let has_moved = matches!(channel.handover(socket), Some(Handover::Moved | Handover::Empties));
         has_moved && !self.is_datagram(socket) && self.has_waiting(channel, socket)
     }
 

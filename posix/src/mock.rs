@@ -481,10 +481,10 @@ impl Bench {
         });
     }
 
-    /// The service wishes for these sockets.
-    pub(crate) fn wish(&self, sockets: &[SocketRef]) {
+    /// The service wishes for these sockets, or for what waits at them.
+    pub(crate) fn ask(&self, sockets: &[SocketRef], flags: Flags) {
         self.turn(|worker| {
-            sockets.iter().for_each(|socket| worker.set_flags(socket.index, Flags::WANTED));
+            sockets.iter().for_each(|socket| worker.set_flags(socket.index, flags));
             worker.note_wishes();
         });
     }

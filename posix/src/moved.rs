@@ -120,7 +120,9 @@ impl Posix {
         self.leaving.wishes.store(wishes, Ordering::Relaxed);
         let mut wanted = Vec::new();
         self.table.for_each_in(0, Fd::MAX, |_, entry| match entry {
-            Entry::Socket(socket) if channel.handover(socket) == Some(Handover::Wanted) => wanted.push(socket),
+            Entry::Socket(socket) if matches!(channel.handover(socket), Some(Handover::Wanted | Handover::Empties)) => {
+                wanted.push(socket)
+            }
             _ => {}
         });
         for socket in wanted {
@@ -133,6 +135,14 @@ impl Posix {
         match self.handover_of(channel, socket) {
             Handover::Stays => false,
             Handover::Wanted => !self.descriptions.of(socket).mark(Flag::ASKED) && self.hand_over(socket),
+            Handover::Empties => {
+                self.give_waiting(channel, socket);
+                let has_moved = self.handover_of(channel, socket) == Handover::Moved;
+                if has_moved {
+                    self.leave_stack(channel, socket);
+                }
+                has_moved
+            }
             Handover::Moved => {
                 self.leave_stack(channel, socket);
                 true
@@ -149,7 +159,7 @@ impl Posix {
             // Connections that the stack has accepted come first, and datagrams that it has received.
             Some(Handover::Moved) if self.has_waiting(channel, socket) => Handover::Stays,
             Some(Handover::Wanted) if !description.knows(socket) || description.is(Flag::ASKED) => Handover::Stays,
-            Some(Handover::Wanted) if !self.may_hand_over() => Handover::Stays,
+            Some(Handover::Wanted | Handover::Empties) if !self.may_hand_over() => Handover::Stays,
             handover => handover.unwrap_or(Handover::Stays),
         }
     }

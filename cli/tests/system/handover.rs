@@ -133,22 +133,70 @@ fn outlive_the_service(config: &str, modes: &[&'static str]) {
     let net = Net::new();
     let config = net.file("ringway.toml", config);
     let (service, name) = net.serve(Server, &["--config", &config]);
-    let (program, file) = (net.file("pools.py", POOLS), net.path("file"));
     let echo = net.file("echo.py", ECHO_SERVER);
     let mut echo = net.spawn(Client, &["python3", &echo, "4000"]);
     net.wait_printed(&mut echo, "ready");
-    let host = net.address(Client);
-    let start = |mode: &&'static str| {
-        let run = [RINGWAY, "run", "-q", "--name", &name, "--", "python3", &program, mode, &host, "4000", &text(&file)];
-        let mut process = net.spawn(Server, &run);
-        net.wait_printed(&mut process, "ready");
-        (*mode, process)
-    };
-    let programs: Vec<(&str, Process)> = modes.iter().map(start).collect();
+    let programs = modes.iter().map(|mode| (*mode, idle_program(&net, &name, &["connects", mode, &net.address(Client), "4000"])));
+    let programs = programs.collect();
+    end_and_go_on(&net, service, programs);
+}
+
+/// A client connects thrice, sends, and echoes what comes.
+const WAITING: &str = "
+import socket, sys, threading
+def serve(c):
+    while data := c.recv(100): c.sendall(data)
+pool = [socket.create_connection((sys.argv[1], int(sys.argv[2]))) for _ in range(3)]
+for c in pool: c.sendall(b'before')
+print('sent', flush=True)
+for c in pool: threading.Thread(target=serve, args=(c,)).start()";
+
+/// What waits at a listener when the service ends goes into the kernel's accept queue, whatever the program is busy with.
+#[test]
+fn connections_that_no_program_has_accepted_outlive_the_service() {
+    wait_for_accept_at_the_end(1, &["accept", "poll", "epoll", "recvfrom", "turns", "calls"]);
+}
+
+#[test]
+fn connections_that_two_workers_have_accepted_outlive_the_service() {
+    wait_for_accept_at_the_end(2, &["epoll", "calls"]);
+}
+
+fn wait_for_accept_at_the_end(workers: usize, modes: &[&'static str]) {
+    if !has_queues() {
+        return;
+    }
+    let net = Net::new();
+    let config = net.file("ringway.toml", "[service]\nhandover_s = 2\n");
+    let (service, name) = net.serve(Server, &["--config", &config, "--workers", &workers.to_string()]);
+    let client = net.file("waiting.py", WAITING);
+    let (mut programs, mut clients) = (Vec::new(), Vec::new());
+    for (port, mode) in (4001..).zip(modes) {
+        let port = port.to_string();
+        programs.push((*mode, idle_program(&net, &name, &["listens", mode, "", &port])));
+        clients.push(net.spawn(Client, &["python3", &client, &net.address(Server), &port]));
+        net.wait_printed(clients.last_mut().expect("it was pushed"), "sent");
+    }
+    end_and_go_on(&net, service, programs);
+    clients.into_iter().for_each(|client| drop(client.finish(DEADLINE).success()));
+}
+
+/// Starts `pools.py` with these arguments.
+fn idle_program(net: &Net, name: &str, arguments: &[&str]) -> Process {
+    let (program, file) = (net.file("pools.py", POOLS), net.path("file"));
+    let file = text(&file);
+    let run = [&[RINGWAY, "run", "-q", "--name", name, "--", "python3", &program], arguments, &[&file]].concat();
+    let mut process = net.spawn(Server, &run);
+    net.wait_printed(&mut process, "ready");
+    process
+}
+
+/// Ends the service. Each connection of the programs goes on in the kernel.
+fn end_and_go_on(net: &Net, service: Process, programs: Vec<(&str, Process)>) {
     service.signal(Signal::TERM);
     let ended = service.finish(DEADLINE).success();
     assert!(!ended.stderr.contains("not handed over"), "{}", ended.stderr);
-    std::fs::write(&file, "").expect("a folder of ours");
+    std::fs::write(net.path("file"), "").expect("a folder of ours");
     for (mode, process) in programs {
         let ready = process.stdout();
         let port = ready.split_whitespace().nth(1).expect("it has a port");

@@ -13,15 +13,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-use ringway_shm::channel::{
-    ControlAnswer, Failure, Flags, NotWhole, Operation, ProcessDescriptor, Request, SlotIndex, SlotRef, State,
-};
+use ringway_shm::channel::{ControlAnswer, Failure, Flags, NotWhole, Operation, ProcessDescriptor, Request, SlotIndex, SlotRef};
 use ringway_shm::{Duration, Instant};
 use ringway_stack::SocketAddress;
 use ringway_stack::handover::{ConnectionImage, ExportError};
 
 use super::Attachments;
 use super::close::Closing;
+use super::leaving::{Leaving, TAKE_AFTER};
 use super::region::Region;
 use super::socket::Kind;
 use crate::command::{RegionId, Reply};
@@ -309,64 +308,6 @@ impl Region {
         self.channel.set_flags(slot, Flags::WANTED);
         self.channel.signal(slot);
     }
-
-    /// Accepts no connection any more: new ones are the kernel's listener's.
-    fn leave(&mut self, core: &mut Core) {
-        self.leaving = true;
-        self.note_room(core);
-        for slot in self.listeners.clone() {
-            let Some(listening) = self.sockets.get(slot).and_then(|socket| socket.listening.as_ref()) else { continue };
-            let port = listening.port;
-            for ip in listening.owned.clone() {
-                let stay = core.peers_of(ip, port);
-                core.ports.leave_new(ip, port, &stay);
-            }
-        }
-    }
-
-    /// Gives ports that connect nothing any more to the kernel's sockets, which have been bound all the time.
-    fn leave_ports(&mut self, core: &mut Core) {
-        for slot in self.sockets.slots() {
-            let Some(socket) = self.sockets.get(slot) else { continue };
-            let kind = socket.kind;
-            let (id, listening) = (socket.id, socket.listening.as_deref_mut());
-            let Some(listening) = listening.filter(|listening| !listening.local.is_empty()) else { continue };
-            let (port, second) = (listening.port, listening.second.take());
-            // It serves nothing any more.
-            listening.local.clear();
-            for ip in std::mem::take(&mut listening.owned) {
-                match kind {
-                    Kind::Datagram => core.ports.remove_datagrams(ip, port),
-                    _ => {
-                        core.ports.leave(ip, port);
-                        core.ports.remove(ip, port);
-                    }
-                }
-            }
-            if kind == Kind::Listener {
-                // One that has nothing to reset stays in the stack without room: a SYN that is still in a device's ring finds silence there, and
-                // the next one is the kernel's.
-                let waits = |id: &ringway_stack::SocketId| core.stack.readiness(*id).readable;
-                let resets: Vec<_> = [id, second].into_iter().flatten().filter(waits).collect();
-                resets.into_iter().for_each(|id| core.stack.close(core.now, id));
-                self.sockets.get(slot).expect("it was there").id = None;
-            }
-            core.metrics.add(Work::SocketsHandedOver, 1);
-            self.channel.set_flags(slot, Flags::MOVED);
-            self.channel.signal(slot);
-        }
-    }
-
-    /// Number of connections of programs that are in the stack or on their way.
-    fn staying(&mut self) -> u32 {
-        let slots = self.sockets.slots();
-        let stays = |slot: &SlotIndex| {
-            let socket = self.sockets.get(*slot).expect("it has just been listed");
-            let lives = socket.kind == Kind::Connection && socket.id.is_some();
-            self.movings.has(*slot) || (lives && self.channel.slot(*slot).state() != State::Closed)
-        };
-        slots.into_iter().filter(stays).count() as u32
-    }
 }
 
 /// What the service asks of a worker in a handover.
@@ -400,17 +341,9 @@ pub(super) struct Departures {
     listeners: Vec<(RegionId, SlotRef)>,
     /// When the service is told what programs have not given.
     pub(super) take_at: Option<Instant>,
-    leaving: Option<Leaving>,
+    pub(super) leaving: Option<Leaving>,
     /// The next look at these.
     look_at: Option<Instant>,
-}
-
-/// All sockets are to go home.
-struct Leaving {
-    /// When the programs are asked for what has not ended by itself; `None`: they are asked.
-    asks_at: Option<Instant>,
-    until: Instant,
-    reply: Reply<Left>,
 }
 
 impl Departures {
@@ -466,8 +399,7 @@ impl Attachments {
                         region.leave(core);
                     }
                 }
-                let asks_at = core.now + drain;
-                self.departures.leaving = Some(Leaving { asks_at: Some(asks_at), until: asks_at + limit, reply });
+                self.departures.leaving = Some(Leaving::new(core.now, drain, limit, reply));
                 self.follow_departures(core);
             }
             HandoverCommand::LeavePorts(reply) => {
@@ -524,29 +456,6 @@ impl Attachments {
         }
     }
 
-    /// Goes on with the way home of all sockets.
-    fn follow_leaving(&mut self, core: &mut Core) {
-        if self.departures.leaving.is_none() {
-            return;
-        }
-        let owes = core.stack.records().0 > 0 || core.sending_orphans().next().is_some();
-        let stay: u32 = self.regions.iter_mut().flatten().map(|region| region.staying()).sum();
-        let leaving = self.departures.leaving.as_mut();
-        let asks = leaving.is_some_and(|leaving| leaving.asks_at.take_if(|at| *at <= core.now).is_some());
-        let is_over = |leaving: &mut Leaving| (!owes && stay == 0) || leaving.until <= core.now;
-        if asks {
-            for number in self.live.clone() {
-                if let Some(region) = self.region(number) {
-                    region.wants_all = true;
-                    region.want(|_, _| true);
-                }
-            }
-            self.departures.take_at = Some(core.now + TAKE_AFTER);
-        }
-        let Some(Leaving { reply, .. }) = self.departures.leaving.take_if(is_over) else { return };
-        reply.answer(Left { connections: stay + core.sending_orphans().count() as u32 });
-    }
-
     /// Number of requests that wait for the end of a socket's way.
     #[cfg(test)]
     pub(crate) fn waiting_requests(&mut self, id: RegionId, slot: SlotRef) -> usize {
@@ -596,5 +505,3 @@ const WAITING_MAX: usize = 16;
 const BUSY_MAX: Duration = Duration::from_millis(200);
 /// Handshakes that a leaving listener waits for; those that take longer are reset.
 const HANDSHAKES_MAX: Duration = Duration::from_millis(150);
-/// A program that runs gives what it is asked for within this time.
-const TAKE_AFTER: Duration = Duration::from_secs(1);

@@ -289,11 +289,11 @@ fn any_call_gives_all_wanted_sockets() {
     let bench = Bench::new();
     let [(idle, _), (busy, _), (kept, _)] = [(); 3].map(|()| bench.paired());
     bench.accepts_handover();
-    bench.wish(&[idle.socket]);
+    bench.ask(&[idle.socket], Flags::WANTED);
     assert_eq!(bench.read_once(busy.socket), Err(Errno::AGAIN));
     assert!(bench.has_gone(idle) && !bench.has_gone(busy) && !bench.has_gone(kept));
     // A child of vfork has its parent's memory, and leaves it to its parent.
-    bench.wish(&[kept.socket]);
+    bench.ask(&[kept.socket], Flags::WANTED);
     bench.kernel.pretended_process.store(4242, Ordering::Relaxed);
     assert_eq!(bench.read_once(busy.socket), Err(Errno::AGAIN));
     assert!(!bench.has_gone(kept));

@@ -65,6 +65,8 @@ impl Flags {
     pub const MOVED: Flags = Flags(32);
     /// Handover: the service wants the socket to be the kernel's, and asks a holder for its kernel socket.
     pub const WANTED: Flags = Flags(64);
+    /// Handover: the service wants what waits at the listener to go into the accept queue of its kernel socket.
+    pub const EMPTIES: Flags = Flags(128);
 
     /// Whether any bit of `other` is set.
     #[inline]

@@ -1,7 +1,8 @@
 """A program with connections that see no call for a long time, and whose threads are elsewhere.
 
-MODE HOST PORT FILE: connects, has a message echoed, prints ready, and is somewhere else until FILE exists: in accept, poll, epoll or recvfrom of another socket, or in calls on another one (calls), in
+connects MODE HOST PORT FILE: connects, has a message echoed, prints ready, and is somewhere else until FILE exists: in accept, poll, epoll or recvfrom of another socket, or in calls on another one (calls), in
 epoll_wait with a time limit (turns), or in no call on a socket at all (sleep). Then it has another message echoed by each of its connections, and prints how many answered.
+listens MODE HOST PORT FILE: listens, prints ready, and is somewhere else too. Then it accepts what has come, reads a message of each, and goes on like that.
 """
 import os
 import select
@@ -9,8 +10,11 @@ import socket
 import sys
 import time
 
-mode, host, port, file = sys.argv[1:]
-pool = [socket.create_connection((host, int(port))) for _ in range(3)]
+role, mode, host, port, file = sys.argv[1:]
+if role == "connects":
+    pool = [socket.create_connection((host, int(port))) for _ in range(3)]
+else:
+    listener = socket.create_server(("", int(port)))
 
 
 def answers(message):
@@ -21,7 +25,8 @@ def answers(message):
     return count
 
 
-assert answers(b"before") == 3
+if role == "connects":
+    assert answers(b"before") == 3
 kind = socket.SOCK_DGRAM if mode == "recvfrom" else socket.SOCK_STREAM
 other = socket.socket(socket.AF_INET, kind)
 other.bind(("0.0.0.0", 0))
@@ -50,4 +55,7 @@ else:
         if mode == "calls":
             other.getsockname()
         time.sleep(0.02)
+if role == "listens":
+    pool = [listener.accept()[0] for _ in range(3)]
+    assert all(conn.recv(6, socket.MSG_WAITALL) == b"before" for conn in pool)
 print(answers(b"after"), "answered", flush=True)

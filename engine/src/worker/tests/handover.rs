@@ -423,6 +423,26 @@ fn a_worker_that_leaves_waits_for_its_connections_and_gives_ports_back() {
     assert_eq!(net.ports_in_use(), ports - 1, "the listener's port is the kernel's");
 }
 
+/// The program may be busy elsewhere. A second before the end it is asked to put what waits into the kernel's accept queue.
+#[test]
+fn a_worker_that_leaves_asks_for_what_waits_at_listeners() {
+    let (mut net, listener, server, _) = connected();
+    net.close(0, server);
+    let flags = |net: &Net| net.apps[0].client.slot(listener.index).flags();
+    net.connect(1, 80);
+    net.run_for_ms(5);
+    let wishes = net.apps[0].client.wishes();
+    let answer = net.hand_over(0, |_, reply| leave(1, reply));
+    net.run_for_ms(4_900);
+    assert!(!flags(&net).has(Flags::EMPTIES), "it may accept it yet");
+    net.run_for_ms(200);
+    assert!(flags(&net).has(Flags::EMPTIES) && net.apps[0].client.wishes() > wishes + 1);
+    let waiting = net.accept(0, listener);
+    let departure = depart(&mut net, waiting).expect("it is open");
+    arrive(&mut net, waiting, &departure);
+    assert_eq!(answer.try_recv(), Ok(Left { connections: 0 }));
+}
+
 /// Nothing sends the last bytes again when the worker has gone.
 #[test]
 fn a_worker_that_leaves_waits_for_what_was_closed_with_bytes_on_their_way() {

@@ -89,3 +89,30 @@ fn a_server_that_accepts_keeps_what_waits() {
     bench.posix.before_unreached();
     assert!(bench.posix.has_waiting(bench.posix.attached().expect("it is"), listener));
 }
+
+/// The program has not accepted it, and the service ends. One that the kernel does not take is reset.
+#[test]
+fn any_call_gives_what_waits_at_a_listener_that_the_service_wants_empty() {
+    for is_taken in [true, false] {
+        let bench = Bench::new();
+        if is_taken {
+            bench.accepts_handover();
+        }
+        let ((other, _), (fd, listener)) = (bench.paired(), listener_with_one(&bench));
+        bench.ask(&[listener], Flags::EMPTIES);
+        assert_eq!(bench.read_once(other.socket), Err(Errno::AGAIN));
+        assert_eq!((bench.posix.socket_of(fd), bench.handovers()), (Some(listener), 1), "new connections are its own affair");
+        assert_eq!(bench.requests(), [Operation::Close { linger_s: if is_taken { None } else { Some(0) } }]);
+    }
+}
+
+#[test]
+fn a_listener_whose_port_is_the_kernels_leaves_when_it_is_empty() {
+    let bench = Bench::new();
+    bench.accepts_handover();
+    let (fd, listener) = listener_with_one(&bench);
+    bench.say(listener, Flags::MOVED);
+    assert_eq!(bench.posix.socket_of(fd), Some(listener));
+    bench.ask(&[listener], Flags::EMPTIES);
+    assert_eq!((bench.posix.socket_of(fd), bench.handovers()), (None, 1));
+}
