@@ -13,7 +13,7 @@ pub(crate) mod layout;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
@@ -261,9 +261,9 @@ impl Bed {
         counter_in(&fs::read_to_string(format!("/proc/{}/net/snmp", self.server.pid()))?, "Tcp", "CurrEstab")
     }
 
-    /// The sockets at which the services at the server's side can be asked for more.
+    /// The sockets at which the workers of services at the server's side can be asked for more.
     pub fn doors(&self) -> Vec<PathBuf> {
-        services_of(self.server.pid()).into_iter().map(|(path, _)| path.with_extension("sock")).collect()
+        services_of(self.server.pid()).into_iter().filter_map(|(path, _)| beside(&path, "sock")).collect()
     }
 }
 
@@ -481,10 +481,17 @@ pub(crate) fn services_of(pid: u32) -> Vec<(PathBuf, StatsReader)> {
 /// The statistics of the services whose process is wanted, and their files.
 pub(crate) fn services(is_wanted: impl Fn(u32) -> bool) -> Vec<(PathBuf, StatsReader)> {
     let files = fs::read_dir(SERVICES).into_iter().flatten().flatten().map(|entry| entry.path());
-    let stats = files.filter(|path| path.extension().is_some_and(|ending| ending == "stats"));
+    let stats = files.filter(|path| beside(path, "stats").is_some());
     // A file that cannot be opened was just removed, or belongs to another user.
     let open = stats.filter_map(|path| StatsReader::open(&path).ok().map(|stats| (path, stats)));
     open.filter(|(_, stats)| is_wanted(stats.pid())).collect()
+}
+
+/// The file with another ending of the worker whose statistics these are; `None`: they are not a worker's.
+fn beside(stats: &Path, ending: &str) -> Option<PathBuf> {
+    // The first worker has no number.
+    let number = stats.extension()?.to_str()?.strip_prefix("stats")?;
+    number.bytes().all(|digit| digit.is_ascii_digit()).then(|| stats.with_extension(format!("{ending}{number}")))
 }
 
 /// The folder of the services' statistics.

@@ -4,6 +4,8 @@
 //! found, as `ss` shows only its sockets. A service with several workers has one file and one entry per worker. Does not do: communicate
 //! with a service.
 
+pub(crate) mod sockets;
+
 use std::collections::HashMap;
 use std::fs;
 use std::io;

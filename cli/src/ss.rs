@@ -108,7 +108,7 @@ fn show(arguments: &Arguments) -> io::Result<()> {
         return events::follow(arguments, &filter);
     }
     let services = arguments.services.find()?;
-    let sockets: Vec<Shown<'_>> = services.iter().flat_map(sockets).collect();
+    let sockets: Vec<Shown<'_>> = sockets(&services).into_iter().map(|(_, shown)| shown).collect();
     let kept: Vec<Kept> = services.iter().flat_map(Service::kept).collect();
     let mut out = io::stdout().lock();
     let unlisted = Unlisted::of(&services);
@@ -183,16 +183,20 @@ struct Shown<'a> {
     now: Instant,
 }
 
-fn sockets(service: &Service) -> impl Iterator<Item = Shown<'_>> {
-    let interfaces: HashMap<u32, String> =
-        service.stats.interfaces().into_iter().map(|(number, interface)| (number, interface.name)).collect();
-    // A listener has a slot at each worker; only the first worker's is shown.
-    let now = clock::now();
-    let partner = |socket: &SocketRecord| service.worker > 0 && socket.state == LISTEN;
-    service.sockets().into_iter().filter(move |socket| !partner(socket)).map(move |socket| {
+/// The sockets of these services, with the worker of each.
+fn sockets(services: &[Service]) -> Vec<(&Service, Shown<'_>)> {
+    let mut names: HashMap<(&str, u32), HashMap<u32, String>> = HashMap::new();
+    for service in services {
+        let interfaces = service.stats.interfaces().into_iter().map(|(number, interface)| (number, interface.name));
+        names.insert((&service.label, service.worker), interfaces.collect());
+    }
+    let (now, mut all) = (clock::now(), Vec::new());
+    for (service, socket) in services::sockets::joined(services, Service::sockets) {
+        let interfaces = &names[&(service.label.as_str(), service.worker)];
         let interface = interfaces.get(&socket.interface).cloned().unwrap_or_else(|| "-".to_string());
-        Shown { socket, holders: Vec::new(), service: &service.label, interface, now }
-    })
+        all.push((service, Shown { socket, holders: Vec::new(), service: &service.label, interface, now }));
+    }
+    all
 }
 
 /// ss's name of a state.

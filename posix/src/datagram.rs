@@ -518,7 +518,7 @@ impl Posix {
         }
         let is_over = answer == Err(Errno::CONNRESET) && self.service_is_dead();
         if let Some(reason) = gone.or(is_over.then_some(Fallback::NoAnswer)) {
-            if self.stays_for_reader(channel, socket) && !self.is_strict() {
+            if self.has_waiting(channel, socket) && !self.is_strict() {
                 // It leaves when the program has read what waits.
                 self.give_back_peer(channel, fd, socket);
                 return None;

@@ -97,9 +97,16 @@ impl Posix {
     pub(crate) fn has_moved(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
         self.look_for_wishes(channel);
         match channel.handover(socket) {
-            Some(Handover::Stays) => false,
+            Some(Handover::Stays) if !self.is_left_behind(channel, socket) => false,
             _ => self.follow_handover(channel, socket),
         }
+    }
+
+    /// Returns true for a datagram socket of a dead service at which nothing waits: the kernel goes on with it. One that is connected would hear
+    /// nothing otherwise, as its kernel socket is not watched.
+    #[inline]
+    pub(crate) fn is_left_behind(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
+        self.service_is_dead() && self.is_datagram(socket) && !self.is_strict() && !self.has_waiting(channel, socket)
     }
 
     /// Gives the service all sockets that it has begun to wish for, not only the one at hand: a connection in a pool may see no call for hours. No lock
@@ -144,6 +151,9 @@ impl Posix {
                 has_moved
             }
             Handover::Moved => {
+                if let (false, Some(fd)) = (channel.handover(socket) == Some(Handover::Moved), self.numbers_of(socket).first()) {
+                    self.fall_back("surrender", fd, Fallback::NoAnswer);
+                }
                 self.leave_stack(channel, socket);
                 true
             }
@@ -156,6 +166,7 @@ impl Posix {
         match channel.handover(socket) {
             // Another thread was faster, and the slot has ended since.
             None if self.has_left(socket) => Handover::Moved,
+            Some(Handover::Stays | Handover::Wanted) if self.is_left_behind(channel, socket) => Handover::Moved,
             // Connections that the stack has accepted come first, and datagrams that it has received.
             Some(Handover::Moved) if self.has_waiting(channel, socket) => Handover::Stays,
             Some(Handover::Wanted) if !description.knows(socket) || description.is(Flag::ASKED) => Handover::Stays,
@@ -168,13 +179,6 @@ impl Posix {
     pub(crate) fn has_waiting(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
         let may_wait = |state| state == State::Listening || self.is_datagram(socket);
         channel.view(socket).is_some_and(|view| view.readable > 0 && may_wait(view.state))
-    }
-
-    /// Returns true if a datagram socket of a dead service stays until the program has read what waits. The kernel's socket under a connected one is
-    /// not watched: only where the service has said that it moves does it leave when the rest is read.
-    pub(crate) fn stays_for_reader(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
-        let leaves_by_itself = channel.handover(socket) == Some(Handover::Moved) || !self.is_connected_datagram(socket);
-        leaves_by_itself && self.has_waiting(channel, socket)
     }
 
     /// Has the kernel go on with the socket. Returns true if it does; the socket is the kernel's then. No lock may be held.

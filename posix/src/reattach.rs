@@ -155,7 +155,7 @@ impl Posix {
                 continue;
             }
             if self.is_datagram(socket) {
-                if is_patient && self.stays_for_reader(channel, socket) {
+                if is_patient && self.has_waiting(channel, socket) {
                     continue;
                 }
                 // Outside strict mode the kernel may have it.

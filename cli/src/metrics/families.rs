@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 use ringway_engine::{CounterInfo, HistogramInfo, Part, counter_info, histogram_of};
 use ringway_shm::stats::{Holder, InterfaceRecord, SocketRecord};
 
-use crate::services::Service;
+use crate::services::{Service, sockets};
 use crate::ss::state_name;
 
 type Labels = Vec<(String, String)>;
@@ -99,9 +99,8 @@ fn all(services: &[Service]) -> Families {
         }
         table.quotas(service);
     }
-    let sockets =
-        services.iter().flat_map(|service| service.stats.sockets().into_iter().map(|socket| (service.label.clone(), socket)));
-    table.sockets(sockets);
+    let sockets = sockets::joined(services, |service| service.stats.sockets());
+    table.sockets(sockets.map(|(service, socket)| (service.label.clone(), socket)));
     table.into_families()
 }
 

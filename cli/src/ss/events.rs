@@ -13,7 +13,7 @@ use ringway_shm::capture::EndedReader;
 
 use super::holders::Holder;
 use super::table::Table;
-use super::{Arguments, Filter, Names, Shown, detail};
+use super::{Arguments, Filter, LISTEN, Names, Shown, detail};
 use crate::capture::until_a_signal;
 use crate::services::Service;
 
@@ -60,6 +60,10 @@ fn ended<'a>(service: &'a Service, reader: &mut EndedReader) -> Vec<Shown<'a>> {
     let mut ended = Vec::new();
     let until = clock::now();
     while let Some((now, socket)) = reader.next_socket() {
+        // A listener has a slot at each worker, and is told of by the first one.
+        if socket.state == LISTEN && service.worker > 0 {
+            continue;
+        }
         let holder = Holder { name: socket.program.clone(), pid: socket.pid, descriptor: None };
         let holders = if socket.pid == 0 { Vec::new() } else { vec![holder] };
         ended.push(Shown { socket, holders, service: &service.label, interface: "-".to_owned(), now });

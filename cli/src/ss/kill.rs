@@ -14,13 +14,11 @@ use crate::services::Service;
 /// Resets the connections that the filter wants, and returns them.
 pub(super) fn kill<'a>(services: &'a [Service], filter: &Filter) -> io::Result<Vec<Shown<'a>>> {
     let mut killed = Vec::new();
-    for service in services {
-        for shown in sockets(service).filter(|shown| filter.wants(&shown.socket)) {
-            let Some(words) = words(&shown.socket) else { continue };
-            let count = want_at_kernel(&service.file("sock"), &words);
-            if count.map_err(|error| io::Error::other(format!("service {}: {error}", service.label)))? > 0 {
-                killed.push(shown);
-            }
+    for (service, shown) in sockets(services).into_iter().filter(|(_, shown)| filter.wants(&shown.socket)) {
+        let Some(words) = words(&shown.socket) else { continue };
+        let count = want_at_kernel(&service.file("sock"), &words);
+        if count.map_err(|error| io::Error::other(format!("service {}: {error}", service.label)))? > 0 {
+            killed.push(shown);
         }
     }
     Ok(killed)

@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime};
 
 use ringway_shm::stats::{InterfaceRecord, SocketRecord};
 
-use crate::services::Service;
+use crate::services::{Service, sockets};
 
 /// All services at one time.
 #[derive(Clone, Debug)]
@@ -46,9 +46,9 @@ impl Sample {
                 counters: service.stats.counters().into_iter().collect(),
                 interfaces: service.stats.interfaces().into_iter().map(|(_, interface)| interface).collect(),
             });
-            for record in service.sockets() {
-                sample.add(&service.label, service.worker, record);
-            }
+        }
+        for (service, record) in sockets::joined(services, Service::sockets) {
+            sample.add(&service.label, service.worker, record);
         }
         sample
     }

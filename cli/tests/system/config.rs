@@ -85,7 +85,7 @@ fn config(net: &Net, arguments: &[&str]) -> (i32, String) {
 
 #[test]
 fn a_running_service_is_changed_and_compared_with_its_file() {
-    let net = Net::new();
+    let net = Net::of_one_worker();
     let file = net.file("ringway.toml", "[tcp]\nretries = 8 # few\n");
     let (mut service, name) = net.serve(Server, &["--config", &file]);
     service.wait_for_error_line("ready");
@@ -193,7 +193,7 @@ fn rules_leave_ports_and_connections_to_the_kernel() {
 
 #[test]
 fn a_rule_leaves_programs_to_the_kernel() {
-    let net = Net::new();
+    let net = Net::of_one_worker();
     let file = net.file("ringway.toml", "[[rule]]\naction = \"kernel\"\nprogram = \"sleep\"\nuser = \"root\"\n");
     let (_service, name) = net.serve(Server, &["--config", &file]);
     let refused = net.run(Server, &[RINGWAY, "run", "--name", &name, "--", "sleep", "0"]).success();
@@ -399,7 +399,8 @@ fn connections_have_the_terms_of_their_rule() {
     );
     net.wait_printed(&mut program, "all");
     net.wait_printed(&mut program, "b'bbr' 10000000");
-    let all = sockets(&net, &name);
-    assert!(all.contains("path:kernel reason:no-resources"), "{all}");
+    program.wait_while_running("a socket more than the rule allows is the kernel's", || {
+        sockets(&net, &name).contains("path:kernel reason:no-resources")
+    });
     drop(client);
 }

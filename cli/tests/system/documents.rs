@@ -99,7 +99,7 @@ while time.monotonic() < end:
 
 impl Machine {
     fn new() -> Machine {
-        let net = Net::new();
+        let net = Net::of_one_worker();
         site(&net);
         let file = net.file("ringway.toml", "[tcp]\nretries = 12\n");
         let mut processes = vec![net.serve_as(Server, "default", &["--config", &file])];

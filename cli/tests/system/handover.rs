@@ -129,6 +129,25 @@ fn connections_of_a_program_that_sleeps_outlive_the_service() {
     outlive_the_service("[service]\ntake_sockets = true\n", &["sleep"]);
 }
 
+/// Without CAP_SYS_PTRACE it may not; its log says so, and the connections stay.
+#[test]
+fn a_service_without_the_right_to_take_sockets_says_so() {
+    let net = Net::new();
+    let config = net.file("ringway.toml", "[service]\ntake_sockets = true\n");
+    let serve = ["setpriv", "--bounding-set", "-sys_ptrace", RINGWAY, "serve", "--name", "limited", "--config", &config];
+    let mut service = net.spawn(Server, &serve);
+    service.wait_for_error_line("ready");
+    let echo = net.file("echo.py", ECHO_SERVER);
+    let mut echo = net.spawn(Client, &["python3", &echo, "4000"]);
+    net.wait_printed(&mut echo, "ready");
+    let program = idle_program(&net, "limited", &["connects", "sleep", &net.address(Client), "4000"]);
+    let said = net.run(Server, &[RINGWAY, "handover", "all", "--name", "limited"]);
+    assert_eq!((said.code(), said.stdout.as_str()), (1, "3 connections, 0 at the kernel, 3 stay\n"), "{}", said.stderr);
+    service.wait_for_error_line("without CAP_SYS_PTRACE the service may not take it out of the program");
+    std::fs::write(net.path("file"), "").expect("a folder of ours");
+    assert!(program.finish(DEADLINE).success().stdout.ends_with("3 answered\n"));
+}
+
 fn outlive_the_service(config: &str, modes: &[&'static str]) {
     let net = Net::new();
     let config = net.file("ringway.toml", config);
@@ -533,6 +552,52 @@ fn unread_datagrams_come_before_the_kernels() {
 fn unread_datagrams_of_a_connected_socket_come_before_the_kernels() {
     let is_connected = true;
     unread_datagrams_come_first(is_connected, Signal::TERM);
+    unread_datagrams_come_first(is_connected, Signal::KILL);
+}
+
+/// Waits for a connected socket alone.
+const WAITS: &str = "
+import select, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('', int(sys.argv[3]))); s.connect((sys.argv[1], 5700)); s.send(b'first')
+waiter = {'epoll': select.epoll, 'poll': select.poll}[sys.argv[2]]()
+waiter.register(s, 1)
+print('ready', flush=True)
+print(len(waiter.poll()), s.recv(100).decode(), flush=True)";
+const ANSWERS: &str = "
+import signal, socket
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 5700))
+print('ready', flush=True)
+peers = [s.recvfrom(100)[1] for _ in range(2)]
+print('asked', flush=True)
+signal.sigwait([signal.SIGUSR1])
+for peer in peers: s.sendto(b'after', peer)";
+
+/// The kernel socket under a connected socket is not watched while the service lives.
+#[test]
+fn a_wait_for_a_connected_datagram_socket_outlives_a_killed_service() {
+    let net = Net::new();
+    let (service, name) = net.serve(Server, &[]);
+    let mut peer = net.spawn(Client, &["python3", "-c", ANSWERS]);
+    net.wait_printed(&mut peer, "ready");
+    let start = |(port, how): (&str, &str)| {
+        let client = net.address(Client);
+        let mut waiter =
+            net.spawn(Server, &[RINGWAY, "run", "-q", "--name", &name, "--", "python3", "-c", WAITS, &client, how, port]);
+        net.wait_printed(&mut waiter, "ready");
+        waiter
+    };
+    let waiters = [("5601", "epoll"), ("5602", "poll")].map(start);
+    net.wait_printed(&mut peer, "asked");
+    service.signal(Signal::KILL);
+    service.finish(DEADLINE);
+    peer.signal(Signal::USR1);
+    for waiter in waiters {
+        let ended = waiter.finish(DEADLINE).success();
+        assert_eq!(ended.stdout, "ready\n1 after\n", "{}", ended.stderr);
+    }
+    peer.finish(DEADLINE).success();
 }
 
 mod rings;

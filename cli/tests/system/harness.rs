@@ -41,6 +41,8 @@ static NUMBERS: AtomicU32 = AtomicU32::new(0);
 /// One test's world: two namespaces, a folder, the right to run.
 pub(crate) struct Net {
     wire: Wire,
+    /// What the caller says of the number of workers does not count.
+    ignores_workers: bool,
     _serial: MutexGuard<'static, ()>,
 }
 
@@ -52,7 +54,12 @@ impl Net {
         // A test's data stays in the stack, however fast it is; and what was measured on this machine changes nothing here.
         let measured = Measured { bulk: BulkChoice::Stack };
         measured.write(&wire.folder().join("measured.toml")).expect("a file in our folder");
-        Net { wire, _serial: serial }
+        Net { wire, ignores_workers: false, _serial: serial }
+    }
+
+    /// One whose services have one worker, unless the test says otherwise: it counts what each worker has, or the configuration's sources.
+    pub(crate) fn of_one_worker() -> Net {
+        Net { ignores_workers: true, ..Net::new() }
     }
 
     pub(crate) fn address(&self, side: Side) -> String {
@@ -119,6 +126,9 @@ impl Net {
         let stdout = self.path(&format!("{number}.stdout"));
         let stderr = self.path(&format!("{number}.stderr"));
         command.args(&arguments[1..]).current_dir(self.wire.folder());
+        if self.ignores_workers {
+            command.env_remove("RINGWAY_WORKER_COUNT");
+        }
         command.stdin(input.map_or_else(Stdio::null, |path| File::open(path).expect("the input exists").into()));
         command.stdout(File::create(&stdout).expect("a file in our folder"));
         command.stderr(File::create(&stderr).expect("a file in our folder"));

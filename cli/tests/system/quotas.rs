@@ -45,7 +45,7 @@ fn limited(net: &Net, limits: &str, program: &[&str]) -> Process {
 /// A user's third port is the kernel's where the user may show two, and it works.
 #[test]
 fn a_port_beyond_those_that_a_user_may_show_is_the_kernels_and_works() {
-    let net = Net::new();
+    let net = Net::of_one_worker();
     let script = net.file("ports.py", PORTS);
     let mut server = limited(&net, "shown_sockets_per_user = 2", &["python3", &script, "3"]);
     net.wait_printed(&mut server, "listens");
@@ -88,7 +88,7 @@ fn a_program_beyond_its_requests_waits_and_loses_nothing() {
 /// SYNs of peers that never answer take the places that their user has; beyond those they get cookies, and a peer that answers is served.
 #[test]
 fn half_open_connections_of_a_user_are_bounded() {
-    let net = Net::new();
+    let net = Net::of_one_worker();
     let (script, flood) = (net.file("many.py", MANY), net.file("half_open.py", HALF_OPEN));
     let mut server = limited(&net, "half_open_per_user = 4", &["python3", &script, "serve", "-", "0"]);
     net.wait_served(Server, 4410, &mut server);

@@ -97,7 +97,7 @@ impl Drop for Screen<'_> {
 
 #[test]
 fn keys_lead_through_the_tables_and_the_terminal_is_given_back() {
-    let net = Net::new();
+    let net = Net::of_one_worker();
     let (_service, _server, _client, name) = loaded(&net);
     let top = format!("{RINGWAY} top -d 0.2 --name {name}");
     let screen = Screen::open(&net, &top);

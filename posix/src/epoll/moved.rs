@@ -173,7 +173,8 @@ impl Posix {
     pub(super) fn has_to_move(&self, socket: SocketRef, later: &mut Vec<SocketRef>) -> bool {
         let Some(channel) = self.attached() else { return false };
         match channel.handover(socket) {
-            Some(Handover::Stays) | None => false,
+            None => false,
+            Some(Handover::Stays) if !self.is_left_behind(channel, socket) => false,
             Some(_) => {
                 let handover = self.handover_of(channel, socket);
                 if handover != Handover::Stays {

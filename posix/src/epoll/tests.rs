@@ -18,7 +18,7 @@ const ERR: u32 = libc::EPOLLERR as u32;
 const LONG: Option<Duration> = Some(Duration::from_secs(30));
 
 impl Bench {
-    pub(in crate::epoll) fn epoll(&self) -> Fd {
+    pub(crate) fn epoll(&self) -> Fd {
         let epoll = self.kernel.epoll_create(0).expect("epoll works here");
         self.posix.epoll_created(epoll);
         epoll
@@ -29,11 +29,11 @@ impl Bench {
         self.posix.epoll_control(epoll, operation, fd, Some(event)).expect("the instance is known")
     }
 
-    pub(in crate::epoll) fn add(&self, epoll: Fd, fd: Fd, events: u32) {
+    pub(crate) fn add(&self, epoll: Fd, fd: Fd, events: u32) {
         assert_eq!(self.control(epoll, libc::EPOLL_CTL_ADD, fd, events), Ok(()));
     }
 
-    pub(in crate::epoll) fn wait(&self, epoll: Fd, room: usize, timeout: Option<Duration>) -> Answer<Vec<(Fd, u32)>> {
+    pub(crate) fn wait(&self, epoll: Fd, room: usize, timeout: Option<Duration>) -> Answer<Vec<(Fd, u32)>> {
         let mut events = vec![epoll_event { events: 0, u64: 0 }; room];
         let before = self.kernel.now();
         let count = self.posix.epoll_wait(epoll, &mut events, timeout, None).expect("the instance is known")?;

@@ -12,6 +12,7 @@ use ringway_shm::{Duration, Instant};
 use std::io::{IoSlice, IoSliceMut};
 use std::thread;
 
+mod left;
 mod waiting;
 
 use waiting::listener_with_one;

@@ -60,17 +60,23 @@ def exchange(ends, limit, done):
     epoll.close()
 
 
+def finish(ends):
+    """Ends all directions first: connections come to several workers, and are accepted in another order than they were made in."""
+    for end in ends:
+        end.sock.setblocking(True)
+        end.sock.shutdown(socket.SHUT_WR)
+    for end in ends:
+        assert end.sock.recv(1) == b"", "the peer sends more"
+        end.sock.close()
+
+
 def server(port, count, total):
     up, down = streams(total)
     listener = socket.create_server(("0.0.0.0", port), backlog=128)
     print("pid", os.getpid(), flush=True)
     ends = [End(listener.accept()[0], down, up) for _ in range(count)]
     exchange(ends, total, lambda end: end.sent == total and end.got == total)
-    for end in ends:
-        end.sock.setblocking(True)
-        end.sock.shutdown(socket.SHUT_WR)
-        assert end.sock.recv(1) == b"", "the peer sends more"
-        end.sock.close()
+    finish(ends)
     print(count, "whole", flush=True)
 
 
@@ -89,10 +95,7 @@ def client(host, port, count, total, file):
             exchange(ends, limit, lambda end: end.sent >= limit)
         time.sleep(0.001)
     exchange(ends, total, lambda end: end.sent == total and end.got == total)
-    for end in ends:
-        end.sock.setblocking(True)
-        end.sock.shutdown(socket.SHUT_WR)
-        assert end.sock.recv(1) == b"", "the peer sends more"
+    finish(ends)
     print(count, "whole", flush=True)
 
 
