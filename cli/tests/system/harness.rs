@@ -3,6 +3,7 @@
 //! Promises: tests run one after another whatever `--test-threads` says; every wait is a condition
 //! with a deadline; a failed test prints what its programs wrote; nothing is left behind.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -14,9 +15,11 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use ringway_service::RunDirectory;
 use ringway_service::config::BulkChoice;
 use ringway_service::measured::Measured;
-use ringway_shm::channel::attach::stem;
+use ringway_shm::channel::attach::{NETWORKS, network_named, split_stem, stem};
+use ringway_shm::stats::{SocketRecord, StatsReader};
 use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha256};
 
@@ -33,6 +36,9 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// Segments that may come when the service of a program that has ended is gone, on a machine that stops for a moment: a FIN
 /// after more than the second that is waited for it, or the answer to what was sent twice.
 const LATE_SEGMENTS: u64 = 1;
+
+/// Linux's number of the state.
+const LISTEN: u8 = 10;
 
 static SERIAL: Mutex<()> = Mutex::new(());
 static SIGNALS: Once = Once::new();
@@ -239,8 +245,28 @@ impl Net {
             let sockets = self.run(side, &[RINGWAY, "ss", "-Hltn"]).stdout;
             let ours = sockets.lines().filter(|line| !line.contains("path:kernel"));
             let locals = ours.filter_map(|line| line.split_whitespace().nth(3));
-            locals.into_iter().any(|local| places.iter().any(|place| place == local))
+            let mut locals = locals.into_iter();
+            locals.any(|local| places.iter().any(|place| place == local)) && self.all_workers_listen(side, port)
         });
+    }
+
+    /// Returns true if all workers of a service have a listener of this port: packets come to them from then on.
+    fn all_workers_listen(&self, side: Side, port: u16) -> bool {
+        let network = network_named(&Path::new(NETWORKS).join(self.namespace(side))).expect("it is there");
+        let files = fs::read_dir(RunDirectory::of_this_machine().path()).expect("a service runs").flatten();
+        let mut services: BTreeMap<String, bool> = BTreeMap::new();
+        for path in files.map(|entry| entry.path()) {
+            let named = |text: &std::ffi::OsStr| text.to_str().map(str::to_owned);
+            let (Some(begin), Some(ending)) = (path.file_stem().and_then(named), path.extension().and_then(named)) else {
+                continue;
+            };
+            let is_here = split_stem(&begin).is_some_and(|(_, place)| place == network);
+            let Some(stats) = StatsReader::open(&path).ok().filter(|_| is_here && ending.starts_with("stats")) else { continue };
+            let is_it = |socket: &SocketRecord| socket.state == LISTEN && socket.local.port == port && socket.kernel.is_none();
+            let listens = stats.sockets().iter().any(is_it);
+            *services.entry(begin).or_insert(true) &= listens;
+        }
+        services.into_values().any(|all| all)
     }
 
     /// Does `work` and asserts that the kernel's TCP of this side received no segment meanwhile.

@@ -24,7 +24,7 @@ fn json(text: &str) -> Value {
 
 #[test]
 fn each_has_a_service_of_the_name_and_the_tools_show_those_that_are_asked_for() {
-    let net = Net::new();
+    let net = Net::of_one_worker();
     let (_server_service, name) = net.serve(Server, &[]);
     let _client_service = net.serve_as(Client, &name, &[]);
     let there = net.namespace(Client);

@@ -107,7 +107,7 @@ fn a_hundred_thousand_connections_of_one_tree_of_programs() {
 /// Beyond the bound no handshake is completed; it is counted, and goes on when there is room.
 #[test]
 fn a_handshake_without_room_is_not_answered_until_there_is_some() {
-    let net = Net::new();
+    let net = Net::of_one_worker();
     let config = net.file("ringway.toml", "[limits]\nsockets_per_group = 33\n");
     let mut server = net.spawn(Server, &[RINGWAY, "run", "-q", "--config", &config, "--", "python3", "-c", KEEPER]);
     net.wait_served(Server, 4400, &mut server);

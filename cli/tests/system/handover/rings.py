@@ -6,6 +6,7 @@ server PORT: answers one connection.
 """
 import socket
 import sys
+import threading
 
 
 def talk(conn):
@@ -14,6 +15,7 @@ def talk(conn):
     assert got == b"one\ntwo\n", got
     conn.shutdown(socket.SHUT_WR)
     assert conn.recv(1) == b""
+    conn.close()
 
 
 def connected(host, port):
@@ -26,12 +28,17 @@ if sys.argv[1] == "client":
     host, port, early, count = sys.argv[2], *map(int, sys.argv[3:])
     first = [connected(host, port) for _ in range(early)]
     print("connected", flush=True)
-    ports = []
-    for n in range(count):
-        conn = first[n] if n < early else connected(host, port)
+    ports = [conn.getsockname()[1] for conn in first]
+    # Which of them is served first is the server's affair.
+    talks = [threading.Thread(target=talk, args=(conn,)) for conn in first]
+    for thread in talks:
+        thread.start()
+    for thread in talks:
+        thread.join()
+    for _ in range(early, count):
+        conn = connected(host, port)
         ports.append(conn.getsockname()[1])
         talk(conn)
-        conn.close()
     print(*ports, sep="\n", flush=True)
 else:
     listener = socket.create_server(("0.0.0.0", int(sys.argv[2])))

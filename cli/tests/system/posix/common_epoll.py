@@ -169,9 +169,10 @@ def new(l):
 def server():
     global control
     l = listener()
-    control, _ = l.accept()
-    for n in range(6):
-        c, _ = l.accept()
+    # With several workers they are accepted in another order than they were made in.
+    made = sorted(((c, exactly(c, 1)) for c in (l.accept()[0] for _ in range(7))), key=lambda named: named[1])
+    control = made.pop()[0]
+    for n, (c, _) in enumerate(made):
         conns.append(c)
         names[c.fileno()] = n
     adds()
@@ -184,8 +185,9 @@ def server():
 
 
 def client():
-    control = connect()
-    conns = [connect() for _ in range(6)]
+    control, *conns = [connect() for _ in range(7)]
+    for name, c in enumerate([*conns, control]):
+        c.sendall(b"%d" % name)
     while wish := control.recv(1):
         n = int(wish)
         if n < 6:
