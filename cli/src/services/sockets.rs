@@ -16,10 +16,10 @@ use crate::ss::LISTEN;
 type Listener = (IpAddr, u16, u32, u32, String);
 
 /// The sockets of these services, each once. `read` reads those of one worker.
-pub(crate) fn joined<'a>(
-    services: &'a [Service],
+pub(crate) fn joined(
+    services: &[Service],
     read: impl Fn(&Service) -> Vec<SocketRecord>,
-) -> impl Iterator<Item = (&'a Service, SocketRecord)> {
+) -> impl Iterator<Item = (&Service, SocketRecord)> {
     services.chunk_by(Service::is_of).flat_map(move |workers| {
         let all = join(workers.iter().map(&read));
         all.into_iter().map(|(worker, socket)| (&workers[worker], socket)).collect::<Vec<_>>()

@@ -19,6 +19,7 @@ use super::ecn::EcnMode;
 use super::output::checksum_field;
 use super::send_queue::{PUSHED, SMALL_PAYLOAD, SUM_VALID};
 use super::tcb::flag;
+use super::windows::Windows;
 
 /// Flags that need the slow path.
 const UNUSUAL: u16 = flag::FIN_QUEUED | flag::RETRANSMIT | flag::PROBE | flag::PERSIST | flag::CORK | flag::QUICK_ACK;
@@ -95,6 +96,7 @@ impl Connection<'_, '_> {
         if !is_open {
             return false;
         }
+        // Where frames are scarce, the long way says which sender may take one.
         let shape = self.extent_shape();
         if self.tcb.enqueue_small(self.env.arena, shape, count, source) == 0 {
             return false;
@@ -118,9 +120,10 @@ impl Connection<'_, '_> {
         if tcb.template.generation != self.env.ip.generation() || tcb.template.is_tagged_ipv6() {
             return None;
         }
-        let (len, flight) = (tcb.snd_end() - tcb.snd_nxt(), tcb.flight());
-        let small = len.wrapping_sub(1) < u32::from(tcb.mss()) - 1;
-        if !small || flight + len > tcb.snd_wnd().min(tcb.cwnd()) {
+        let (len, flight, mss) = (tcb.unsent(), tcb.flight(), u32::from(tcb.mss()));
+        // Nothing is lost or doubled: all that is in flight counts.
+        let Windows { offered, room } = tcb.windows(flight, mss);
+        if len.wrapping_sub(1) >= mss - 1 || len > offered.min(room) {
             return None;
         }
         if flight == 0 {

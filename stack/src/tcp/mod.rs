@@ -84,6 +84,7 @@ mod timestamps;
 mod tlp;
 mod undo;
 mod urgent;
+mod windows;
 mod xmit_times;
 
 use alloc::collections::BTreeSet;

@@ -21,6 +21,7 @@ use super::send_queue::{Shape, for_each_piece, mark_sent};
 use super::state::State;
 use super::tcb::{Recovery, Tcb, flag};
 use super::urgent::is_sending_urgent;
+use super::windows::Windows;
 use crate::wire::sequence::SeqNum;
 
 /// Space for link, IP and TCP headers in front of payload, rounded up.
@@ -158,20 +159,20 @@ impl Connection<'_, '_> {
         Sizes { segment, packet }
     }
 
-    /// The best layout for data that is queued now.
+    /// The best layout for data that is queued now, in frames that all senders may take.
     pub(crate) fn extent_shape(&self) -> Shape {
         let mss = self.tcb.mss() as usize;
         if self.tcb.template.generation != self.env.ip.generation() {
-            return Shape { bytes_max: mss, sum: true, first: self.first_frame_use() };
+            return Shape { bytes_max: mss, sum: true, first: FrameUse::Sending };
         }
         let template = &self.tcb.template;
         let bytes_max = if template.link_segments() { usize::MAX } else { mss };
-        Shape { bytes_max, sum: !template.link_sums(), first: self.first_frame_use() }
+        Shape { bytes_max, sum: !template.link_sums(), first: FrameUse::Sending }
     }
 
     /// As what the next frame to send is taken.
     #[inline(always)]
-    fn first_frame_use(&self) -> FrameUse {
+    pub(crate) fn first_frame_use(&self) -> FrameUse {
         if self.shared.backlog.starves_senders && self.tcb.send_memory() == 0 { FrameUse::First } else { FrameUse::Sending }
     }
 
@@ -252,10 +253,7 @@ impl Connection<'_, '_> {
             tcb.clear(flag::CWND_LIMITED);
             return fin.then_some(Plan { sequence: tcb.snd_nxt(), len: 0, fin, again: false, probe: false, segment });
         }
-        let offered = tcb.snd_wnd().saturating_sub(tcb.snd_nxt() - tcb.snd_una());
-        // One segment may always be in flight (RFC 5681 §3.1: loss window), even when the segment size has grown beyond the
-        // window since that was set: otherwise the window would never open.
-        let room = if pipe == 0 { tcb.cwnd().max(segment) } else { tcb.cwnd().saturating_sub(pipe) };
+        let Windows { offered, room } = tcb.windows(pipe, segment);
         let usable = offered.min(room);
         tcb.assign(flag::CWND_LIMITED, room < offered && room < unsent);
         let mut len = unsent.min(usable).min(packet);
@@ -264,7 +262,7 @@ impl Connection<'_, '_> {
             len -= len % segment;
         }
         // Linux: neither Nagle nor a cork holds urgent data.
-        let may_send = Self::may_send(tcb, len, unsent, segment, fin)
+        let may_send = tcb.may_send(len, unsent, segment, fin)
             || len == unsent && (is_sending_urgent(&self.shared.cold, tcb) || cork::is_over(self.shared, tcb));
         if !may_send {
             len -= len % segment;
@@ -275,25 +273,6 @@ impl Connection<'_, '_> {
         }
         let fin = fin && len == unsent;
         Some(Plan { sequence: tcb.snd_nxt(), len, fin, again: false, probe: false, segment })
-    }
-
-    /// Returns true when a packet with a last segment that is not full may be sent (RFC 9293 §3.8.6.2.1, §3.7.4).
-    fn may_send(tcb: &Tcb, len: u32, unsent: u32, segment: u32, fin: bool) -> bool {
-        if len.is_multiple_of(segment) {
-            return true;
-        }
-        if len < unsent {
-            // The window ends here: send if it is at least half of the largest one seen.
-            return len >= tcb.max_window() / 2 || tcb.has(flag::PROBE);
-        }
-        if fin {
-            return true;
-        }
-        if tcb.has(flag::CORK) {
-            // Linux: with a full buffer, the application has written all that it can.
-            return tcb.send_space() == 0 || tcb.has(flag::PROBE);
-        }
-        tcb.nagle_allows()
     }
 
     /// Estimate of the bytes in flight.
@@ -567,15 +546,6 @@ pub(crate) fn checksum_field(pseudo: u16, sums: Option<(u16, u16)>) -> u16 {
     match sums {
         Some((header, payload)) => !checksum::add(checksum::add(pseudo, payload), header),
         None => pseudo,
-    }
-}
-
-impl Tcb {
-    /// RFC 9293 §3.7.4 (Nagle) with Minshall's change: a segment that is not full waits only while another such one is in
-    /// flight.
-    #[inline(always)]
-    pub(crate) fn nagle_allows(&self) -> bool {
-        self.has(flag::NO_DELAY) || self.flight() == 0 || self.snd_sml().at_or_before(self.snd_una())
     }
 }
 

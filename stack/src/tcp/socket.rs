@@ -23,6 +23,7 @@ use super::demux::{FlowKey, Target};
 use super::listener::LISTENER_BIT;
 use super::output::{Progress, WriteError};
 use super::owners::OwnerUse;
+use super::send_queue::Shape;
 use super::state::State;
 use super::tcb::flag;
 
@@ -417,7 +418,7 @@ impl Connection<'_, '_> {
     fn queue_from(&mut self, count: usize, source: &mut dyn Source) -> Result<usize, SendError> {
         let count = self.sendable(count)?;
         self.check_application_limited();
-        let shape = self.extent_shape();
+        let shape = Shape { first: self.first_frame_use(), ..self.extent_shape() };
         let queued = self.tcb.enqueue_from(self.env.arena, shape, count, source);
         self.mark_data();
         self.open_waiting();
