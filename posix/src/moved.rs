@@ -144,15 +144,11 @@ impl Posix {
             Handover::Wanted => !self.descriptions.of(socket).mark(Flag::ASKED) && self.hand_over(socket),
             Handover::Empties => {
                 self.give_waiting(channel, socket);
-                let has_moved = self.handover_of(channel, socket) == Handover::Moved;
-                if has_moved {
-                    self.leave_stack(channel, socket);
-                }
-                has_moved
+                self.handover_of(channel, socket) == Handover::Moved && self.follow_handover(channel, socket)
             }
             Handover::Moved => {
-                if let (false, Some(fd)) = (channel.handover(socket) == Some(Handover::Moved), self.numbers_of(socket).first()) {
-                    self.fall_back("surrender", fd, Fallback::NoAnswer);
+                if channel.handover(socket) != Some(Handover::Moved) && self.is_left_behind(channel, socket) {
+                    self.numbers_of(socket).iter().take(1).for_each(|fd| self.fall_back("surrender", fd, Fallback::NoAnswer));
                 }
                 self.leave_stack(channel, socket);
                 true

@@ -13,7 +13,21 @@ use super::Service;
 use crate::ss::LISTEN;
 
 /// What the slots of a listener have in common.
-type Listener = (IpAddr, u16, u32, u32, String);
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Listener {
+    ip: IpAddr,
+    port: u16,
+    interface: u32,
+    uid: u32,
+    program: String,
+}
+
+impl Listener {
+    fn of(socket: &SocketRecord) -> Listener {
+        let SocketRecord { local, interface, uid, program, .. } = socket;
+        Listener { ip: local.ip, port: local.port, interface: *interface, uid: *uid, program: program.clone() }
+    }
+}
 
 /// The sockets of these services, each once. `read` reads those of one worker.
 pub(crate) fn joined(
@@ -37,8 +51,7 @@ fn join(workers: impl Iterator<Item = Vec<SocketRecord>>) -> Vec<(usize, SocketR
                 joined.push((worker, socket));
                 continue;
             }
-            let SocketRecord { local, interface, uid, ref program, .. } = socket;
-            let listener = (local.ip, local.port, interface, uid, program.clone());
+            let listener = Listener::of(&socket);
             let place = if worker == 0 { None } else { first.get(&listener) };
             let count = met.entry(listener.clone()).or_default();
             match place.and_then(|places| places.get(*count)) {
