@@ -1,13 +1,16 @@
 """pin.py SERVER: writes to a peer that never reads, writes on every page of the shared memory, and ends."""
-import ctypes, socket, sys
+import ctypes, select, socket, sys
 
 connection = socket.create_connection((sys.argv[1], 9200), 10)
 connection.setblocking(False)
-try:
-    while True:
+writable = select.poll()
+writable.register(connection, select.POLLOUT)
+# Until the peer's window is full too: what the peer takes holds no memory afterwards.
+while writable.poll(500):
+    try:
         connection.send(b"x" * 65536)
-except BlockingIOError:
-    pass
+    except BlockingIOError:
+        pass
 touched = 0
 for line in open("/proc/self/maps"):
     if "ringway-region" in line:
