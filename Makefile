@@ -3,7 +3,7 @@ CARGO ?= cargo
 LOOM_TARGET = target/loom
 
 MINUTES ?= 1
-PUBLISHED = ringway-shm ringway-wire ringway-probes ringway-stack ringway-device ringway-engine ringway
+PUBLISHED = ringway-shm ringway-channel ringway-wire ringway-probes ringway-stack ringway-device ringway-engine ringway
 # Libraries for C programs: our own interface, and those of other stacks.
 LIBRARIES = ringway mtcp fstack
 PREFIX ?= /usr/local

@@ -16,7 +16,7 @@ use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ringway_shm::channel::attach::want_at_kernel;
+use ringway_channel::attach::want_at_kernel;
 
 use crate::bed::{Bed, Ends, Setup};
 use crate::load::latency::Latencies;

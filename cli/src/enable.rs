@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::Args;
+use ringway_channel::attach::DEFAULT_DIRECTORY;
 use ringway_service::rundir::{check_name, write_whole};
 use ringway_service::{DEFAULT_NAME, RunDirectory};
-use ringway_shm::channel::attach::DEFAULT_DIRECTORY;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::output;

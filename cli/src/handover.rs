@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use ringway_shm::channel::attach::want_at_kernel;
+use ringway_channel::attach::want_at_kernel;
 
 use crate::services::{Choice, Service};
 

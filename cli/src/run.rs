@@ -19,14 +19,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
 use clap::{Args, ValueEnum};
+use ringway_channel::Client;
+use ringway_channel::attach::{AttachError, ProgramFile};
 use ringway_service::cgroups::describe_caller;
 use ringway_service::config::profiles::PROFILES;
 use ringway_service::netlink::Snapshot;
 use ringway_service::plan::{Machine, firewall_lines, plan};
 use ringway_service::rundir::PRIVATE;
 use ringway_service::{Admission, Config, DEFAULT_NAME, Opening, RunDirectory, Service};
-use ringway_shm::channel::Client;
-use ringway_shm::channel::attach::{AttachError, ProgramFile};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use launch::Signals;

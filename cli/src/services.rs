@@ -13,8 +13,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use clap::Args;
+use ringway_channel::attach::{NETWORKS, network_inode, network_named, path_of_worker, split_stem, stem};
 use ringway_service::{Kept, RunDirectory};
-use ringway_shm::channel::attach::{NETWORKS, network_inode, network_named, path_of_worker, split_stem, stem};
 use ringway_shm::stats::{SocketRecord, StatsReader};
 
 /// Which services a command is about.

@@ -26,18 +26,19 @@ mod words;
 /// Allowed dependencies of each crate; all others are errors. dev-dependencies are not checked.
 const ARROWS: &[(&str, &[&str])] = &[
     ("shm", &[]),
+    ("channel", &["shm"]),
     ("wire", &["shm"]),
     ("probes", &[]),
     ("stack", &["shm", "wire", "probes"]),
     ("device", &["shm", "wire"]),
-    ("engine", &["stack", "device", "shm"]),
-    ("ringway", &["engine", "stack", "device", "shm"]),
-    ("posix", &["shm"]),
-    ("service", &["engine", "device", "stack", "shm"]),
-    ("cli", &["service", "engine", "device", "shm", "trace", "bench"]),
-    ("preload", &["posix", "shm"]),
-    ("sim", &["engine", "posix", "stack", "device", "shm", "trace"]),
-    ("bench", &["ringway", "device", "stack", "shm", "mtcp", "fstack"]),
+    ("engine", &["stack", "device", "channel", "shm"]),
+    ("ringway", &["engine", "stack", "device", "channel", "shm"]),
+    ("posix", &["channel", "shm"]),
+    ("service", &["engine", "device", "stack", "channel", "shm"]),
+    ("cli", &["service", "engine", "device", "channel", "shm", "trace", "bench"]),
+    ("preload", &["posix", "channel", "shm"]),
+    ("sim", &["engine", "posix", "stack", "device", "channel", "shm", "trace"]),
+    ("bench", &["ringway", "device", "stack", "channel", "shm", "mtcp", "fstack"]),
     ("packetdrill", &["sim", "shm"]),
     ("capi", &["ringway"]),
     ("cabi", &[]),
@@ -45,7 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fstack", &["cabi"]),
     ("trace", &[]),
     ("fuzz", &["fuzz-targets"]),
-    ("fuzz/targets", &["service", "engine", "sim", "trace", "device", "stack", "shm"]),
+    ("fuzz/targets", &["service", "engine", "sim", "trace", "device", "stack", "channel", "shm"]),
 ];
 
 /// Crates with roots that must say `#![forbid(unsafe_code)]`.
@@ -307,7 +308,7 @@ fn every_room_of_the_workspace_is_known_here() {
 #[test]
 fn programs_carry_no_outsiders_but_the_named() {
     let mut findings = Vec::new();
-    for room in ["preload", "posix", "shm"] {
+    for room in ["preload", "posix", "channel", "shm"] {
         for (line, name) in dependencies(&manifests()[room]) {
             let known = room_of_crate(&name).is_some() || PRELOAD_OUTSIDERS.contains(&name.as_str()) || name == "loom";
             if !known {
@@ -337,7 +338,7 @@ fn unsafe_stands_only_where_it_may() {
     let mut findings = Vec::new();
     for source in sources() {
         let may = match source.room() {
-            "shm" | "preload" | "packetdrill" | "capi" | "cabi" | "mtcp" | "fstack" => true,
+            "shm" | "channel" | "preload" | "packetdrill" | "capi" | "cabi" | "mtcp" | "fstack" => true,
             "device" | "bench" => matches!(source.file_name(), "sys.rs" | "ffi.rs"),
             _ => false,
         };

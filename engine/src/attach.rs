@@ -36,7 +36,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ringway_shm::channel::{Attachment, SlotRef};
+use ringway_channel::{Attachment, SlotRef};
 use ringway_shm::{Arena, Duration, Instant, Room};
 use ringway_stack::{Event, SocketId, State};
 
@@ -532,9 +532,9 @@ impl Attachments {
     pub(crate) fn kernel_path_of(
         &mut self,
         id: RegionId,
-        slot: ringway_shm::channel::SlotIndex,
+        slot: ringway_channel::SlotIndex,
         core: &mut Core,
-    ) -> Option<ringway_shm::channel::KernelPath> {
+    ) -> Option<ringway_channel::KernelPath> {
         let region = self.region(id.0)?;
         let (guard, verdict) = (region.guard, region.verdict);
         region.sockets.get(slot)?.listening.as_ref()?.kernel_path(guard, verdict, core)

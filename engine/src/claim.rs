@@ -8,7 +8,7 @@ use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-pub use ringway_shm::channel::attach::Purpose;
+pub use ringway_channel::attach::Purpose;
 
 /// The right to serve a port; it ends when the last copy is dropped.
 #[derive(Clone)]

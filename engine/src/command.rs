@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
+use ringway_channel::{ProcessDescriptor, SlotRef};
 use ringway_device::Device;
-use ringway_shm::channel::{ProcessDescriptor, SlotRef};
 use ringway_shm::{Arena, Duration};
 use ringway_stack::handover::ConnectionImage;
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route, StackConfig, TcpConfig};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ringway_shm::channel::{ProcessDescriptor, SlotRef};
+use ringway_channel::{ProcessDescriptor, SlotRef};
 use ringway_stack::TcpOptions;
 use ringway_stack::handover::ConnectionImage;
 

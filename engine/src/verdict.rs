@@ -2,7 +2,7 @@
 //!
 //! Does not do: judging; the implementation of [`Ports`](crate::Ports) does.
 
-use ringway_shm::channel::{Failure, KernelReason};
+use ringway_channel::{Failure, KernelReason};
 use ringway_stack::{CongestionControl, SharedRates, TcpOptions};
 
 /// The answer to a question about a port or a connection.
@@ -36,7 +36,7 @@ impl Verdict {
     pub(crate) fn granted(self) -> Result<Terms, Failure> {
         match self {
             Verdict::Serve(terms) => Ok(terms),
-            Verdict::Kernel(reason) => Err(reason.failure()),
+            Verdict::Kernel(reason) => Err(Failure::from(reason)),
             Verdict::Deny => Err(Failure::Denied),
         }
     }

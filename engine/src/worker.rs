@@ -16,9 +16,9 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ringway_channel::Shape;
 use ringway_device::Device;
 use ringway_shm::capture::CaptureWriter;
-use ringway_shm::channel::Shape;
 use ringway_shm::{Arena, ArenaConfig, Duration, Instant};
 use ringway_stack::{AddressChange, Cidr, Event, Stack, StackConfig, State};
 

@@ -7,7 +7,7 @@ use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, OnExec};
 use crate::fd_table::Entry;
 use crate::first_use::FirstUses;
-use ringway_shm::sys::{wait_on, wake_all};
+use ringway_channel::sys::{wait_on, wake_all};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 

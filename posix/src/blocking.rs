@@ -302,7 +302,7 @@ impl Posix {
     /// Takes the event of a wake descriptor.
     fn silence(&self, wake_fd: Fd, sleepers: Sleepers) {
         if sleepers == Sleepers::Confined {
-            ringway_shm::sys::silence_socket(wake_fd);
+            ringway_channel::sys::silence_socket(wake_fd);
             return;
         }
         let mut event = [libc::epoll_event { events: 0, u64: 0 }];

@@ -1,6 +1,6 @@
 //! The channel to the worker as a trait: one attachment to a region.
 //!
-//! The real one is `client.rs` over `ringway_shm::channel`; tests and the simulator have their own. Nothing here
+//! The real one is `client.rs` over `ringway_channel`; tests and the simulator have their own. Nothing here
 //! blocks: a caller that wants to wait uses a wait context (`watch`, `arm`, then one kernel wait on the context's
 //! wake descriptor).
 
@@ -192,8 +192,8 @@ pub enum Request {
     },
 }
 
-pub use ringway_shm::channel::attach::Purpose;
-pub use ringway_shm::channel::{Envelope, Failure, KernelReason, Membership, Multicast, Received, SocketOption, State};
+pub use ringway_channel::attach::Purpose;
+pub use ringway_channel::{Envelope, Failure, KernelReason, Membership, Multicast, Received, SocketOption, State};
 
 /// Workers of the service at which a socket is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,15 +221,15 @@ pub(crate) enum AnswerForm {
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     pub(crate) worker: u8,
-    pub(crate) first: ringway_shm::channel::Ticket,
+    pub(crate) first: ringway_channel::Ticket,
     /// What the bytes of an answer are.
     pub(crate) form: AnswerForm,
     /// The requests at the other workers, for a listener.
-    pub(crate) members: [Option<ringway_shm::channel::Ticket>; MEMBERS_MAX],
+    pub(crate) members: [Option<ringway_channel::Ticket>; MEMBERS_MAX],
 }
 
 /// Maximum number of workers besides the first.
-pub(crate) const MEMBERS_MAX: usize = ringway_shm::channel::attach::WORKERS_MAX as usize - 1;
+pub(crate) const MEMBERS_MAX: usize = ringway_channel::attach::WORKERS_MAX as usize - 1;
 
 /// The status flags that F_SETFL changes of a socket (fs/fcntl.c, setfl). Only O_NONBLOCK has an effect here.
 pub const STATUS_FLAGS: [i32; 4] = [libc::O_NONBLOCK, libc::O_APPEND, libc::O_ASYNC, libc::O_NOATIME];

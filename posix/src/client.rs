@@ -1,4 +1,4 @@
-//! The real channel: `ringway_shm::channel::Client` behind the trait `Channel`; one client for each worker of the
+//! The real channel: `ringway_channel::Client` behind the trait `Channel`; one client for each worker of the
 //! service.
 //!
 //! ```text
@@ -25,8 +25,8 @@ use crate::fd_table::SocketRef;
 pub use invitation::from_environment;
 
 use convert::{ANSWER_BYTES, answer_of, operation_of, receive_error, send_error};
-use ringway_shm::channel as shm;
-use ringway_shm::channel::attach::WakeFdKind;
+use ringway_channel as shm;
+use ringway_channel::attach::WakeFdKind;
 use ringway_shm::{Duration, PayloadMut};
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;

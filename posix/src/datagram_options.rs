@@ -12,7 +12,7 @@ use crate::fd_table::{Descriptor, SocketRef};
 use crate::options::{put_number, table, without_force};
 use crate::reasons::Fallback;
 use crate::tcp_info;
-use ringway_shm::channel::options::LINUX_OPTIONS;
+use ringway_channel::options::LINUX_OPTIONS;
 use std::sync::atomic::Ordering;
 
 /// Options that the stack acts on, each with its level and name. Those of IP apply to AF_INET sockets, those of IPv6 to

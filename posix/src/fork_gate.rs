@@ -16,8 +16,8 @@
 //! must not be held by a thread that enters. A signal handler on a thread inside may do anything inside, fork included.
 //! Waiting costs no processor time; entering is one addition to a cache line that few threads share.
 
+use ringway_channel::sys::{wait_on, wake_all};
 use ringway_shm::Duration;
-use ringway_shm::sys::{wait_on, wake_all};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 

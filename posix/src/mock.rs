@@ -7,10 +7,10 @@ use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, Identity, Kernel, OnExec, RawAddress, SignalMask};
 use crate::fd_table::SocketRef;
 use crate::{Posix, Settings};
-use ringway_shm::channel::attach::{
+use ringway_channel::attach::{
     ClientMessage, ControlConnection, ControlListener, WakeFdKey, WakeFdKind, make_wake_fd, path_of_worker,
 };
-use ringway_shm::channel::{Attachment, Client, Flags, Operation, ProcessTable, Shape, SlotRef, State};
+use ringway_channel::{Attachment, Client, Flags, Operation, ProcessTable, Shape, SlotRef, State};
 use ringway_shm::{Duration, Instant, PayloadMut};
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};

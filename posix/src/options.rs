@@ -1,4 +1,4 @@
-//! setsockopt and getsockopt on a stream of the stack; `ringway_shm::channel::options` is the table of its options.
+//! setsockopt and getsockopt on a stream of the stack; `ringway_channel::options` is the table of its options.
 //!
 //! Before `listen` or `connect` decides, options are the kernel's: `note_option` only records *which* were ever set,
 //! and at the decision they are read back from the kernel socket (`copy_kernel_options`). Afterwards the kernel checks
@@ -18,7 +18,7 @@ use crate::fallback::Fd;
 use crate::fd_table::{Descriptor, SocketRef};
 use crate::reasons::Fallback;
 use crate::tcp_info::{self, SendQueue};
-use ringway_shm::channel::options::{Form, LINUX_OPTIONS, LinuxOption, Use};
+use ringway_channel::options::{Form, LINUX_OPTIONS, LinuxOption, Use};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 

@@ -2,7 +2,7 @@
 //! shows too.
 
 use crate::Posix;
-use ringway_shm::channel::KernelReason;
+use ringway_channel::KernelReason;
 
 /// Reason for leaving something to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

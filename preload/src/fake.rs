@@ -4,11 +4,11 @@
 //! harness among them, which runs on this library too) stay real.
 
 use libc::c_int;
+use ringway_channel::attach::{ClientMessage, ControlConnection, ControlListener, Door, WakeFdKind, make_wake_fd};
+use ringway_channel::{Attachment, ControlAnswer, Envelope, Failure, Flags, Operation, ProcessTable, Request, Shape, State};
 use ringway_posix::channel::Attach;
 use ringway_posix::fd_table::SocketRef;
 use ringway_posix::{Posix, Settings};
-use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, Door, WakeFdKind, make_wake_fd};
-use ringway_shm::channel::{Attachment, ControlAnswer, Envelope, Failure, Flags, Operation, ProcessTable, Request, Shape, State};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::cell::{Cell, RefCell};

@@ -5,7 +5,7 @@
 
 use crate::reading::{File, PathBuffer};
 use libc::{c_int, c_long};
-use ringway_shm::channel::attach::{LIST, LIST_BYTES, listed};
+use ringway_channel::attach::{LIST, LIST_BYTES, listed};
 use ringway_shm::system_call::system_call;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;

@@ -34,7 +34,7 @@ mod wait;
 pub use datagram::UdpSocket;
 pub use listener::Listener;
 pub use poller::{Event, Interest, Poller, Source};
-pub use ringway_shm::channel::{Envelope, Readiness, SocketOption};
+pub use ringway_channel::{Envelope, Readiness, SocketOption};
 pub use ringway_shm::stats::InfoRecord;
 pub use session::Session;
 pub use stream::{Chunk, Held, HeldRoom, Room, Stream};

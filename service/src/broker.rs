@@ -33,11 +33,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use ringway_engine::{Quota, RegionId, WorkerHandle};
-use ringway_shm::channel::attach::{
+use ringway_channel::attach::{
     ClientMessage, ControlConnection, ControlListener, Credentials, Membership, Peer, ProgramFile, WakeFdKey, WakeFdKind,
 };
-use ringway_shm::channel::{Shape, is_distant};
+use ringway_channel::{Shape, is_distant};
+use ringway_engine::{Quota, RegionId, WorkerHandle};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;

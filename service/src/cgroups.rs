@@ -16,9 +16,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
+use ringway_channel::KernelReason;
 use ringway_device::steering::attached::in_force;
 use ringway_engine::Guard;
-use ringway_shm::channel::KernelReason;
 use rustix::thread::CapabilitySet;
 
 use crate::config::{Config, DeviceChoice, RuleChoice};

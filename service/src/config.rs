@@ -17,7 +17,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::Path;
 
-use ringway_shm::channel::Shape;
+use ringway_channel::Shape;
 use ringway_shm::{ArenaConfig, Duration};
 use ringway_stack::{CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, StackConfig, SynCookies, TcpConfig};
 

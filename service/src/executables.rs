@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
+use ringway_channel::attach::{Peer, ProgramFile};
 use ringway_device::accounting::{Accounting, FileId, found};
-use ringway_shm::channel::attach::{Peer, ProgramFile};
 use rustix::fs::{OFlags, fstat};
 use rustix::thread::CapabilitySet;
 use sha2::{Digest, Sha256};

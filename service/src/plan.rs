@@ -7,8 +7,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use ringway_channel::KernelReason;
 use ringway_device::packet::Priorities;
-use ringway_shm::channel::KernelReason;
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress};
 
 use crate::classifiers::Classifiers;

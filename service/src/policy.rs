@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use ringway_shm::channel::attach::{network_inode, network_named};
+use ringway_channel::attach::{network_inode, network_named};
 use ringway_stack::SharedRate;
 use rustix::event::{EventfdFlags, eventfd};
 

@@ -1,6 +1,6 @@
 //! The files of running services in `/run/ringway`: which live, which are dead.
 //!
-//! Names belong to a network namespace: the files of service NAME in the one with inode NETWORK begin with `NAME@NETWORK` (`door` of `shm`). It
+//! Names belong to a network namespace: the files of service NAME in the one with inode NETWORK begin with `NAME@NETWORK` (`door` of `channel`). It
 //! holds a lock on `NAME@NETWORK.lock`, which says its process, for as long as it lives; beside it stand `.sock`, `.stats`, `.capture`, `.ended` and
 //! `.selftest`, and `.sock1` and so on for each further worker. Promises: two services of a network namespace never have one name; nothing stays
 //! after a clean stop; what a killed service left is removed by the next one of any network namespace, but for two files: `.offloads`
@@ -13,7 +13,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use ringway_shm::channel::attach::{
+use ringway_channel::attach::{
     DEFAULT_DIRECTORY, DIRECTORY_VARIABLE, WORKERS_MAX, network_inode, path_of_worker, split_stem, stem,
 };
 use rustix::fs::{FlockOperation, flock};

@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{Builder, JoinHandle};
 
+use ringway_channel::attach::path_of_worker;
 use ringway_device::probe::packet_works;
 use ringway_engine::{WorkerConfig, WorkerThread};
 use ringway_shm::Duration;
-use ringway_shm::channel::attach::path_of_worker;
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::CapabilitySet;

@@ -2,7 +2,7 @@
 //!
 //! A word of the summary says which words of the set may have something. Its bit is set after the number is in, and cleared
 //! before the last look at the word, so a number that is in is found by any thread that takes after it was put in, unless another
-//! thread is just taking. Whether a thread must be woken does not depend on what is in: see `channel::worker::signal`.
+//! thread is just taking. Whether a thread must be woken does not depend on what is in: see `worker::signal` of the crate `channel`.
 //!
 //! ```text
 //!   put:   word |= bit, then summary |= mark
@@ -12,16 +12,16 @@
 use crate::sync::{AtomicU64, Ordering};
 
 /// The words of a set.
-pub(crate) struct EventSet<'a> {
+pub struct EventSet<'a> {
     /// A bit for each number.
-    pub(crate) words: &'a [AtomicU64],
+    pub words: &'a [AtomicU64],
     /// A bit for each word.
-    pub(crate) summary: &'a [AtomicU64],
+    pub summary: &'a [AtomicU64],
 }
 
 impl EventSet<'_> {
     /// Puts a number in; one that is in already stays.
-    pub(crate) fn put(&self, number: u32) {
+    pub fn put(&self, number: u32) {
         let word = number / 64;
         self.words[word as usize].fetch_or(1 << (number % 64), Ordering::SeqCst);
         self.mark(word);
@@ -35,7 +35,7 @@ impl EventSet<'_> {
     }
 
     /// Takes a number out.
-    pub(crate) fn take(&self) -> Option<u32> {
+    pub fn take(&self) -> Option<u32> {
         for (at, summary) in self.summary.iter().enumerate() {
             for bit in Bits(summary.load(Ordering::SeqCst)) {
                 let word = at as u32 * 64 + bit;
@@ -65,7 +65,7 @@ impl EventSet<'_> {
 }
 
 /// The numbers of the set bits of a word.
-pub(crate) struct Bits(pub(crate) u64);
+pub struct Bits(pub u64);
 
 impl Iterator for Bits {
     type Item = u32;

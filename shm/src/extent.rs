@@ -23,7 +23,7 @@ pub const EXTENT_BYTES_MAX: usize = u16::MAX as usize;
 const EXTENTS_MAX: u32 = 4096;
 
 /// A lender of bytes to extents.
-pub(crate) trait Backing: Send + Sync {
+pub trait Backing: Send + Sync {
     /// The last frame over the bytes that `token` names is gone.
     fn release(&self, token: u32);
 }
@@ -52,7 +52,7 @@ impl Default for Extent {
 
 /// What may be done with the bytes of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub enum Access {
     /// They never change while a frame is left.
     Read,
     /// They are the only frame's alone, as in a slot of the arena.
@@ -82,7 +82,7 @@ impl Arena {
     /// # Safety
     /// The bytes are readable until `backing` is told of `token`, and what `access` says of others is true until then; the
     /// backing keeps their memory alive.
-    pub(crate) unsafe fn extent_over(
+    pub unsafe fn extent_over(
         &self,
         bytes: NonNull<[u8]>,
         access: Access,

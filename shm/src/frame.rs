@@ -148,7 +148,7 @@ impl Frame {
 
     /// Whether no other frame or queue refers to the slot, read-only or not.
     #[inline]
-    pub(crate) fn is_alone(&self) -> bool {
+    pub fn is_alone(&self) -> bool {
         self.meta().refs.get() == 1
     }
 

@@ -1,9 +1,9 @@
-//! Memory that two parties share: frames and their arena inside a worker, the channel between an
-//! application and a worker.
+//! Memory that two parties share: frames and their arena inside a worker, mapped regions between
+//! processes, statistics and capture for tools.
 //!
-//! This is the only room besides the device system-call files and the two C door-frames where
-//! `unsafe` may stand. The part that protocols need (`arena`, `frame`, `queue`, `burst`, `fifo`, `time`)
-//! is `no_std + alloc`; the part that needs an operating system is compiled on Linux only.
+//! `unsafe` may stand here, in `channel`, in the files of system calls and in the crates of C functions.
+//! The part that protocols need (`arena`, `frame`, `queue`, `burst`, `fifo`, `time`) is `no_std + alloc`;
+//! the part that needs an operating system is compiled on Linux only.
 #![cfg_attr(not(target_os = "linux"), no_std)]
 
 extern crate alloc;
@@ -13,12 +13,10 @@ pub mod burst;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod capture;
 #[cfg(all(target_os = "linux", not(loom)))]
-pub mod channel;
-#[cfg(all(target_os = "linux", not(loom)))]
 mod copy;
 pub mod doorbell;
 #[cfg(any(target_os = "linux", loom))]
-mod event_set;
+pub mod event_set;
 pub mod extent;
 pub mod fifo;
 #[cfg(all(target_os = "linux", not(loom)))]
@@ -31,7 +29,9 @@ pub mod payload;
 mod prefetch;
 pub mod queue;
 #[cfg(all(target_os = "linux", not(loom)))]
-mod region;
+pub mod reason;
+#[cfg(all(target_os = "linux", not(loom)))]
+pub mod region;
 pub mod ring;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod shared_words;

@@ -155,7 +155,7 @@ impl<'a> PayloadMut<'a> {
     /// The memory is mapped and may be written for `len` bytes from `start` on while `'a` lasts, no reference to it is used
     /// meanwhile, and no [`Payload`] of this process is over it.
     #[inline]
-    pub(crate) unsafe fn new(start: NonNull<u8>, len: usize) -> PayloadMut<'a> {
+    pub unsafe fn new(start: NonNull<u8>, len: usize) -> PayloadMut<'a> {
         PayloadMut { start, len, memory: PhantomData }
     }
 
@@ -208,7 +208,7 @@ impl Room {
     /// # Safety
     /// The bytes may be written, and no other frame is over them.
     #[cfg(any(test, all(target_os = "linux", not(loom))))]
-    pub(crate) unsafe fn over(frame: Frame) -> Room {
+    pub unsafe fn over(frame: Frame) -> Room {
         Room(frame)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Promises that every access lies inside the mapping and that every shared word is an atomic.
 //! The other party may change any byte at any time: what is read is copied out once, checked, and
-//! the copy used. Does not know what lies where; see `channel::layout`.
+//! the copy used. Does not know what lies where; the crate `channel` does (`layout`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 
 use crate::copy::copy;
 use crate::payload::Payload;
+use crate::sync::{AtomicU32, AtomicU64};
 use crate::sys;
 
 /// Types that may be looked at in place although another process writes to them.
@@ -17,16 +18,21 @@ use crate::sys;
 /// # Safety
 /// The type consists of atomics only (any bit pattern is valid, no padding that matters), and its
 /// alignment is at most 64.
-pub(crate) unsafe trait Shared {}
+pub unsafe trait Shared {}
+
+// SAFETY: an atomic.
+unsafe impl Shared for AtomicU32 {}
+// SAFETY: an atomic.
+unsafe impl Shared for AtomicU64 {}
 
 /// A mapping; unmapped when dropped.
-pub(crate) struct Region {
+pub struct Region {
     base: NonNull<u8>,
     bytes: usize,
 }
 
 // SAFETY: the mapping is reachable from any thread; all shared words are atomics, and payload is
-// copied by raw pointers, or lent by `channel::client::loan` to the
+// copied by raw pointers, or lent by the crate `channel` (`client::loan`) to the
 // one holder of its chunk.
 unsafe impl Send for Region {}
 // SAFETY: as above.
@@ -34,7 +40,7 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Makes a new memory file of `bytes` bytes and maps it.
-    pub(crate) fn create(bytes: usize) -> io::Result<(Region, OwnedFd)> {
+    pub fn create(bytes: usize) -> io::Result<(Region, OwnedFd)> {
         let fd = sys::sealed_memory(bytes)?;
         let base = sys::map(fd.as_fd(), bytes)?;
         Ok((Region { base, bytes }, fd))
@@ -42,7 +48,7 @@ impl Region {
 
     /// Maps a memory file of the other party, if it has exactly the size and the seals that were
     /// agreed: then it can neither shrink under us nor be anything but memory.
-    pub(crate) fn attach(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Region> {
+    pub fn attach(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Region> {
         if !sys::is_sealed(fd, bytes)? {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the region is not a sealed memory file of the agreed size"));
         }
@@ -50,7 +56,7 @@ impl Region {
     }
 
     /// Gives the memory up: zeros of this process alone take its place, and cost nothing until they are written.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         // SAFETY: the mapping stays, whole. The other party may write anything at any time, zeros too.
         unsafe { sys::replace_by_zeros(self.base, self.bytes) };
     }
@@ -60,7 +66,7 @@ impl Region {
     /// # Panics
     /// When it would not lie inside the region or is not aligned: our own mistake.
     #[inline]
-    pub(crate) fn at<T: Shared>(&self, offset: usize) -> &T {
+    pub fn at<T: Shared>(&self, offset: usize) -> &T {
         assert!(offset.is_multiple_of(align_of::<T>()) && offset <= self.bytes && self.bytes - offset >= size_of::<T>());
         // SAFETY: inside the mapping, aligned (the mapping is page aligned), and `T: Shared`.
         unsafe { self.base.add(offset).cast::<T>().as_ref() }
@@ -70,7 +76,7 @@ impl Region {
     ///
     /// # Panics
     /// When they would not lie inside the region or are not aligned: our own mistake.
-    pub(crate) fn slice<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
+    pub fn slice<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
         assert!(
             offset.is_multiple_of(align_of::<T>()) && offset <= self.bytes && (self.bytes - offset) / size_of::<T>() >= count
         );
@@ -83,7 +89,7 @@ impl Region {
     /// # Panics
     /// When it would not lie inside the region.
     #[inline]
-    pub(crate) fn write<'a>(&self, offset: usize, bytes: impl Into<Payload<'a>>) {
+    pub fn write<'a>(&self, offset: usize, bytes: impl Into<Payload<'a>>) {
         let bytes = bytes.into();
         assert!(offset <= self.bytes && self.bytes - offset >= bytes.len());
         // SAFETY: the target lies inside the mapping. `bytes` is other memory, or of a chunk that a frame of this process stands
@@ -96,7 +102,7 @@ impl Region {
     /// # Panics
     /// When it would not lie inside the region.
     #[inline]
-    pub(crate) fn read_and_sum(&self, offset: usize, bytes: &mut [u8]) -> u16 {
+    pub fn read_and_sum(&self, offset: usize, bytes: &mut [u8]) -> u16 {
         assert!(offset <= self.bytes && self.bytes - offset >= bytes.len());
         // SAFETY: as in `read`.
         unsafe { crate::sum::copy_raw(bytes.as_mut_ptr(), self.base.as_ptr().add(offset), bytes.len()) }
@@ -107,7 +113,7 @@ impl Region {
     /// # Panics
     /// When they would not lie inside the region.
     #[inline]
-    pub(crate) fn place(&self, offset: usize, count: usize) -> NonNull<u8> {
+    pub fn place(&self, offset: usize, count: usize) -> NonNull<u8> {
         assert!(offset <= self.bytes && self.bytes - offset >= count);
         // SAFETY: inside the mapping.
         unsafe { self.base.add(offset) }
@@ -118,7 +124,7 @@ impl Region {
     /// # Panics
     /// When it would not lie inside the region.
     #[inline]
-    pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) {
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) {
         assert!(offset <= self.bytes && self.bytes - offset >= bytes.len());
         // SAFETY: the source lies inside the mapping; `bytes` is ordinary memory, so they are apart.
         // A torn read gives wrong bytes of the party that tears, never anything worse.

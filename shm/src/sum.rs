@@ -172,7 +172,7 @@ fn fold(sum: u64) -> u16 {
 
 /// The sum of two sums.
 #[inline]
-pub(crate) fn add(a: u16, b: u16) -> u16 {
+pub fn add(a: u16, b: u16) -> u16 {
     let (sum, carry) = a.overflowing_add(b);
     sum + u16::from(carry)
 }

@@ -28,10 +28,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use ringway_channel::Shape;
+use ringway_channel::attach::Door;
 use ringway_engine::{Host, InterfaceInfo, PortError, Ports, RegionId, RegionRequest, Transport, Worker, WorkerConfig};
 use ringway_posix::{Posix, Settings};
-use ringway_shm::channel::Shape;
-use ringway_shm::channel::attach::Door;
 use ringway_shm::{ArenaConfig, Duration, Instant};
 use ringway_stack::{StackConfig, TcpConfig};
 

@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use ringway_channel::attach::{LIST, LIST_BYTES, entries};
 use ringway_service::rundir::write_whole;
-use ringway_shm::channel::attach::{LIST, LIST_BYTES, entries};
 
 use super::{difference, named};
 use crate::run::{library, program};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-use ringway_shm::channel::attach::DIRECTORY_VARIABLE;
+use ringway_channel::attach::DIRECTORY_VARIABLE;
 
 /// The first line of each drop-in.
 pub(super) const FIRST_LINE: &str = "# Written by `ringway enable`; `ringway disable` removes it.";

@@ -1,6 +1,6 @@
 use std::io::{self, Cursor, Read, Write};
 
-use ringway_shm::channel::{KernelPath, KernelReason};
+use ringway_channel::{KernelPath, KernelReason};
 use ringway_shm::stats::SocketRecord;
 
 use super::Place;

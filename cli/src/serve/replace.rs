@@ -7,9 +7,9 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use ringway_channel::attach::process_behind;
 use ringway_service::rundir::PRIVATE;
 use ringway_service::{Config, RunDirectory, Service};
-use ringway_shm::channel::attach::process_behind;
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::run::launch::Signals;

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use ringway_shm::channel::attach::want_at_kernel;
+use ringway_channel::attach::want_at_kernel;
 use ringway_shm::stats::SocketRecord;
 
 use super::{Filter, LISTEN, Shown, sockets};

@@ -1,5 +1,5 @@
 use clap::Parser;
-use ringway_shm::channel::{KernelPath, KernelReason};
+use ringway_channel::{KernelPath, KernelReason};
 use ringway_shm::stats::{InfoRecord, TimerRecord};
 
 use super::*;

@@ -195,7 +195,7 @@ fn a_file_says_the_same() {
 /// Connections that the kernel serves are said once each, those of other ports never.
 #[test]
 fn what_the_kernel_serves_is_said() {
-    use ringway_shm::channel::{KernelPath, KernelReason};
+    use ringway_channel::{KernelPath, KernelReason};
     let ends = arguments("192.0.2.1:80").expect("a command line of the test").connections().expect("an end");
     let record = |state, remote, count| ringway_shm::stats::SocketRecord {
         kernel: Some(KernelPath { reason: KernelReason::Bulk, count }),

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ringway_shm::channel::attach::{DIRECTORY_VARIABLE, Door};
+use ringway_channel::attach::{DIRECTORY_VARIABLE, Door};
 use ringway_shm::sys::REGION_FILE;
 
 use crate::enable::programs::Programs;

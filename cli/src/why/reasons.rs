@@ -1,6 +1,6 @@
 //! The words of `path:kernel reason:WORD`, in sentences. `packaging/ringway.7` has them at more length.
 
-use ringway_shm::channel::KernelReason;
+use ringway_channel::KernelReason;
 
 /// Why, and what can be done.
 pub(super) const fn of(reason: KernelReason) -> (&'static str, &'static str) {

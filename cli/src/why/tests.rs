@@ -55,7 +55,7 @@ fn a_process_that_has_gained_rights_is_known_by_what_the_kernel_told_it() {
 #[test]
 fn the_manual_has_all_reasons() {
     let manual = include_str!("../../../packaging/ringway.7");
-    for reason in ringway_shm::channel::KernelReason::ALL {
+    for reason in ringway_channel::KernelReason::ALL {
         assert!(manual.contains(&format!(".B {}\n", reason.word().replace('-', "\\-"))), "{}", reason.word());
     }
 }

@@ -15,10 +15,10 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use ringway_channel::attach::{NETWORKS, network_named, split_stem, stem};
 use ringway_service::RunDirectory;
 use ringway_service::config::BulkChoice;
 use ringway_service::measured::Measured;
-use ringway_shm::channel::attach::{NETWORKS, network_named, split_stem, stem};
 use ringway_shm::stats::{SocketRecord, StatsReader};
 use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha256};

@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ringway_shm::channel::attach::{AttachError, Purpose};
-use ringway_shm::channel::{Client, ControlAnswer, ControlResult, Operation, SlotRef};
+use ringway_channel::attach::{AttachError, Purpose};
+use ringway_channel::{Client, ControlAnswer, ControlResult, Operation, SlotRef};
 use rustix::net::{AddressFamily, Shutdown, SocketType, bind, connect, getsockname, listen, shutdown, socket, sockopt};
 
 use crate::harness::{DEADLINE, Net, Process, Server, text};

@@ -7,7 +7,7 @@
 
 use std::net::SocketAddr;
 
-use ringway_shm::channel::{KernelReason, SlotIndex};
+use ringway_channel::{KernelReason, SlotIndex};
 use ringway_shm::stats::InfoRecord;
 use ringway_shm::{Duration, Instant};
 use ringway_stack::State;

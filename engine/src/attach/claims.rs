@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 
-use ringway_shm::channel::{SlotIndex, SlotRef};
+use ringway_channel::{SlotIndex, SlotRef};
 
 use super::close::Closing;
 use super::region::Region;

@@ -1,6 +1,6 @@
 //! Closing by applications: close, abort, death.
 
-use ringway_shm::channel::{Failure, Flags, SlotIndex};
+use ringway_channel::{Failure, Flags, SlotIndex};
 use ringway_stack::SocketId;
 
 use super::region::Region;

@@ -5,9 +5,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use ringway_channel::datagram::{ENVELOPE, PAYLOAD_MAX};
+use ringway_channel::{ControlAnswer, Envelope, Failure, SlotIndex, SocketOption, State};
 use ringway_shm::Burst;
-use ringway_shm::channel::datagram::{ENVELOPE, PAYLOAD_MAX};
-use ringway_shm::channel::{ControlAnswer, Envelope, Failure, SlotIndex, SocketOption, State};
 use ringway_shm::stats::InfoRecord;
 use ringway_stack::{
     BindError, PathMtuDiscovery, SocketAddress, SocketId, UdpError, UdpMessage, UdpOptions, UdpSend, UdpSendError,

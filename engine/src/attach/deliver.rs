@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use ringway_shm::channel::{Failure, Flags, SlotIndex, State};
+use ringway_channel::{Failure, Flags, SlotIndex, State};
 use ringway_stack::{ReceiveError, SocketAddress, SocketError, SocketId};
 
 use super::close::Closing;

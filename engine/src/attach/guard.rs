@@ -8,7 +8,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use ringway_shm::channel::{Flags, KernelPath, KernelReason, SlotIndex};
+use ringway_channel::{Flags, KernelPath, KernelReason, SlotIndex};
 use ringway_stack::{Protocol, State};
 
 use super::region::Region;
@@ -192,7 +192,7 @@ impl Region {
 
     /// Tells the application of a datagram socket that it is the kernel's.
     pub(super) fn say_given_back(&mut self, slot: SlotIndex, reason: KernelReason) {
-        self.channel.note_error(slot, reason.failure());
+        self.channel.note_error(slot, reason.into());
         self.channel.signal(slot);
     }
 }

@@ -13,7 +13,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-use ringway_shm::channel::{ControlAnswer, Failure, Flags, NotWhole, Operation, ProcessDescriptor, Request, SlotIndex, SlotRef};
+use ringway_channel::{ControlAnswer, Failure, Flags, NotWhole, Operation, ProcessDescriptor, Request, SlotIndex, SlotRef};
 use ringway_shm::{Duration, Instant};
 use ringway_stack::SocketAddress;
 use ringway_stack::handover::{ConnectionImage, ExportError};

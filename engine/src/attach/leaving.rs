@@ -8,7 +8,7 @@
 //! ```
 //! Promises: what has not gone home by then is counted. Does not do: the course of one connection (`super::handover`).
 
-use ringway_shm::channel::{Flags, SlotIndex, State};
+use ringway_channel::{Flags, SlotIndex, State};
 use ringway_shm::{Duration, Instant};
 
 use super::Attachments;

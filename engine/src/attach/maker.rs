@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::Builder;
 
-use ringway_shm::channel::{Attachment, Shape};
+use ringway_channel::{Attachment, Shape};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::command::RegionRequest;

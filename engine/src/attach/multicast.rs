@@ -11,7 +11,7 @@
 
 use std::net::IpAddr;
 
-use ringway_shm::channel::{ControlAnswer, Failure, KernelReason, Membership, Multicast, Request, SlotIndex};
+use ringway_channel::{ControlAnswer, Failure, KernelReason, Membership, Multicast, Request, SlotIndex};
 use ringway_stack::{GroupError, SocketId};
 
 use super::region::Region;
@@ -40,7 +40,7 @@ impl Region {
         };
         let group = IpAddr::V4(wanted.group);
         if let Verdict::Kernel(reason) = core.ports.judge_port(Transport::Udp, group, port).within(self.verdict) {
-            return ControlAnswer::Failed(reason.failure());
+            return ControlAnswer::Failed(reason.into());
         }
         if self.memberships >= MEMBERSHIPS_MAX {
             return ControlAnswer::Failed(Failure::NoResources);

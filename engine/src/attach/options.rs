@@ -1,7 +1,7 @@
 //! Socket options: from the channel's numbers to the stack's types.
 
+use ringway_channel::{ControlAnswer, Failure, Request, SlotIndex, SocketOption};
 use ringway_shm::Duration;
-use ringway_shm::channel::{ControlAnswer, Failure, Request, SlotIndex, SocketOption};
 use ringway_stack::{CongestionControl, FastOpenKeys, PathMtuDiscovery, TcpConfig, TcpOptions};
 
 use super::datagram;

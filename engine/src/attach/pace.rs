@@ -4,8 +4,8 @@
 //! the program as it does at a full socket. Promises: a rate that is not used for two milliseconds leaves as much to use; TCP and UDP share a rate
 //! of both. Does not do: the sockets of the kernel.
 
+use ringway_channel::SlotIndex;
 use ringway_shm::Instant;
-use ringway_shm::channel::SlotIndex;
 use ringway_stack::{SharedRate, SharedRates};
 
 use super::region::Region;

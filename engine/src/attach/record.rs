@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
+use ringway_channel::SlotIndex;
 use ringway_shm::Instant;
-use ringway_shm::channel::SlotIndex;
 use ringway_shm::stats::{Endpoint, HOLDERS_NAMED, InfoRecord, SocketRecord};
 use ringway_stack::{EndedConnection, Protocol, SocketAddress, SocketId, SocketSummary, State};
 

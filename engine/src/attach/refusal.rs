@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use ringway_shm::channel::{ControlAnswer, Failure, KernelPath, KernelReason, Operation};
+use ringway_channel::{ControlAnswer, Failure, KernelPath, KernelReason, Operation};
 use ringway_shm::stats::{Endpoint, HOLDERS_NAMED, InfoRecord, SocketRecord};
 use ringway_stack::State;
 

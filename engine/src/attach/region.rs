@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ringway_shm::channel::{Attachment, Operation, REQUESTS_MAX, Request, SlotIndex, SlotRef};
+use ringway_channel::{Attachment, Operation, REQUESTS_MAX, Request, SlotIndex, SlotRef};
 use ringway_shm::{Arena, Duration, Instant, Room};
 use ringway_stack::{Event, SocketId};
 

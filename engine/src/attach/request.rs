@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use ringway_shm::channel::{ControlAnswer, Failure, Operation, Request, SlotIndex, State};
+use ringway_channel::{ControlAnswer, Failure, Operation, Request, SlotIndex, State};
 use ringway_shm::stats::InfoRecord;
 use ringway_stack::{ActiveOpen, CongestionControl, ConnectError, ListenError, SocketAddress, SocketId, TcpOptions};
 

@@ -1,6 +1,6 @@
 //! From the application to the stack: bytes, FIN.
 
-use ringway_shm::channel::{Attachment, ControlAnswer, Failure, Flags, SlotIndex};
+use ringway_channel::{Attachment, ControlAnswer, Failure, Flags, SlotIndex};
 use ringway_stack::{FrameUse, SendError, SocketId, Source};
 
 use super::region::Region;

@@ -6,9 +6,9 @@
 //! together with the data that its peer has not acknowledged. The last chunks are for sockets that hold none: those
 //! that drain, and new ones. Does not do: frames; see `Core::send_allowance`.
 
+use ringway_channel::layout::{BULK_CHUNK, BULK_LIMIT, LARGE_CHUNK};
+use ringway_channel::{Attachment, Flags, SlotIndex};
 use ringway_shm::Duration;
-use ringway_shm::channel::layout::{BULK_CHUNK, BULK_LIMIT, LARGE_CHUNK};
-use ringway_shm::channel::{Attachment, Flags, SlotIndex};
 use ringway_stack::TcpOptions;
 
 use super::region::Region;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use ringway_shm::channel::{KernelReason, SlotIndex, SlotRef};
+use ringway_channel::{KernelReason, SlotIndex, SlotRef};
 use ringway_shm::{Frame, Instant};
 use ringway_stack::{CongestionControl, FastOpenKeys, SocketId, TcpOptions};
 

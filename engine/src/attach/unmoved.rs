@@ -4,7 +4,7 @@
 //! socket; the service does where it may ([`Host::take`](crate::Host::take)). A program can write any number into its slot: it names a descriptor of its
 //! own.
 
-use ringway_shm::channel::{CONFINED, Flags, ProcessDescriptor, SlotIndex};
+use ringway_channel::{CONFINED, Flags, ProcessDescriptor, SlotIndex};
 
 use super::Attachments;
 use super::region::Region;

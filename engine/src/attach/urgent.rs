@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use ringway_shm::channel::SlotIndex;
+use ringway_channel::SlotIndex;
 use ringway_stack::SocketId;
 use rustix::process::{Pid, Signal, kill_process};
 

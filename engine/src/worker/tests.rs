@@ -13,9 +13,9 @@ mod nonsense;
 mod paced;
 mod quotas;
 
+use ringway_channel::{ControlAnswer, Failure, Flags, Operation, Request, SocketOption, State};
 use ringway_device::memory::MemoryOptions;
 use ringway_shm::Duration;
-use ringway_shm::channel::{ControlAnswer, Failure, Flags, Operation, Request, SocketOption, State};
 use ringway_shm::stats::InfoRecord;
 use ringway_stack::{Counter, FastOpenKeys};
 
@@ -61,7 +61,7 @@ fn a_group_that_opens_much_at_once_gets_its_share_of_each_turn() {
     }
     let mut before = 0;
     net.run_until(|net| {
-        let begun = |slot: &&ringway_shm::channel::SlotRef| net.apps[1].client.slot(slot.index).local().port() != 0;
+        let begun = |slot: &&ringway_channel::SlotRef| net.apps[1].client.slot(slot.index).local().port() != 0;
         let count = slots.iter().filter(begun).count();
         assert!(count - std::mem::replace(&mut before, count) <= 64, "one turn's share");
         count == MANY
@@ -469,7 +469,7 @@ fn ends_are_edges() {
     let listener = net.listen(0, 80);
     let client = net.connect(1, 80);
     let server = net.accept(0, listener);
-    let edges = |net: &Net, app: usize, slot: ringway_shm::channel::SlotRef| {
+    let edges = |net: &Net, app: usize, slot: ringway_channel::SlotRef| {
         let shared = net.apps[app].client.slot(slot.index);
         (shared.arrivals(), shared.releases())
     };

@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use ringway_shm::channel::{Attachment, ControlAnswer, Failure, Flags, Shape, State};
+use ringway_channel::{Attachment, ControlAnswer, Failure, Flags, Shape, State};
 use ringway_shm::{Arena, ArenaConfig, Frame, Instant};
 
 use crate::input::Input;

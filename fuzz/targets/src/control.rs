@@ -8,9 +8,9 @@ use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use ringway_shm::channel::CONTEXTS;
-use ringway_shm::channel::attach::{ClientMessage, ControlConnection, MESSAGE_BYTES};
-use ringway_shm::channel::layout::VERSION;
+use ringway_channel::CONTEXTS;
+use ringway_channel::attach::{ClientMessage, ControlConnection, MESSAGE_BYTES};
+use ringway_channel::layout::VERSION;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{

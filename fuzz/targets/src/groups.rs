@@ -14,13 +14,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ringway_channel::attach::{ClientMessage, ControlConnection, ControlListener, WakeFdKind, make_wake_fd};
+use ringway_channel::{Client, ControlAnswer, ControlResult, Operation, ProcessTable, Request, Shape, SlotRef};
 use ringway_device::memory::{self, Memory, MemoryOptions};
 use ringway_engine::{
     Claim, Host, InterfaceInfo, PortError, Ports, Purpose, RegionId, RegionRequest, Rights, Transport, Worker, WorkerConfig,
     WorkerHandle,
 };
-use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, WakeFdKind, make_wake_fd};
-use ringway_shm::channel::{Client, ControlAnswer, ControlResult, Operation, ProcessTable, Request, Shape, SlotRef};
 use ringway_shm::{ArenaConfig, Duration, Instant};
 use ringway_stack::{Cidr, MacAddress, Route, StackConfig};
 

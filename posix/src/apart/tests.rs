@@ -3,7 +3,7 @@
 use super::*;
 use crate::fallback::Kernel;
 use crate::mock::Bench;
-use ringway_shm::channel::State;
+use ringway_channel::State;
 use std::thread;
 
 #[test]

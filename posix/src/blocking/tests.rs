@@ -4,7 +4,7 @@ use super::*;
 use crate::channel::Taking;
 use crate::mock::Bench;
 use crate::stream::Receive;
-use ringway_shm::channel::State;
+use ringway_channel::State;
 use std::io::IoSliceMut;
 use std::thread;
 

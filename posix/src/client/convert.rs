@@ -3,7 +3,7 @@
 use crate::channel::{AnswerForm, ControlAnswer, Request, TransferError};
 use crate::datagram::multicast::MEMBERSHIPS_MAX;
 use crate::tcp_info;
-use ringway_shm::channel as shm;
+use ringway_channel as shm;
 use ringway_shm::stats::InfoRecord;
 
 pub(super) fn answer_of(answer: shm::ControlAnswer) -> ControlAnswer {

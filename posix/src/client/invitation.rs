@@ -4,8 +4,8 @@ use super::Attached;
 use crate::channel::{Attach, Channel, NotAttached};
 use crate::fallback::Fd;
 use crate::first_use::FirstUse;
-use ringway_shm::channel as shm;
-use ringway_shm::channel::attach::{AttachError, Door, Membership, WORKERS_MAX, path_of_worker};
+use ringway_channel as shm;
+use ringway_channel::attach::{AttachError, Door, Membership, WORKERS_MAX, path_of_worker};
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 

@@ -3,7 +3,7 @@
 use super::Attached;
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
-use ringway_shm::channel as shm;
+use ringway_channel as shm;
 
 impl Attached {
     pub(super) fn worker_of(&self, socket: SocketRef) -> usize {

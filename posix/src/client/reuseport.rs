@@ -14,7 +14,7 @@ use super::convert::answer_of;
 use crate::channel::{AnswerForm, ControlAnswer, MEMBERS_MAX, Ticket};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
-use ringway_shm::channel as shm;
+use ringway_channel as shm;
 
 /// The slot is the first of a listener that has members.
 const REUSEPORT_GROUP: u32 = 1 << 7;

@@ -2,7 +2,7 @@
 use crate::channel::{Channel, Failure, Place, State};
 use crate::client::Attached;
 use crate::mock::two_workers;
-use ringway_shm::channel as shm;
+use ringway_channel as shm;
 
 /// A failed attempt ends with its failure: no view has the failure and a socket that still connects.
 #[test]

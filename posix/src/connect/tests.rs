@@ -1,6 +1,6 @@
 //! connect(2) called again.
 
-use ringway_shm::channel::{Failure, Flags, State as SlotState};
+use ringway_channel::{Failure, Flags, State as SlotState};
 
 use super::*;
 use crate::mock::Bench;

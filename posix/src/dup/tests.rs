@@ -4,7 +4,7 @@ use super::*;
 use crate::channel::Channel;
 use crate::fallback::{Kernel, OnExec};
 use crate::mock::Bench;
-use ringway_shm::channel::{Operation, State};
+use ringway_channel::{Operation, State};
 
 fn is_close(operation: &Operation) -> bool {
     matches!(operation, Operation::Close { .. })

@@ -3,7 +3,7 @@
 use super::*;
 use crate::fallback::Kernel;
 use crate::mock::Bench;
-use ringway_shm::channel::{Failure, Flags, State};
+use ringway_channel::{Failure, Flags, State};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mock::Bench;
-use ringway_shm::channel::{Attachment, State as SlotState};
+use ringway_channel::{Attachment, State as SlotState};
 use ringway_shm::stats::InfoRecord;
 
 #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::mock::Bench;
-use ringway_shm::channel::{Flags, State as SlotState};
+use ringway_channel::{Flags, State as SlotState};
 
 fn item(level: i32, kind: i32, payload: &[i32]) -> Vec<u8> {
     let len = HEADER + payload.len() * 4;

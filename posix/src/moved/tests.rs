@@ -7,7 +7,7 @@ use crate::mock::{Bench, Given, NO_OPTION};
 use crate::stream::{Receive, Send};
 use crate::{Arrival, Passage, Settings};
 use libc::{SOL_SOCKET, pollfd};
-use ringway_shm::channel::{CONFINED, Flags, Operation, State as SlotState};
+use ringway_channel::{CONFINED, Flags, Operation, State as SlotState};
 use ringway_shm::{Duration, Instant};
 use std::io::{IoSlice, IoSliceMut};
 use std::thread;

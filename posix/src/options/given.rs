@@ -7,7 +7,7 @@ use crate::descriptions::{Flag, UNSET};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use crate::reasons::Fallback;
-use ringway_shm::channel::options::{Form, LinuxOption, Use};
+use ringway_channel::options::{Form, LinuxOption, Use};
 use std::sync::atomic::Ordering;
 
 impl Posix {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Settings;
 use crate::mock::Bench;
-use ringway_shm::channel::{Failure, Flags, Operation, SocketOption as Wire, State as SlotState};
+use ringway_channel::{Failure, Flags, Operation, SocketOption as Wire, State as SlotState};
 
 impl Bench {
     fn set(&self, at: Descriptor, level: i32, name: i32, value: i32) -> Answer<()> {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::fallback::{Kernel, OnExec};
 use crate::mock::Bench;
-use ringway_shm::channel::{Operation, State};
+use ringway_channel::{Operation, State};
 
 #[test]
 fn a_message_that_was_not_sent_takes_nothing_with_it() {

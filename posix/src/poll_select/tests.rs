@@ -3,7 +3,7 @@
 use super::*;
 use crate::fallback::Kernel;
 use crate::mock::Bench;
-use ringway_shm::channel::{Flags, State};
+use ringway_channel::{Flags, State};
 use std::io::IoSlice;
 use std::thread;
 

@@ -7,7 +7,7 @@ use crate::fallback::Kernel;
 use crate::fd_table::Descriptor;
 use crate::mock::Bench;
 use crate::stream::Receive;
-use ringway_shm::channel::{Flags, State as SlotState};
+use ringway_channel::{Flags, State as SlotState};
 use std::io::IoSliceMut;
 
 const IN: u32 = libc::EPOLLIN as u32;

@@ -2,7 +2,7 @@
 
 use crate::Settings;
 use crate::mock::Bench;
-use ringway_shm::channel::Flags;
+use ringway_channel::Flags;
 
 #[test]
 fn a_socket_that_a_request_names_is_handed_over() {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mock::Bench;
-use ringway_shm::channel::State;
+use ringway_channel::State;
 
 /// The mock reads every file as `FILE` counting bytes.
 const FILE: usize = 1500;

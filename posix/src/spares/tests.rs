@@ -4,14 +4,13 @@ use super::*;
 use crate::fallback::{Kernel, OnExec};
 use crate::mock::Bench;
 use ringway_shm::Instant;
-use ringway_shm::channel;
 
 impl Bench {
     /// Lets a connection of `listener` arrive, and accepts it.
     fn accepted(&self, (fd, listener): (Fd, SocketRef)) -> Fd {
         self.turn(|worker| {
             let child = worker.allocate_slot().expect("a slot is free");
-            worker.set_state(child.index, channel::State::Connected);
+            worker.set_state(child.index, ringway_channel::State::Connected);
             assert!(worker.push_accepted(listener.index, child.index, Instant::ZERO));
         });
         self.posix.accept(fd, listener, 0).expect("one waits").0
@@ -29,7 +28,7 @@ impl Bench {
 #[test]
 fn connections_that_live_together_have_different_kernel_sockets() {
     let bench = Bench::new();
-    let listener = bench.socket(channel::State::Listening);
+    let listener = bench.socket(ringway_channel::State::Listening);
     let first = bench.accepted(listener);
     let second = bench.accepted(listener);
     assert_ne!(bench.identity(first), bench.identity(second));
@@ -45,7 +44,7 @@ fn connections_that_live_together_have_different_kernel_sockets() {
 #[test]
 fn the_kernel_socket_of_a_connection_that_has_ended_serves_the_next_one() {
     let bench = Bench::new();
-    let listener = bench.socket(channel::State::Listening);
+    let listener = bench.socket(ringway_channel::State::Listening);
     let first = bench.accepted(listener);
     let inode = bench.identity(first);
     bench.close(first);
@@ -81,7 +80,7 @@ fn what_others_may_know_serves_no_other_connection() {
     ];
     for (name, see) in seen {
         let bench = Bench::new();
-        let listener = bench.socket(channel::State::Listening);
+        let listener = bench.socket(ringway_channel::State::Listening);
         let first = bench.accepted(listener);
         // Kept open, so that the number of the inode is not reused.
         let (inode, kept) = (bench.identity(first), bench.kernel.duplicate(first, 0, OnExec::Close).expect("numbers are free"));
@@ -95,7 +94,7 @@ fn what_others_may_know_serves_no_other_connection() {
 #[test]
 fn more_connections_than_places_are_still_different() {
     let bench = Bench::new();
-    let listener = bench.socket(channel::State::Listening);
+    let listener = bench.socket(ringway_channel::State::Listening);
     for round in 0..3 {
         let all: Vec<Fd> = (0..SPARES_MAX + 10).map(|_| bench.accepted(listener)).collect();
         let different: std::collections::HashSet<u64> = all.iter().map(|fd| bench.identity(*fd)).collect();
@@ -114,7 +113,7 @@ fn more_connections_than_places_are_still_different() {
 #[test]
 fn a_number_that_was_closed_past_the_library_is_no_spare() {
     let bench = Bench::new();
-    let listener = bench.socket(channel::State::Listening);
+    let listener = bench.socket(ringway_channel::State::Listening);
     let first = bench.accepted(listener);
     let pipe = bench.kernel.keep(rustix::pipe::pipe().expect("pipes work here").0);
     let other = bench.identity(pipe);
@@ -126,7 +125,7 @@ fn a_number_that_was_closed_past_the_library_is_no_spare() {
 #[test]
 fn spares_give_way_and_a_child_has_none() {
     let bench = Bench::new();
-    let listener = bench.socket(channel::State::Listening);
+    let listener = bench.socket(ringway_channel::State::Listening);
     let two = [bench.accepted(listener), bench.accepted(listener)];
     two.into_iter().for_each(|fd| bench.close(fd));
     assert!(bench.posix.yield_number());

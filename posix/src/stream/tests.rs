@@ -4,7 +4,7 @@ use super::*;
 use crate::fallback::Kernel;
 use crate::fcntl_ioctl::Control;
 use crate::mock::Bench;
-use ringway_shm::channel::{Flags, Operation, State as SlotState};
+use ringway_channel::{Flags, Operation, State as SlotState};
 use std::thread;
 
 const DONT_WAIT: Receive = Receive { dont_wait: true, ..plain() };
@@ -126,7 +126,7 @@ fn a_reset_is_told_once_and_after_the_bytes() {
     let (bench, socket) = connected();
     bench.arrive(socket, b"last");
     let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::WRITE_CLOSED.0);
-    bench.turn(|worker| worker.set_error(socket.index, ringway_shm::channel::Failure::Reset, over));
+    bench.turn(|worker| worker.set_error(socket.index, ringway_channel::Failure::Reset, over));
     assert_eq!(bench.received(socket, 9, plain()), Ok(b"last".to_vec()));
     assert_eq!(bench.received(socket, 9, plain()), Err(Errno::CONNRESET));
     assert_eq!(bench.received(socket, 9, plain()), Ok(vec![]));
@@ -139,7 +139,7 @@ fn a_writer_that_has_shut_down_is_told_of_a_reset_first() {
     let (bench, socket) = connected();
     bench.posix.shutdown(0, socket, libc::SHUT_WR).expect("it is connected");
     let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::WRITE_CLOSED.0);
-    bench.turn(|worker| worker.set_error(socket.index, ringway_shm::channel::Failure::Reset, over));
+    bench.turn(|worker| worker.set_error(socket.index, ringway_channel::Failure::Reset, over));
     let quietly = Send { no_signal: true, ..Send::default() };
     assert_eq!(bench.sent(socket, 1, quietly), Err(Errno::CONNRESET));
     assert_eq!(bench.sent(socket, 1, quietly), Err(Errno::PIPE));
@@ -150,7 +150,7 @@ fn a_writer_that_has_shut_down_is_told_of_a_reset_first() {
 fn behind_the_end_a_reset_is_a_broken_pipe() {
     let (bench, socket) = connected();
     let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::WRITE_CLOSED.0 | Flags::PEER_CLOSED.0);
-    bench.turn(|worker| worker.set_error(socket.index, ringway_shm::channel::Failure::Broken, over));
+    bench.turn(|worker| worker.set_error(socket.index, ringway_channel::Failure::Broken, over));
     for _ in 0..2 {
         assert_eq!(bench.received(socket, 9, plain()), Ok(vec![]));
     }
@@ -166,7 +166,7 @@ fn behind_both_ends_a_reset_is_told_to_a_caller_that_asks() {
     let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::WRITE_CLOSED.0);
     bench.turn(|worker| worker.set_flags(socket.index, Flags::PEER_CLOSED));
     bench.posix.shutdown(0, socket, libc::SHUT_WR).expect("it is connected");
-    bench.turn(|worker| worker.set_error(socket.index, ringway_shm::channel::Failure::Reset, over));
+    bench.turn(|worker| worker.set_error(socket.index, ringway_channel::Failure::Reset, over));
     assert_eq!(bench.received(socket, 9, plain()), Ok(vec![]));
     assert_eq!(bench.posix.take_failure(socket), Some(Errno::CONNRESET), "SO_ERROR");
     assert_eq!(bench.received(socket, 9, plain()), Ok(vec![]));
@@ -328,7 +328,7 @@ fn urgent_data_is_sent() {
 #[test]
 fn more_is_told_for_each_send() {
     let (bench, socket) = connected();
-    let told = |value| Operation::SetOption { option: ringway_shm::channel::SocketOption::More, value };
+    let told = |value| Operation::SetOption { option: ringway_channel::SocketOption::More, value };
     let more = Send { more: true, ..Send::default() };
     let options = || -> Vec<Operation> {
         bench.requests().into_iter().filter(|request| matches!(request, Operation::SetOption { .. })).collect()

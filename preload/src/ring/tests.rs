@@ -117,7 +117,7 @@ fn a_descriptor_that_is_closed_in_a_ring_is_let_go() {
     let fd = bench.connection();
     ring.submit(&[request(request::CLOSE, fd)]);
     assert!(!bench.is_ours(fd));
-    assert!(bench.hears(|heard| matches!(heard, ringway_shm::channel::Operation::Close { .. })), "it is closed, not handed over");
+    assert!(bench.hears(|heard| matches!(heard, ringway_channel::Operation::Close { .. })), "it is closed, not handed over");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn what_waits_goes_along_where_no_request_can_be_answered() {
         // SAFETY: a local.
         unsafe { request::before(bench.posix, &raw mut accept, features) };
         assert_eq!((accept.operation, bench.is_ours(fd)), (request::ACCEPT, false));
-        assert!(bench.hears(|heard| matches!(heard, ringway_shm::channel::Operation::Close { linger_s: None })));
+        assert!(bench.hears(|heard| matches!(heard, ringway_channel::Operation::Close { linger_s: None })));
     }
 }
 

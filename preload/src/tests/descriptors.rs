@@ -5,8 +5,8 @@ use crate::c::errno;
 use crate::fake::{Bench, placeholder};
 use crate::{files, makers, print, stdio};
 use libc::{c_int, c_uint};
+use ringway_channel::Operation;
 use ringway_posix::fd_table::Entry;
-use ringway_shm::channel::Operation;
 
 #[test]
 fn close_range_goes_around_the_librarys_own_and_closes_ours() {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ringway_shm::channel::{ControlAnswer, ControlResult, Operation, SlotRef, SocketOption};
+use ringway_channel::{ControlAnswer, ControlResult, Operation, SlotRef, SocketOption};
 use ringway_shm::stats::InfoRecord;
 use rustix::io::Errno;
 

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringway_shm::channel::attach::Purpose;
-use ringway_shm::channel::{Envelope, Operation, SlotRef, SocketOption};
+use ringway_channel::attach::Purpose;
+use ringway_channel::{Envelope, Operation, SlotRef, SocketOption};
 use rustix::io::Errno;
 use rustix::net::{SocketType, bind, connect_unspec, getsockname};
 

@@ -17,8 +17,8 @@ use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ringway_channel::{Client, Envelope, SlotRef};
 use ringway_shm::Instant;
-use ringway_shm::channel::{Client, Envelope, SlotRef};
 
 use super::session::Session;
 use super::stream::Chunk;

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringway_shm::channel::attach::Purpose;
-use ringway_shm::channel::{Operation, SlotRef, SocketOption};
+use ringway_channel::attach::Purpose;
+use ringway_channel::{Operation, SlotRef, SocketOption};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, accept_with, bind, getsockname, listen, socket_with, sockopt};
 

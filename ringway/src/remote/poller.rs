@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ringway_shm::channel::{Readiness, SlotRef};
+use ringway_channel::{Readiness, SlotRef};
 
 use super::session::{Session, gone};
 use super::stream::{self, Stream};

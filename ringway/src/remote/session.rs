@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use ringway_shm::channel::attach::{DIRECTORY_VARIABLE, Door, Purpose};
-use ringway_shm::channel::{Client, Failure, SlotRef};
+use ringway_channel::attach::{DIRECTORY_VARIABLE, Door, Purpose};
+use ringway_channel::{Client, Failure, SlotRef};
 use rustix::io::Errno;
 
 use super::future::Reactor;

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ringway_shm::Instant;
-use ringway_shm::channel::{
+use ringway_channel::{
     Lent, Loan, Operation, Readiness, ReceiveError, Reservation, Reserved, SendError, SlotRef, SocketOption, State,
 };
+use ringway_shm::Instant;
 use ringway_shm::stats::InfoRecord;
 use rustix::io::Errno;
 

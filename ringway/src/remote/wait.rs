@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use ringway_channel::attach::{AttachError, WakeFdKind};
+use ringway_channel::{Client, ContextIndex, SlotRef, Usage};
 use ringway_shm::Instant;
-use ringway_shm::channel::attach::{AttachError, WakeFdKind};
-use ringway_shm::channel::{Client, ContextIndex, SlotRef, Usage};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::io::Errno;
 
@@ -53,7 +53,7 @@ impl Waiter {
 
     /// Takes what has made the wake descriptor readable.
     pub(super) fn silence(&self) {
-        while ringway_shm::sys::silence_wake_fd(self.wake_fd.as_raw_fd()) {}
+        while ringway_channel::sys::silence_wake_fd(self.wake_fd.as_raw_fd()) {}
     }
 
     /// Sleeps until the wake descriptor rings, the service dies, `other` can be read, or the deadline has passed.
@@ -73,7 +73,7 @@ impl Waiter {
             }
             _ => {}
         }
-        ringway_shm::sys::silence_wake_fd(self.wake_fd.as_raw_fd());
+        ringway_channel::sys::silence_wake_fd(self.wake_fd.as_raw_fd());
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Admission: which processes may attach, and to which group.
 
+use ringway_channel::attach::{Credentials, Peer};
 use ringway_engine::Allowance;
-use ringway_shm::channel::attach::{Credentials, Peer};
 
 use super::members::program_name;
 use crate::cgroups;

@@ -20,9 +20,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
+use ringway_channel::SlotRef;
+use ringway_channel::attach::ControlConnection;
 use ringway_engine::{Claim, Purpose, Quota, RegionId, Transport, Usage, WorkerHandle};
-use ringway_shm::channel::SlotRef;
-use ringway_shm::channel::attach::ControlConnection;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::fs::fstat;
@@ -114,7 +114,7 @@ impl Desk {
             Watch { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, claims: Mutex::default(), next: AtomicUsize::new(1) };
         epoll::add(&watch.epoll, stop, epoll::EventData::new_u64(STOP), epoll::EventFlags::IN)?;
         let inner = Inner {
-            network: ringway_shm::sys::network_here().ok(),
+            network: ringway_channel::sys::network_here().ok(),
             users: Mutex::default(),
             kept: AtomicUsize::new(0),
             limits: limits.into(),
@@ -130,7 +130,7 @@ impl Desk {
     /// Returns true if a program shows a socket of the namespace that is served.
     pub(super) fn is_served(&self, socket: Option<&OwnedFd>) -> bool {
         let Some(network) = self.0.network else { return true };
-        socket.is_some_and(|socket| ringway_shm::sys::network_of(socket.as_fd()).is_ok_and(|theirs| theirs == network))
+        socket.is_some_and(|socket| ringway_channel::sys::network_of(socket.as_fd()).is_ok_and(|theirs| theirs == network))
     }
 
     /// Has a socket looked at, and its program answered.
@@ -264,7 +264,7 @@ impl Inner {
     /// Returns the socket's address, and true if it serves both families; an error if it may not be served for `purpose`.
     fn examine(&self, uid: u32, purpose: Purpose, socket: BorrowedFd<'_>) -> Result<(SocketAddr, bool), String> {
         let system = |error: rustix::io::Errno| error.to_string();
-        if self.network.is_some_and(|network| ringway_shm::sys::network_of(socket).ok() != Some(network)) {
+        if self.network.is_some_and(|network| ringway_channel::sys::network_of(socket).ok() != Some(network)) {
             return Err("the socket belongs to another network namespace".to_owned());
         }
         let family = sockopt::socket_domain(socket).map_err(system)?;

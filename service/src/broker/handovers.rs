@@ -27,10 +27,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use ringway_channel::attach::ControlConnection;
+use ringway_channel::{ProcessDescriptor, SlotRef};
 use ringway_device::steering::AcceptQueues;
 use ringway_engine::{Departure, Late, RegionId, Wanted, WorkerHandle};
-use ringway_shm::channel::attach::ControlConnection;
-use ringway_shm::channel::{ProcessDescriptor, SlotRef};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown, sockopt};
 use rustix::thread::CapabilitySet;
@@ -155,7 +155,7 @@ impl Handovers {
             steering: Arc::new(Mutex::new(steering)),
             injector: Arc::new(Injector::open()),
             queues: Arc::new(AcceptQueues::new().map(Mutex::new)),
-            network: ringway_shm::sys::network_here().ok(),
+            network: ringway_channel::sys::network_here().ok(),
             maker: maker.clone(),
         };
         // It waits for this.
@@ -252,7 +252,7 @@ impl Work {
     }
 
     fn is_served(&self, socket: &OwnedFd) -> bool {
-        self.network.is_none_or(|network| ringway_shm::sys::network_of(socket.as_fd()).is_ok_and(|theirs| theirs == network))
+        self.network.is_none_or(|network| ringway_channel::sys::network_of(socket.as_fd()).is_ok_and(|theirs| theirs == network))
     }
 
     /// Hands one socket over.

@@ -9,9 +9,9 @@ use super::AttachLimits;
 use super::admission::Standing;
 use crate::live::Live;
 use crate::printable;
+use ringway_channel::attach::{Credentials, Peer};
+use ringway_channel::{ProcessTable, Shape};
 use ringway_engine::{Allowance, Quota, RegionId, RegionMemory, RegionRequest, Rights, Ruling, WorkerHandle};
-use ringway_shm::channel::attach::{Credentials, Peer};
-use ringway_shm::channel::{ProcessTable, Shape};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 

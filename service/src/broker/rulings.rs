@@ -3,9 +3,9 @@
 //! Promises: the processes that are looked at are those that have attached themselves, as at the start. The processes of an application share
 //! its sockets, so that one of them that a rule leaves to the kernel, or denies, makes all of it so; what is allowed are the terms of the first. Does not do: processes that attach; see `admission`.
 
+use ringway_channel::KernelReason;
+use ringway_channel::attach::{Credentials, Peer};
 use ringway_engine::{Allowance, Ruling, Verdict};
-use ringway_shm::channel::KernelReason;
-use ringway_shm::channel::attach::{Credentials, Peer};
 
 use super::Broker;
 use super::admission::{Refusal, obey_rules};

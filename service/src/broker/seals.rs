@@ -9,7 +9,7 @@
 //! (docs/isolation.md).
 
 use hmac::{Hmac, Mac};
-use ringway_shm::channel::attach::Membership;
+use ringway_channel::attach::Membership;
 use sha2::Sha256;
 
 /// The seals of a service.

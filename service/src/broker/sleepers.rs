@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use ringway_channel::ProcessDescriptor;
 use ringway_engine::Unmoved;
-use ringway_shm::channel::ProcessDescriptor;
 use rustix::io::Errno;
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use ringway_channel::attach::{AttachError, Credentials, WakeFdKind};
+use ringway_channel::{Client, Shape, Usage};
 use ringway_engine::{Host, PortError, Ports, RegionId, Transport, WorkerConfig, WorkerThread};
 use ringway_shm::ArenaConfig;
-use ringway_shm::channel::attach::{AttachError, Credentials, WakeFdKind};
-use ringway_shm::channel::{Client, Shape, Usage};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::thread::CapabilitySet;
 
@@ -252,7 +252,7 @@ fn a_member_of_an_earlier_service_is_admitted() {
     let later = House::new("later", Admission::Private([8; 16]));
     let again = |membership| Client::attach_again(&later.path, TOKEN, membership, 0).map(|client| client.membership());
     assert!(again(Default::default()).is_err(), "this one knows another group");
-    let forged = ringway_shm::channel::attach::Membership { owner: membership.owner + 1, ..membership };
+    let forged = ringway_channel::attach::Membership { owner: membership.owner + 1, ..membership };
     assert!(again(forged).is_err());
     assert_eq!(again(membership).expect("it was a member"), membership);
 }

@@ -9,8 +9,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use ringway_channel::attach::{WakeFdKey, WakeFdKind, make_wake_fd};
 use ringway_engine::{Quota, Usage};
-use ringway_shm::channel::attach::{WakeFdKey, WakeFdKind, make_wake_fd};
 use rustix::process::{Resource, getrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
 

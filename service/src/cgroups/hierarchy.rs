@@ -12,8 +12,8 @@ use std::io::{self, BufRead, BufReader};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
+use ringway_channel::attach::Peer;
 use ringway_device::steering::attached::root_of_cgroups;
-use ringway_shm::channel::attach::Peer;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 

@@ -1,7 +1,7 @@
 //! Every configuration key: type, range, default, reason. Reading and showing follow this table.
 
+use ringway_channel::attach::WORKERS_MAX;
 use ringway_engine::Quota;
-use ringway_shm::channel::attach::WORKERS_MAX;
 
 /// One key.
 #[derive(Debug)]

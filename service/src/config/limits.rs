@@ -1,7 +1,7 @@
 //! Limits of one application, one user, and all of them: the section `limits`, and the size of a region.
 
+use ringway_channel::Shape;
 use ringway_engine::{GroupQuotas, UserQuotas};
-use ringway_shm::channel::Shape;
 
 use super::value::Values;
 

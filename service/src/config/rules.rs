@@ -14,8 +14,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use ringway_channel::KernelReason;
 use ringway_engine::{Allowance, Terms, Transport, Verdict};
-use ringway_shm::channel::KernelReason;
 use ringway_stack::{Cidr, CongestionControl, SharedRate};
 use toml::de::{DeTable, DeValue};
 

@@ -10,8 +10,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use ringway_channel::KernelReason;
 use ringway_engine::{Transport, Verdict};
-use ringway_shm::channel::KernelReason;
 
 use super::{Beginning, Flow, Judgment, Link, LocalPort, Ruleset};
 use crate::config::RuleChoice;

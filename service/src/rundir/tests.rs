@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use ringway_shm::channel::attach::{network_inode, stem};
+use ringway_channel::attach::{network_inode, stem};
 
 use super::{ClaimError, RunDirectory};
 

@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use ringway_shm::channel::Client;
-use ringway_shm::channel::attach::path_of_worker;
+use ringway_channel::Client;
+use ringway_channel::attach::path_of_worker;
 use ringway_shm::stats::StatsReader;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Endpoint;
 use crate::Instant;
-use crate::channel::{KernelPath, KernelReason};
+use crate::reason::{KernelPath, KernelReason};
 
 /// Words of a record.
 pub(super) const WORDS: usize = 96;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::channel::{KernelPath, KernelReason};
+use crate::reason::{KernelPath, KernelReason};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 

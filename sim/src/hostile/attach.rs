@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use ringway_shm::channel::attach::MESSAGE_BYTES;
-use ringway_shm::channel::layout::VERSION;
+use ringway_channel::attach::MESSAGE_BYTES;
+use ringway_channel::layout::VERSION;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{

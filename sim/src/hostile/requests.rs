@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 
-use ringway_shm::channel::{Client, Multicast, Operation, Request, SlotRef, SocketOption};
+use ringway_channel::{Client, Multicast, Operation, Request, SlotRef, SocketOption};
 
 use super::Round;
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
+use ringway_channel::attach::{ClientMessage, ControlConnection, ControlListener, make_wake_fd};
+use ringway_channel::{ProcessTable, Shape};
 use ringway_engine::{RegionId, RegionMemory, WorkerHandle};
-use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, make_wake_fd};
-use ringway_shm::channel::{ProcessTable, Shape};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// The place at which the program attaches; gone when this is dropped.

@@ -11,9 +11,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use ringway_channel::sys;
 use ringway_posix::fallback::{Fd, Identity, Kernel, OnExec, RawAddress, SignalMask};
 use ringway_posix::{Answer, Errno};
-use ringway_shm::{Duration, Instant, PayloadMut, sys};
+use ringway_shm::{Duration, Instant, PayloadMut};
 use ringway_stack::{FastOpenKeys, TcpConfig};
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};

@@ -1,4 +1,4 @@
-use ringway_shm::channel::{KernelPath, KernelReason};
+use ringway_channel::{KernelPath, KernelReason};
 
 use super::words;
 use crate::ss::tests::socket;

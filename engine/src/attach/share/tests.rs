@@ -1,4 +1,4 @@
-use ringway_shm::channel::Shape;
+use ringway_channel::Shape;
 
 use super::*;
 

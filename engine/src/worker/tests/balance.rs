@@ -1,6 +1,6 @@
 //! One of several workers hands flow groups over, and goes on with its open connections.
 
-use ringway_shm::channel::{ControlAnswer, Flags, Operation, SlotRef};
+use ringway_channel::{ControlAnswer, Flags, Operation, SlotRef};
 use ringway_shm::{Duration, FlowGroup, GroupSet};
 
 use super::harness::{Asked, Net, Recorder, pattern, socket};

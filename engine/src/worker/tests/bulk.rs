@@ -1,6 +1,6 @@
 //! Connections that go to the kernel because they carry bulk data.
 
-use ringway_shm::channel::{Flags, SlotRef};
+use ringway_channel::{Flags, SlotRef};
 use ringway_stack::SharedRate;
 
 use super::harness::{Net, pattern};

@@ -1,6 +1,6 @@
 //! Sockets of processes that die.
 
-use ringway_shm::channel::{ControlAnswer, Failure, Flags, Operation, SocketOption};
+use ringway_channel::{ControlAnswer, Failure, Flags, Operation, SocketOption};
 
 use super::harness::Net;
 
@@ -18,7 +18,7 @@ fn a_dead_process_closes_its_connections() {
     let process = net.apps[0].client.process();
     net.process_gone(0, process);
     net.run_until(|net| {
-        let flags = |slot: ringway_shm::channel::SlotRef| net.apps[1].client.slot(slot.index).flags();
+        let flags = |slot: ringway_channel::SlotRef| net.apps[1].client.slot(slot.index).flags();
         flags(read).has(Flags::PEER_CLOSED) && flags(unread).has(Flags::FAILED)
     });
     assert_eq!(net.apps[1].client.slot(unread.index).take_error(), Some(Failure::Reset));

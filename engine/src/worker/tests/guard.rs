@@ -1,6 +1,6 @@
 //! Ports and connections that the host's packet filters forbid.
 
-use ringway_shm::channel::{ControlAnswer, Failure, Flags, KernelReason, Operation, SlotRef, SocketOption, State};
+use ringway_channel::{ControlAnswer, Failure, Flags, KernelReason, Operation, SlotRef, SocketOption, State};
 use ringway_stack::CongestionControl;
 
 use super::harness::{App, DENIED, Net, RULED, SLOW, WAITS, socket};

@@ -2,8 +2,8 @@
 
 use std::io::IoSlice;
 
+use ringway_channel::{CONFINED, ControlAnswer, Flags, Operation, ProcessDescriptor, Request, SlotRef};
 use ringway_shm::Duration;
-use ringway_shm::channel::{CONFINED, ControlAnswer, Flags, Operation, ProcessDescriptor, Request, SlotRef};
 use ringway_stack::SharedRate;
 
 use super::harness::{Net, RULED, pattern};
@@ -138,7 +138,7 @@ fn what_the_program_asks_for_meanwhile_waits() {
             net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::PEER_CLOSED));
         }
         let answer = net.apps[0].client.completed(ticket, &mut []);
-        assert_eq!(answer, Some(ringway_shm::channel::ControlResult::Answer(ControlAnswer::Done)));
+        assert_eq!(answer, Some(ringway_channel::ControlResult::Answer(ControlAnswer::Done)));
     }
 }
 
@@ -552,7 +552,7 @@ fn packets_that_come_late_find_silence() {
     assert!(!net.apps[1].client.slot(client.index).flags().has(Flags::FAILED), "the peer was reset");
     net.run_for_ms(2_000);
     let later = net.connect(1, 80);
-    net.run_until(|net| net.apps[1].client.slot(later.index).state() == ringway_shm::channel::State::Connected);
+    net.run_until(|net| net.apps[1].client.slot(later.index).state() == ringway_channel::State::Connected);
 }
 
 /// New connections are the kernel's at once; those that there are may end by themselves, then they are asked for.
@@ -609,9 +609,9 @@ fn connections_that_the_operator_ends_are_reset_at_both_ends() {
         let answer = net.hand_over(0, |_, reply| HandoverCommand::Kill(wanted, reply));
         assert_eq!(answer.try_recv(), Ok(count), "{wanted:?}");
     }
-    assert_eq!(net.apps[0].client.slot(server.index).error(), Some(ringway_shm::channel::Failure::Aborted));
+    assert_eq!(net.apps[0].client.slot(server.index).error(), Some(ringway_channel::Failure::Aborted));
     net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::FAILED));
-    assert_eq!(net.apps[1].client.slot(client.index).error(), Some(ringway_shm::channel::Failure::Reset));
+    assert_eq!(net.apps[1].client.slot(client.index).error(), Some(ringway_channel::Failure::Reset));
     // The listener goes on.
     let again = net.connect(1, 80);
     let accepted = net.accept(0, listener);

@@ -12,13 +12,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use ringway_channel::attach::{ClientMessage, ControlConnection, ControlListener};
+use ringway_channel::{
+    Client, ControlAnswer, ControlResult, KernelReason, Operation, ProcessTable, Shape, SlotRef, SocketOption,
+};
 use ringway_device::Device;
 use ringway_device::impair::{Impair, Impairments};
 use ringway_device::memory::{self, MemoryOptions};
-use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
-use ringway_shm::channel::{
-    Client, ControlAnswer, ControlResult, KernelReason, Operation, ProcessTable, Shape, SlotRef, SocketOption,
-};
 use ringway_shm::stats::SocketRecord;
 use ringway_shm::{Arena, ArenaConfig, Class, Duration, Flow, GroupSet, Instant};
 use ringway_stack::{Cidr, CongestionControl, FastOpenConfig, MacAddress, Route, StackConfig};
@@ -497,7 +497,7 @@ impl Net {
         self.run_until(|net| {
             match net.apps[app].client.send(slot, &[IoSlice::new(&bytes[sent..])]) {
                 Ok(count) => sent += count,
-                Err(ringway_shm::channel::SendError::WouldBlock) => {}
+                Err(ringway_channel::SendError::WouldBlock) => {}
                 Err(error) => panic!("{error:?}"),
             }
             sent == bytes.len()
@@ -508,7 +508,7 @@ impl Net {
     /// Writes what there is space for.
     pub(super) fn send_some(&mut self, app: usize, slot: SlotRef, bytes: &[u8]) {
         match self.apps[app].client.send(slot, &[IoSlice::new(bytes)]) {
-            Ok(_) | Err(ringway_shm::channel::SendError::WouldBlock) => {}
+            Ok(_) | Err(ringway_channel::SendError::WouldBlock) => {}
             Err(error) => panic!("{error:?}"),
         }
     }

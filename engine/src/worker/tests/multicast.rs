@@ -3,8 +3,8 @@
 use std::io::IoSlice;
 use std::net::Ipv4Addr;
 
-use ringway_shm::channel::datagram::ENVELOPE;
-use ringway_shm::channel::{Envelope, Failure, Membership, Multicast, Operation, SlotRef};
+use ringway_channel::datagram::ENVELOPE;
+use ringway_channel::{Envelope, Failure, Membership, Multicast, Operation, SlotRef};
 
 use super::harness::{Net, socket};
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 
-use ringway_shm::channel::{Envelope, Multicast, Operation, Request, SlotRef, SocketOption};
+use ringway_channel::{Envelope, Multicast, Operation, Request, SlotRef, SocketOption};
 
 use super::harness::{ADDRESSES, Net, Random, SHAPE, socket};
 use super::*;

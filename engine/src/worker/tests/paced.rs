@@ -2,8 +2,8 @@
 
 use std::io::IoSlice;
 
-use ringway_shm::channel::datagram::ENVELOPE;
-use ringway_shm::channel::{Envelope, Operation, SlotRef};
+use ringway_channel::datagram::ENVELOPE;
+use ringway_channel::{Envelope, Operation, SlotRef};
 use ringway_stack::SharedRate;
 
 use super::harness::{Net, SLOW, socket};

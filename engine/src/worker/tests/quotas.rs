@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use ringway_channel::{Shape, SlotRef};
 use ringway_shm::Class;
-use ringway_shm::channel::{Shape, SlotRef};
 use ringway_shm::stats::{Holder, QuotaRecord};
 use ringway_stack::{Counter, FrameUse};
 

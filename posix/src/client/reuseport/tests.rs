@@ -2,8 +2,8 @@
 use crate::channel::{Channel, ControlAnswer, Place, Request, Sleepers, State, Taking, Workers};
 use crate::client::Attached;
 use crate::mock::two_workers;
+use ringway_channel::{Attachment, Operation, SocketOption};
 use ringway_shm::Instant;
-use ringway_shm::channel::{Attachment, Operation, SocketOption};
 use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -11,11 +11,11 @@ use std::os::fd::AsRawFd;
 const LOCAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 80);
 
 /// Carries out the requests, each with `answer`; returns them.
-fn serve(worker: &mut Attachment, answer: ringway_shm::channel::ControlAnswer) -> Vec<Operation> {
+fn serve(worker: &mut Attachment, answer: ringway_channel::ControlAnswer) -> Vec<Operation> {
     let mut seen = Vec::new();
     while let Some(request) = worker.next_request() {
         if let Operation::Listen { .. } = request.operation {
-            worker.set_state(request.slot.index, ringway_shm::channel::State::Listening);
+            worker.set_state(request.slot.index, ringway_channel::State::Listening);
         }
         worker.answer(&request, answer);
         seen.push(request.operation);
@@ -27,7 +27,7 @@ fn serve(worker: &mut Attachment, answer: ringway_shm::channel::ControlAnswer) -
 /// Lets a connection with `bytes` wait at a worker's listener.
 fn arrive(worker: &mut Attachment, listener: u32, bytes: &[u8], now: Instant) {
     let child = worker.allocate_slot().expect("a slot is free").index;
-    worker.set_state(child, ringway_shm::channel::State::Connected);
+    worker.set_state(child, ringway_channel::State::Connected);
     assert_eq!(worker.push_rx(child, bytes), bytes.len());
     worker.signal(child);
     assert!(worker.push_accepted(listener, child, now));
@@ -47,7 +47,7 @@ fn a_listener_is_one_socket_with_a_slot_at_each_worker() {
     let request = Request::Listen { local: LOCAL, backlog: 5, dual_stack: false, workers: Workers::All };
     let ticket = channel.request(listener, request).expect("no other request is in progress");
     let (mut first, mut second) = house.workers();
-    let done = ringway_shm::channel::ControlAnswer::Done;
+    let done = ringway_channel::ControlAnswer::Done;
     let asked = serve(&mut first, done);
     assert_eq!(asked[0], Operation::SetOption { option: SocketOption::EveryWorker, value: 1 });
     assert!(asked.last().is_some_and(is_listen));
@@ -95,7 +95,7 @@ fn options_of_a_listener_are_awaited_at_each_worker() {
     let (mut first, mut second) = house.workers();
     channel.set_fast_open_keys(listener, [7; 16], None);
     let ticket = channel.request(listener, Request::Settle).expect("no other request is in progress");
-    let done = ringway_shm::channel::ControlAnswer::Done;
+    let done = ringway_channel::ControlAnswer::Done;
     let is_key = |operation: &Operation| matches!(operation, Operation::FastOpenKey { .. });
     for worker in [&mut first, &mut second] {
         assert_eq!(channel.answer(ticket, &mut []), None, "one worker has not done it");
@@ -107,7 +107,7 @@ fn options_of_a_listener_are_awaited_at_each_worker() {
 
 #[test]
 fn a_worker_that_cannot_listen_spoils_it_but_a_port_of_the_first_alone_does_not() {
-    use ringway_shm::channel::{ControlAnswer as Answer, Failure};
+    use ringway_channel::{ControlAnswer as Answer, Failure};
     for (refusal, expected) in [(Failure::NoResources, ControlAnswer::NoResources), (Failure::InUse, ControlAnswer::Done)] {
         let house = two_workers();
         let channel = Attached::new(house.clients(), 0);
@@ -130,7 +130,7 @@ fn the_first_worker_decides_between_two_listeners() {
     let request = Request::Listen { local: LOCAL, backlog: 5, dual_stack: false, workers: Workers::First };
     let ticket = channel.request(listener, request).expect("no other request is in progress");
     let (mut first, mut second) = house.workers();
-    let in_use = ringway_shm::channel::ControlAnswer::Failed(ringway_shm::channel::Failure::InUse);
+    let in_use = ringway_channel::ControlAnswer::Failed(ringway_channel::Failure::InUse);
     assert!(serve(&mut first, in_use).iter().any(is_listen));
     assert_eq!(channel.answer(ticket, &mut []), Some(ControlAnswer::InUse));
     assert!(!serve(&mut second, in_use).iter().any(is_listen), "it has not been asked");
@@ -151,11 +151,11 @@ fn a_context_hears_of_the_sockets_of_all_workers() {
     let house = two_workers();
     let channel = Attached::new(house.clients(), 0);
     let (context, wake_fd) = channel.claim_context(Sleepers::One).expect("one is free");
-    let rang = || ringway_shm::sys::silence_wake_fd(wake_fd.as_raw_fd());
+    let rang = || ringway_channel::sys::silence_wake_fd(wake_fd.as_raw_fd());
     let listener = channel.open(Place::Every).expect("slots are free");
     let (one, other) = (channel.open(Place::Any).expect("free"), channel.open(Place::Any).expect("free"));
     let (mut first, mut second) = house.workers();
-    let done = ringway_shm::channel::ControlAnswer::Done;
+    let done = ringway_channel::ControlAnswer::Done;
     serve(&mut first, done);
     serve(&mut second, done);
     for socket in [listener, one, other] {

@@ -4,8 +4,8 @@ use super::*;
 use crate::address::SocketName;
 use crate::datagram::Outgoing;
 use crate::mock::Bench;
-use ringway_shm::channel::State;
-use ringway_shm::channel::datagram::ENVELOPE;
+use ringway_channel::State;
+use ringway_channel::datagram::ENVELOPE;
 use ringway_shm::{Duration, Instant};
 
 /// A program with one datagram socket; the stack reaches its peers.

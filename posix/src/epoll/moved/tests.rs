@@ -4,7 +4,7 @@ use super::*;
 use crate::errno::Errno;
 use crate::fallback::{Kernel, OnExec};
 use crate::mock::Bench;
-use ringway_shm::channel::{Flags, State};
+use ringway_channel::{Flags, State};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
 use std::thread;

@@ -86,7 +86,7 @@ fn every_option_stands_once_and_what_does_not_is_the_kernels() {
 
 #[test]
 fn what_a_worker_hears_of_is_served() {
-    for known in ringway_shm::channel::options::LINUX_OPTIONS {
+    for known in ringway_channel::options::LINUX_OPTIONS {
         let option = find(known.level, known.name).expect("the table has all options of Linux");
         assert!(known.of_stream().is_none() || option.stream() == Served, "{} of a stream", option.name());
         assert!(known.of_datagram().is_none() || option.datagram() == Served, "{} of a datagram socket", option.name());

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
 
+use ringway_channel::attach::{ClientMessage, ControlConnection, ControlListener, WakeFdKind, make_wake_fd};
+use ringway_channel::{ProcessTable, Shape};
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_engine::{
     Host, InterfaceInfo, OpenDevice, PortError, Ports, RegionId, RegionRequest, Transport, WorkerConfig, WorkerHandle, spawn,
 };
 use ringway_shm::ArenaConfig;
-use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, WakeFdKind, make_wake_fd};
-use ringway_shm::channel::{ProcessTable, Shape};
 use ringway_stack::{Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 

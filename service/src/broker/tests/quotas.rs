@@ -5,9 +5,9 @@ use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
+use ringway_channel::SlotRef;
+use ringway_channel::attach::Purpose;
 use ringway_engine::Quota;
-use ringway_shm::channel::SlotRef;
-use ringway_shm::channel::attach::Purpose;
 use ringway_shm::stats::{Holder, QuotaRecord, StatsReader};
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with};
 use rustix::process::{Resource, Rlimit, getrlimit, getuid, setrlimit};

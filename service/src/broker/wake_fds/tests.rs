@@ -36,12 +36,12 @@ fn a_wake_fd_for_processes_that_may_only_read_is_silenced_by_reading() {
     use std::os::fd::AsRawFd;
     let made = WakeFds::new(LIMITS).make(0, process(0), WakeFdKind::Socket).expect("descriptors are left");
     let (ringer, wake_fd) = (made.ringer.as_raw_fd(), made.wake_fd.as_raw_fd());
-    assert!(!ringway_shm::sys::silence_socket(wake_fd));
+    assert!(!ringway_channel::sys::silence_socket(wake_fd));
     // Many more than there is room for: none of them waits.
-    (0..100_000).for_each(|_| ringway_shm::sys::ring(ringer));
-    let rings = std::iter::from_fn(|| ringway_shm::sys::silence_socket(wake_fd).then_some(())).count();
-    assert!(rings > 0 && !ringway_shm::sys::silence_socket(wake_fd));
-    ringway_shm::sys::ring(ringer);
-    assert!(ringway_shm::sys::silence_socket(wake_fd), "a wake_fd that was silent rings again");
+    (0..100_000).for_each(|_| ringway_channel::sys::ring(ringer));
+    let rings = std::iter::from_fn(|| ringway_channel::sys::silence_socket(wake_fd).then_some(())).count();
+    assert!(rings > 0 && !ringway_channel::sys::silence_socket(wake_fd));
+    ringway_channel::sys::ring(ringer);
+    assert!(ringway_channel::sys::silence_socket(wake_fd), "a wake_fd that was silent rings again");
     assert!(rustix::io::write(&made.wake_fd, b"to the service").is_err());
 }

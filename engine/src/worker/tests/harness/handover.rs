@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use ringway_shm::channel::SlotRef;
+use ringway_channel::SlotRef;
 
 use super::{App, Net, Worker};
 use crate::attach::HandoverCommand;
