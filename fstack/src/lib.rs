@@ -21,6 +21,7 @@ mod bytes;
 mod config;
 mod kqueue;
 mod log;
+mod micro;
 mod network;
 mod run;
 mod sockets;

@@ -31,9 +31,18 @@ fn waits(timeout_ms: c_int) -> c_int {
 
 /// The time, counted from the machine's start.
 pub(crate) fn now() -> Duration {
+    time_of(libc::CLOCK_MONOTONIC)
+}
+
+/// The time, counted from 1970.
+pub(crate) fn wall_clock() -> Duration {
+    time_of(libc::CLOCK_REALTIME)
+}
+
+fn time_of(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: it lives until the call returns, which cannot fail.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 

@@ -41,20 +41,25 @@ impl Library {
                 symlink(self.file(), libraries.join(link)).expect("the folder is the network's own");
             }
         }
-        let compiled = Command::new("cc")
-            .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O2"])
+        let source = |language| room.join(format!("examples/{example}.{language}"));
+        let (compiler, standard, source) = match source("cpp") {
+            source if source.exists() => ("c++", "-std=c++11", source),
+            _ => ("cc", "-std=c11", source("c")),
+        };
+        let compiled = Command::new(compiler)
+            .args([standard, "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O2"])
             .arg("-I")
             .arg(room.join("include"))
             .arg("-o")
-            .args([&program, &room.join(format!("examples/{example}.c"))])
+            .args([&program, &source])
             .arg("-L")
             .arg(libraries)
             .arg(format!("-l{}", self.name))
             .args(libraries_beside)
             .arg(format!("-Wl,-rpath,{}", libraries.display()))
             .status()
-            .expect("a C compiler");
-        assert!(compiled.success(), "{example}.c");
+            .expect("a compiler");
+        assert!(compiled.success(), "{example}");
         text(&program)
     }
 

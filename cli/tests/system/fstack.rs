@@ -8,6 +8,7 @@ use crate::capi::Library;
 use crate::harness::*;
 
 const PORT: &str = "5720";
+const UDP_PORT: &str = "5721";
 const FSTACK: Library = Library { room: "fstack", name: "fstack" };
 
 /// A file as F-Stack's programs have it, for the interface with this address.
@@ -66,6 +67,39 @@ fn buffers_of_zstack_carry_every_byte() {
     assert!(returned.status.success(), "{}{}", returned.stdout, returned.stderr);
 }
 
+/// Micro threads wait for pipes, sockets, times and each other: the same on Ringway and on the kernel.
+#[test]
+fn micro_threads_wait_for_everything() {
+    let net = Net::new();
+    let (micro, address) = (FSTACK.compile(&net, "micro", &[]), net.address(Server));
+    let (stream, datagrams) = (format!("TCP-LISTEN:{PORT},reuseaddr,fork"), format!("UDP4-RECVFROM:{UDP_PORT},fork"));
+    let mut echo = net.spawn(Server, &["socat", &stream, "EXEC:cat"]);
+    let mut returns = net.spawn(Server, &["socat", &datagrams, "PIPE"]);
+    net.wait_listening(Server, PORT.parse().expect("a number"), &mut echo);
+    let bound = format!(":{UDP_PORT} ");
+    returns.wait_while_running("is bound", || net.run(Server, &["ss", "-Hlun"]).stdout.contains(&bound));
+    let on_ringway = [RINGWAY, "run", "-q", "--", &micro, &address, PORT, UDP_PORT];
+    for program in [&on_ringway[..], &on_ringway[4..]] {
+        let made = net.run(Client, program);
+        assert_eq!(made.stdout, "0 failures\n", "{}", made.stderr);
+    }
+}
+
+/// A thread for each connection at the server, a thread for each request at the client, five hundred at once; connections of their own and kept
+/// ones.
+#[test]
+fn micro_threads_serve_and_ask() {
+    let net = Net::new();
+    let (threads, address) = (FSTACK.compile(&net, "threads", &[]), net.address(Server));
+    let mut serving = net.spawn(Server, &[RINGWAY, "run", "-q", "--", &threads, "serve", PORT]);
+    net.wait_printed(&mut serving, "ready");
+    let asks = [RINGWAY, "run", "-q", "--", &threads, "ask", &address, PORT, "500"];
+    for asks in [&asks[..], &asks[4..]] {
+        let asked = net.untouched(Server, || net.run(Client, asks));
+        assert_eq!(asked.stdout, "500 of 500\n", "{}", asked.stderr);
+    }
+}
+
 /// A loop in which nothing happens sleeps: in F-Stack a core is busy with it.
 #[test]
 fn an_idle_loop_leaves_the_processor_alone() {
@@ -93,6 +127,7 @@ fn an_idle_loop_leaves_the_processor_alone() {
 /// The headers declare what the library exports, and a C++ compiler takes them.
 #[test]
 fn the_headers_are_what_the_library_exports() {
-    FSTACK
-        .assert_described(&["ff_api.h", "ff_event.h", "ff_epoll.h", "ff_errno.h", "ff_log.h", "ff_config.h", "rte_lcore.h"], 60);
+    let headers = ["ff_api.h", "ff_event.h", "ff_epoll.h", "ff_errno.h", "ff_log.h", "ff_config.h", "rte_lcore.h"];
+    let of_threads = ["ff_mt.h", "mt_api.h", "mt_incl.h", "micro_thread.h"];
+    FSTACK.assert_described(&[&headers[..], &of_threads].concat(), 85);
 }
