@@ -9,7 +9,7 @@
 //!                                     <-  Done { key } + wake descriptor, or Refused { text }
 //! ```
 //! Three more are answered with `Done` or `Refused`, after which the connection goes on: `Claim { slot, purpose } + socket` shows
-//! the kernel socket that holds a port, `Handover { slot } + socket` the one that a socket of the stack is to be put into, and
+//! the kernel socket that holds a port, `Handover { slot, way } + socket` the one that a socket of the stack is to be put into, or whose connection is to go on in the slot, and
 //! `Settle` asks that what was closed before be given back to the kernel.
 //! One has no answer: `Child { process } + pidfd`, from a process whose PID namespace is not the service's, tells of a child by its pidfd,
 //! as the numbers of the two differ.
@@ -387,11 +387,44 @@ pub(super) fn show_socket(
     expect_done(control)
 }
 
+/// Which way a connection goes between a slot and a kernel socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Way {
+    /// The kernel goes on.
+    Home = 0,
+    /// The stack goes on: the kernel socket has the connection, and the slot is fresh.
+    Back = 1,
+}
+
+impl Way {
+    fn from_word(word: u32) -> Option<Way> {
+        [Way::Home, Way::Back].into_iter().find(|&way| way as u32 == word)
+    }
+}
+
 /// Has the service put the socket of `slot` into the kernel socket `socket`.
 pub(super) fn hand_over(control: BorrowedFd<'_>, slot: SlotRef, socket: BorrowedFd<'_>) -> Result<(), AttachError> {
-    let message = Message::new(KIND_HANDOVER, &[slot.index, slot.generation]);
+    let message = Message::new(KIND_HANDOVER, &[slot.index, slot.generation, Way::Home as u32]);
     sys::send_message(control, &message.0, &[socket])?;
     expect_done(control)
+}
+
+/// Has the connections of these kernel sockets go on in these slots; adds to `answers` what becomes of each. Returns false if the service wants none.
+pub(super) fn adopt(control: BorrowedFd<'_>, offers: &[(SlotRef, RawFd)], answers: &mut Vec<bool>) -> Result<bool, AttachError> {
+    for &(slot, socket) in offers {
+        let message = Message::new(KIND_HANDOVER, &[slot.index, slot.generation, Way::Back as u32]);
+        sys::with_fd(socket, |socket| sys::send_message(control, &message.0, &[socket]))?;
+    }
+    let mut wants = true;
+    for _ in offers {
+        match expect_done(control) {
+            Err(AttachError::Refused(_)) => answers.push(false),
+            Err(AttachError::Denied(_)) => wants = false,
+            answer => answers.push(answer.map(|()| true)?),
+        }
+    }
+    Ok(wants)
 }
 
 /// Asks the service whose door is at `path` to have the kernel go on with the sockets that `what` names: `all`, `pid N`, `port N`, or

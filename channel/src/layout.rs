@@ -22,7 +22,7 @@ use ringway_shm::region::{Region, Shared};
 use ringway_shm::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Changes whenever the contract does.
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 /// Wait contexts with an event ring, and a bit of their own in each slot: those that are claimed first.
 pub(crate) const NEAR: u32 = 64 * NEAR_WORDS as u32;
 /// The words of their bits.

@@ -76,6 +76,14 @@ pub struct Info {
     pub unacknowledged: u32,
     /// SRTT, microseconds.
     pub round_trip_us: u32,
+    /// RTTVAR, microseconds.
+    pub round_trip_variance_us: u32,
+    /// Bytes that were written and not sent.
+    pub unsent: u32,
+    /// Milliseconds since data was last sent or received.
+    pub silent_ms: u32,
+    /// The SYNs have agreed on ECN.
+    pub ecn: bool,
 }
 
 /// Options of a socket that are a number.
@@ -161,6 +169,22 @@ pub fn agree(socket: BorrowedFd<'_>, agreed: &Agreed) -> io::Result<()> {
 /// The socket is not in repair mode.
 pub fn set_timestamp(socket: BorrowedFd<'_>, value: u32) -> io::Result<()> {
     sys::set(socket, sys::TIMESTAMP, value.cast_signed())
+}
+
+/// Returns the clock of outgoing timestamps. Its lowest bit says that it counts microseconds.
+///
+/// # Errors
+/// The socket is not in repair mode.
+pub fn timestamp(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    Ok(sys::get(socket, sys::TIMESTAMP)?.cast_unsigned())
+}
+
+/// Returns true when a protocol stands above TCP in the kernel (TCP_ULP), as TLS does.
+///
+/// # Errors
+/// It is no socket of TCP.
+pub fn has_protocol_above(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(sys::length(socket, sys::UPPER_PROTOCOL)? > 0)
 }
 
 /// Sets the windows of both directions.

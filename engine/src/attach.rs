@@ -6,6 +6,7 @@
 //! group are limited, so that others keep theirs. Does not do: deciding which processes may attach, or mapping failures
 //! to errno.
 
+mod adoption;
 mod bulk;
 mod claims;
 mod close;
@@ -51,6 +52,7 @@ use crate::verdict::Ruling;
 use crate::worker::WorkerConfig;
 use region::Region;
 
+pub(crate) use adoption::AdoptionCommand;
 pub use bulk::BulkPolicy;
 pub(crate) use handover::HandoverCommand;
 pub(crate) use maker::{Maker, NewRegion};

@@ -12,14 +12,15 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use ringway_channel::{ProcessDescriptor, SlotRef};
 use ringway_device::Device;
 use ringway_shm::{Arena, Duration};
-use ringway_stack::handover::ConnectionImage;
+use ringway_stack::SocketAddress;
+use ringway_stack::handover::{ConnectionImage, Quiet};
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route, StackConfig, TcpConfig};
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::attach::{BulkPolicy, HandoverCommand, Maker, NewRegion};
+use crate::attach::{AdoptionCommand, BulkPolicy, HandoverCommand, Maker, NewRegion};
 use crate::claim::{Claim, Rights};
 use crate::guard::Guard;
-use crate::handover::{Departure, Late, Left, Stays, Wanted};
+use crate::handover::{Departure, Late, Left, NotAdopted, Stays, Wanted};
 use crate::quota::{GroupQuotas, Quota, UsageSource, UserQuotas};
 use crate::verdict::{Allowance, Ruling};
 
@@ -138,6 +139,7 @@ pub(crate) enum Command {
     SetLimits(Box<WorkerLimits>),
     Settle(Reply<()>),
     Handover(HandoverCommand),
+    Adoption(AdoptionCommand),
     SetTcpConfig(Box<TcpConfig>),
     QuotaHit(Quota, u32),
     ShowUsage(UsageSource),
@@ -391,6 +393,37 @@ impl WorkerHandle {
     /// The worker is gone.
     pub fn returned(&self, region: RegionId, slot: SlotRef, image: Box<ConnectionImage>) -> Result<(), Gone> {
         self.tell(Command::Handover(HandoverCommand::Returned(region, slot, image)))
+    }
+
+    /// The packets of a connection of the kernel's may come to the stack from now on, which is silent about them. The caller must end it by
+    /// [`adopt`](Self::adopt) or [`give_up`](Self::give_up). The inner error is why the connection stays with the kernel.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until the worker has answered.
+    pub fn expect(&self, ends: [SocketAddress; 2]) -> Result<Result<(), NotAdopted>, Gone> {
+        self.ask(|reply| Command::Adoption(AdoptionCommand::Expect(ends, reply)))
+    }
+
+    /// The connection goes on in a fresh slot. After the inner error it does not, and the silence goes on.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until the worker has answered.
+    pub fn adopt(&self, region: RegionId, slot: SlotRef, quiet: Quiet) -> Result<Result<(), NotAdopted>, Gone> {
+        self.ask(|reply| Command::Adoption(AdoptionCommand::Adopt(region, slot, quiet, reply)))
+    }
+
+    /// The kernel goes on with a connection that was expected.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn give_up(&self, ends: [SocketAddress; 2]) -> Result<(), Gone> {
+        self.tell(Command::Adoption(AdoptionCommand::GiveUp(ends)))
     }
 
     /// Asks the programs for the kernel sockets of connections, so that these go home; returns for how many.

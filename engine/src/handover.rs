@@ -4,7 +4,7 @@ use std::fmt;
 
 use ringway_channel::{ProcessDescriptor, SlotRef};
 use ringway_stack::TcpOptions;
-use ringway_stack::handover::ConnectionImage;
+use ringway_stack::handover::{ConnectionImage, ImportError};
 
 use crate::command::RegionId;
 
@@ -86,6 +86,34 @@ impl fmt::Display for Stays {
             Stays::Spoilt => "the program has changed its shared memory",
             Stays::Shared => "its port cannot be the kernel's: another worker keeps it, or too many of its connections are open",
             Stays::TooMany => "too many connections are being handed over",
+        })
+    }
+}
+
+/// Why a connection of the kernel's stays there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotAdopted {
+    /// There is no such slot, or it is in use.
+    Unknown,
+    /// No listener of the group serves its port, or rules leave the port to the kernel.
+    NotServed,
+    /// Its packets come to another worker.
+    Elsewhere,
+    /// The stack has a connection between these ends, or holds as many flows as it may.
+    Known,
+    /// The stack cannot go on with it.
+    Refused(ImportError),
+}
+
+impl fmt::Display for NotAdopted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NotAdopted::Unknown => "the slot is not there or in use",
+            NotAdopted::NotServed => "no listener of the program's serves its port",
+            NotAdopted::Elsewhere => "its packets come to another worker",
+            NotAdopted::Known => "the stack has a connection between these ends",
+            NotAdopted::Refused(error) => return write!(f, "the stack cannot go on with it: {error:?}"),
         })
     }
 }

@@ -32,7 +32,7 @@ pub use attach::BulkPolicy;
 pub use claim::{Claim, Purpose, Rights};
 pub use command::{Gone, InterfaceInfo, OpenDevice, RegionId, RegionMemory, RegionRequest, WorkerHandle, WorkerLimits};
 pub use guard::Guard;
-pub use handover::{Departure, Late, Left, Stays, Unmoved, Wanted};
+pub use handover::{Departure, Late, Left, NotAdopted, Stays, Unmoved, Wanted};
 pub use metrics::{CounterInfo, HistogramInfo, Part, counter_info, histogram_of};
 pub use ports::{Division, Host, Leave, PortError, Ports, Transport};
 pub use quota::{GroupQuotas, QUOTAS, Quota, Scope, Usage, UsageSource, UserQuotas};

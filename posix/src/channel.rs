@@ -333,6 +333,10 @@ pub trait Channel: Send + Sync {
     /// Has the kernel go on with the socket, in the kernel socket `fd` (docs/handover.md). Returns true if it does: `handover`
     /// says so from then on. Blocks for some 100 us; the caller holds no lock of the socket.
     fn hand_over(&self, socket: SocketRef, fd: Fd) -> bool;
+    /// Has the stack go on with the connections of kernel sockets, each in a socket of the stack that was opened for it at the first worker
+    /// (docs/handover.md). Returns for which it does; `None`: the service wants none. Blocks for some ten milliseconds; nothing else may use the kernel
+    /// sockets meanwhile.
+    fn adopt(&self, offers: &[(SocketRef, Fd)]) -> Option<Vec<bool>>;
     /// Another number whenever the service has begun to wish for sockets.
     fn wishes(&self) -> u32;
     /// How far the socket's handover is; `None` if the slot has another generation.

@@ -306,6 +306,17 @@ impl Channel for Attached {
         self.is_attached_itself() && self.hand_over_everywhere(socket, fd)
     }
 
+    fn adopt(&self, offers: &[(SocketRef, Fd)]) -> Option<Vec<bool>> {
+        let first = |&(socket, fd): &(SocketRef, Fd)| self.everywhere(socket).next().map(|(client, slot)| (client, (slot, fd)));
+        let found: Vec<_> = offers.iter().filter_map(first).collect();
+        match found.first() {
+            Some((client, _)) if found.len() == offers.len() && self.is_attached_itself() => {
+                client.adopt(&found.iter().map(|&(_, offer)| offer).collect::<Vec<_>>())
+            }
+            _ => Some(vec![false; offers.len()]),
+        }
+    }
+
     fn wishes(&self) -> u32 {
         self.clients.iter().fold(0, |sum, client| sum.wrapping_add(client.wishes()))
     }

@@ -105,6 +105,7 @@ impl Posix {
     /// Before exec: names each socket of ours that the new image inherits, so that the image can find it; releases the
     /// others.
     pub fn before_exec(&self) -> Departure {
+        self.share_connections();
         let Some(channel) = self.attached() else { return Departure::default() };
         let (stay, travel) = self.sort_for_exec();
         for (socket, fd) in &travel {
@@ -129,6 +130,7 @@ impl Posix {
 
     /// Before libc starts a shell itself (system, popen): names the sockets that the shell inherits.
     pub fn before_shell(&self) {
+        self.share_connections();
         let Some(channel) = self.attached() else { return };
         for (socket, fd) in self.sort_for_exec().1 {
             self.name_for_travel(channel, socket, fd);
@@ -137,6 +139,7 @@ impl Posix {
 
     /// Before posix_spawn: like `before_exec`, but this process goes on.
     pub fn before_spawn(&self) -> Departure {
+        self.share_connections();
         let Some(channel) = self.attached() else { return Departure::default() };
         let (_, travel) = self.sort_for_exec();
         for (socket, fd) in &travel {

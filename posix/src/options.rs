@@ -79,8 +79,13 @@ impl Posix {
     /// At the decision: copies the options of the kernel socket to the stack's socket. `peer`: the remote address of a connection
     /// to be opened.
     pub(crate) fn copy_kernel_options(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef, peer: Option<IpAddr>) {
+        self.copy_options(channel, (fd, socket), peer, 0);
+    }
+
+    /// The same, where `known` names options of this socket that were set while it was the stack's.
+    pub(crate) fn copy_options(&self, channel: &dyn Channel, (fd, socket): (Fd, SocketRef), peer: Option<IpAddr>, known: u64) {
         let foreign = self.is_foreign(fd);
-        let set = if foreign { u64::MAX } else { self.options_set.load(Ordering::Relaxed) };
+        let set = known | if foreign { u64::MAX } else { self.options_set.load(Ordering::Relaxed) };
         if set == 0 {
             return;
         }

@@ -50,6 +50,7 @@ impl Posix {
     /// manager of sockets, which has never accepted. What the service refuses, and all in strict mode, stays as it is.
     pub fn before_leaving(&self, fd: Fd) {
         // A child of vfork gives the service numbers of its own.
+        self.share_connections();
         if self.settings.strict || self.is_outside_table() {
             return;
         }
@@ -61,6 +62,7 @@ impl Posix {
 
     /// Records, before the message is sent, that `fd` is among its descriptors.
     pub fn before_passing(&self, fd: Fd, passage: &mut Passage) {
+        self.share_connections();
         let (Some(channel), Some(socket)) = (self.attached(), self.socket_of(fd)) else { return };
         self.until_next_look(None);
         self.name_for_travel(channel, socket, fd);

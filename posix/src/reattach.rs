@@ -13,9 +13,13 @@
 //! service; others find it there by its inode. A blocking one returns only in a process that has not forked: the kernel
 //! socket becomes non-blocking with it, and a process that has not attached yet would see that.
 //!
+//! Connections that a listener has accepted return too, if the service wants them (`returning`).
+//!
 //! Promises: no call fails or waits because of it, except for the time of one attach. A fork sees all of it or nothing. Without a look
 //! due, it costs one relaxed load. Does not do: waking a thread that sleeps in the kernel; its next call looks. A process
 //! that has filtered its system calls, a child of `vfork` and a thread with descriptors of its own do not attach again.
+
+mod returning;
 
 use crate::Posix;
 use crate::attachment::SERVICES_MAX;
@@ -23,11 +27,13 @@ use crate::channel::{Channel, Purpose, State};
 use crate::fallback::Fd;
 use crate::fd_table::{Entry, SocketRef};
 use crate::reasons::Fallback;
+use returning::Connections;
 use ringway_shm::Duration;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Listeners of this process that were the stack's, and are the kernel's. Changed inside the fork gate only.
+/// What of this process was the stack's, and is the kernel's. Changed inside the fork gate only.
 pub(crate) struct Away {
+    connections: Connections,
     listeners: [Listener; LISTENERS_MAX],
 }
 
@@ -50,7 +56,7 @@ impl Away {
             left: AtomicUsize::new(0),
             refusals: AtomicU32::new(0),
         };
-        Away { listeners: std::array::from_fn(listener) }
+        Away { connections: Connections::default(), listeners: std::array::from_fn(listener) }
     }
 
     /// Notes a listener; one too many stays the kernel's.
@@ -68,6 +74,10 @@ impl Away {
     }
 
     fn is_empty(&self) -> bool {
+        self.connections.is_empty() && self.has_no_listener()
+    }
+
+    fn has_no_listener(&self) -> bool {
         self.listeners.iter().all(|place| place.fd.load(Ordering::Acquire) == EMPTY)
     }
 }
@@ -98,19 +108,25 @@ impl Posix {
             return;
         }
         self.listeners_return();
+        self.connections_return();
         if self.away.is_empty() {
             self.attachment.rest();
         }
     }
 
-    /// Notes a listener that has become the kernel's.
+    /// Notes a listener that has become the kernel's, or a connection that no one else has.
     pub(crate) fn note_away(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef) {
-        if channel.view(socket).is_some_and(|view| view.state == State::Listening)
-            && let Ok(identity) = self.kernel.identity(fd)
-        {
-            self.away.note(fd, identity.inode, self.attachment.present().0);
-            self.attachment.seek();
+        let is_listener = channel.view(socket).is_some_and(|view| view.state == State::Listening);
+        if !is_listener && !self.may_return(channel, socket) {
+            return;
         }
+        let Ok(identity) = self.kernel.identity(fd) else { return };
+        let left = self.attachment.present().0;
+        match is_listener {
+            true => self.away.note(fd, identity.inode, left),
+            false => self.away.connections.note((fd, identity.inode), left, self.options_of(socket)),
+        }
+        self.attachment.seek();
     }
 
     fn attach_again(&self) -> bool {

@@ -212,6 +212,7 @@ impl Posix {
     /// Before a fork: present sockets will be in two processes.
     pub(crate) fn count_fork(&self) {
         self.spares.forks.fetch_add(1, Ordering::AcqRel);
+        self.share_connections();
     }
 
     /// Returns true if this process has forked, or was forked.

@@ -8,13 +8,12 @@
 //!   process dies (pidfd) --------------------------> the worker closes what only it held
 //!   last process of a group is gone ---------------> the worker forgets the region
 //! ```
-//! Promises: a group's region goes to a process that knows its token and is of the group's user, or root, or descends from a
-//! process
-//! of the group (servers give up their rights); a process counts as gone only when its
-//! pid is. Bad messages are answered with text, closed and counted. Does not do: data.
+//! Promises: a group's region goes to a process that knows its token and is of the group's user, or root, or descends from a process of the group
+//! (servers give up their rights); a process counts as gone only when its pid is. Bad messages are answered with text, closed and counted. Does not do: data.
 
 mod account;
 mod admission;
+mod adoptions;
 mod confine;
 mod desk;
 mod handovers;
@@ -327,8 +326,9 @@ impl Broker {
                 let shown = Shown { control, worker, region: process.region, slot, purpose, socket };
                 self.config.desk.show(uid, shown)
             }
-            (ClientMessage::Handover { slot, socket }, Some(process)) => {
-                let handed = HandedOver { control: Some(control), worker, region: process.region, slot, socket: socket.into() };
+            (ClientMessage::Handover { slot, way, socket }, Some(process)) => {
+                let (region, socket) = (process.region, (way, socket).into());
+                let handed = HandedOver { control: Some(control), worker, region, slot, socket };
                 self.config.handovers.hand_over(uid, handed)
             }
             (ClientMessage::Want(words), None) => self.want(number, uid, &words),

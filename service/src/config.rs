@@ -96,14 +96,36 @@ pub struct Policy {
     pub firewall: RuleChoice,
     /// Policy routing.
     pub routing: RuleChoice,
-    /// True if listeners that were an earlier service's may come back.
-    pub adopts_listeners: bool,
+    /// What was an earlier service's and may come back.
+    pub adopts: Adopts,
     /// Bulk data of unmodified programs.
     pub bulk: BulkChoice,
     /// Groups that programs join are the stack's to receive, where the kernel shares the interface.
     pub multicast_on_stack: bool,
     /// Bytes in one direction from which on a connection may count as such.
     pub bulk_after: u64,
+}
+
+/// What was an earlier service's, is the kernel's, and may come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adopts {
+    /// Listeners.
+    Listeners,
+    /// Listeners, and the connections that they have accepted.
+    All,
+    /// Nothing.
+    Nothing,
+}
+
+impl Adopts {
+    /// The choice with this name, which the table of keys has checked.
+    fn of(word: &str) -> Adopts {
+        match word {
+            "all" => Adopts::All,
+            "none" => Adopts::Nothing,
+            _ => Adopts::Listeners,
+        }
+    }
 }
 
 /// The stack that carries bulk data of unmodified programs.
@@ -295,7 +317,7 @@ impl Config {
                 group: values.text("policy.group").to_owned(),
                 firewall: rule_choice(values.text("policy.firewall")),
                 routing: rule_choice(values.text("policy.routing")),
-                adopts_listeners: values.text("policy.adopt") == "listeners",
+                adopts: Adopts::of(values.text("policy.adopt")),
                 bulk: BulkChoice::of(values.text("policy.bulk")).expect("one of the choices"),
                 multicast_on_stack: values.text("policy.multicast") == "stack",
                 bulk_after: values.number("policy.bulk_after_mib") << 20,

@@ -9,7 +9,7 @@
 //! ```
 //! `plan` says what of an image goes where, `queues` fills the queues, `settings` sets what the program has set, `inject` brings the
 //! kernel segments of the peer, where no call sets what such a segment does: its FIN, its acknowledgment of ours, TS.Recent. A connection that
-//! waits for accept takes another way, into the accept queue of a kernel listener: `waiting`.
+//! waits for accept takes another way, into the accept queue of a kernel listener: `waiting`. The other direction is `adopt`.
 //! Promises: before [`Prepared::go`] the connection sends nothing but a repeated acknowledgment of the peer's FIN, and a failure leaves
 //! the socket closed; what the kernel has taken over is compared with the image. Data out of order is dropped, and what was told of it is not
 //! repeated: the peer has kept it and sends it again (RFC 2018 §8). Congestion control begins anew, without ECN. A connection with
@@ -17,6 +17,7 @@
 //! network namespace is the caller's to check. Packets that came before the flow was steered must not find the stack without its hold,
 //! which would answer them with RST: the hold ends once the devices have been emptied.
 
+pub(crate) mod adopt;
 mod course;
 mod inject;
 mod plan;
@@ -83,6 +84,10 @@ pub enum Refusal {
     Injection,
     /// The accept queue of the kernel listener takes no such connection.
     Queue,
+    /// The kernel's connection uses what the stack cannot go on with.
+    Terms,
+    /// Something of the kernel's connection is under way, or was a moment ago.
+    Busy,
     /// The kernel has not taken over what it was given.
     NotTaken,
     /// The kernel refuses a call.
@@ -102,6 +107,8 @@ impl fmt::Display for Refusal {
             Refusal::Contradiction => "the connection contradicts itself",
             Refusal::Injection => "the kernel socket gets no segment from this process (CAP_NET_RAW, rules about lo)",
             Refusal::Queue => "the kernel's accept queue does not take the connection (full, too much unread, rules about lo)",
+            Refusal::Terms => "the connection has ECN, a protocol of the kernel's above it (TLS), or a clock of microseconds",
+            Refusal::Busy => "data of the connection is under way, or was a moment ago",
             Refusal::NotTaken => "the kernel has not taken the connection over",
             Refusal::System(error) => return write!(f, "the kernel refuses repair mode: {error}"),
         })

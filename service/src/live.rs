@@ -72,11 +72,7 @@ fn attach(config: &Config) -> AttachLimits {
 }
 
 fn kept(config: &Config) -> KeptLimits {
-    KeptLimits {
-        per_user: config.limits.shown_sockets_per_user,
-        all: config.limits.shown_sockets,
-        adopts_listeners: config.policy.adopts_listeners,
-    }
+    KeptLimits { per_user: config.limits.shown_sockets_per_user, all: config.limits.shown_sockets, adopts: config.policy.adopts }
 }
 
 fn wake_fds(config: &Config) -> WakeFdLimits {
@@ -86,6 +82,7 @@ fn wake_fds(config: &Config) -> WakeFdLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Adopts;
 
     #[test]
     fn all_copies_of_a_limit_have_the_latest() {
@@ -99,7 +96,7 @@ mod tests {
         ));
         assert_eq!(admission.get(), Admission::of_group("root"));
         assert_eq!((attach.get().groups_per_user, kept.get().all, wake_fds.get().all), (5, 77, 99));
-        assert!(!kept.get().adopts_listeners);
+        assert_eq!(kept.get().adopts, Adopts::Nothing);
         // A private service stays its program's.
         let private = LiveLimits::new(&config(""), &Admission::Private([7; 16]));
         private.follow(&config("policy.group = \"root\"\n"));

@@ -200,7 +200,7 @@ impl Service {
         service.notes.extend(blind_spots(config, reader.as_ref()));
         // Their threads end with the brokers.
         let (cgroups, reader) = Cgroups::start(service.limits.firewall.clone(), reader).map_err(StartError::Start)?;
-        let (handovers, maker) = Handovers::start(thread, steering);
+        let (handovers, maker) = Handovers::start(thread, steering, service.limits.kept.clone());
         let (executables, asker) = Executables::start().map_err(StartError::Start)?;
         hand.on_flows(handovers.on_flows());
         privileges::keep(CapabilitySet::empty()).map_err(StartError::Start)?;

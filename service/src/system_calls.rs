@@ -57,6 +57,7 @@ const FREE: &[libc::c_long] = &[
     libc::SYS_timerfd_create,
     libc::SYS_timerfd_settime,
     libc::SYS_futex,
+    libc::SYS_membarrier,
     libc::SYS_nanosleep,
     libc::SYS_clock_nanosleep,
     libc::SYS_clock_gettime,

@@ -10,7 +10,7 @@ use super::super::{ContextIndex, ProcessIndex};
 use super::{
     HELLO_MEMBERSHIP_AT, HELLO_PROGRAM_AT, KIND_CHILD, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HANDOVER, KIND_HELLO,
     KIND_SETTLE, KIND_WANT, KIND_WELCOME, MESSAGE_BYTES, Membership, Message, NONE, Peer, ProgramFile, Purpose,
-    WELCOME_MEMBERSHIP_AT, WakeFdKey, WakeFdKind, peer,
+    WELCOME_MEMBERSHIP_AT, WakeFdKey, WakeFdKind, Way, peer,
 };
 use crate::sys;
 
@@ -58,10 +58,12 @@ pub enum ClientMessage {
         /// which others depend.
         socket: OwnedFd,
     },
-    /// The kernel is to go on with this slot's socket.
+    /// The kernel is to go on with this slot's socket, or the slot with the kernel socket's connection.
     Handover {
         /// Unchecked.
         slot: SlotRef,
+        /// Which of the two.
+        way: Way,
         /// The kernel socket for it, as the process says; as careful as with that of a claim.
         socket: OwnedFd,
     },
@@ -271,6 +273,7 @@ impl ControlConnection {
 fn decode(message: &Message, mut fds: Vec<OwnedFd>) -> ClientMessage {
     let (kind, word) = (message.kind(), |at| message.word(at));
     let (purpose, kind_of_wake_fd) = (Purpose::from_word(word(5)), WakeFdKind::from_word(word(4)));
+    let way = Way::from_word(word(5));
     match (kind, fds.len()) {
         (KIND_HELLO, 0 | 1) => {
             let wanted = (word(3) != NONE).then_some(word(3));
@@ -287,9 +290,10 @@ fn decode(message: &Message, mut fds: Vec<OwnedFd>) -> ClientMessage {
             let (purpose, socket) = purpose.zip(fds.pop()).expect("both have just been seen");
             ClientMessage::Claim { slot, purpose, socket }
         }
-        (KIND_HANDOVER, 1) => {
+        (KIND_HANDOVER, 1) if way.is_some() => {
             let slot = SlotRef { index: word(3), generation: word(4) };
-            ClientMessage::Handover { slot, socket: fds.pop().expect("it has just been seen") }
+            let (way, socket) = way.zip(fds.pop()).expect("both have just been seen");
+            ClientMessage::Handover { slot, way, socket }
         }
         (KIND_CHILD, 1) => ClientMessage::Child { process: word(3), pidfd: fds.pop().expect("it has just been seen") },
         (KIND_SETTLE, 0) => ClientMessage::Settle,

@@ -14,11 +14,13 @@ pub(super) const REPAIR: Name = (libc::SOL_TCP, libc::TCP_REPAIR);
 pub(super) const REPAIR_QUEUE: Name = (libc::SOL_TCP, libc::TCP_REPAIR_QUEUE);
 pub(super) const QUEUE_SEQUENCE: Name = (libc::SOL_TCP, libc::TCP_QUEUE_SEQ);
 pub(super) const TIMESTAMP: Name = (libc::SOL_TCP, libc::TCP_TIMESTAMP);
+pub(super) const UPPER_PROTOCOL: Name = (libc::SOL_TCP, libc::TCP_ULP);
 const REPAIR_OPTIONS: Name = (libc::SOL_TCP, libc::TCP_REPAIR_OPTIONS);
 const REPAIR_WINDOW: Name = (libc::SOL_TCP, 29);
-/// TCPI_OPT_TIMESTAMPS, TCPI_OPT_SACK
+/// TCPI_OPT_TIMESTAMPS, TCPI_OPT_SACK, TCPI_OPT_ECN
 const TIMESTAMPS: u8 = 1;
 const SACK: u8 = 2;
+const ECN: u8 = 8;
 /// Linux 5.14.
 pub(super) const SO_BUF_LOCK: libc::c_int = 72;
 
@@ -72,6 +74,15 @@ pub(super) fn get(socket: BorrowedFd<'_>, name: Name) -> io::Result<i32> {
     Ok(value)
 }
 
+/// Bytes of an option that is a text; 0: it is not set.
+pub(super) fn length(socket: BorrowedFd<'_>, (level, name): Name) -> io::Result<usize> {
+    let mut text = [0_u8; 16];
+    let mut bytes = text.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most so many bytes into a local, and their number into another.
+    check(unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, text.as_mut_ptr().cast(), &mut bytes) })?;
+    Ok(bytes as usize)
+}
+
 pub(super) fn windows(socket: BorrowedFd<'_>) -> io::Result<Windows> {
     let mut windows = Windows::default();
     // SAFETY: the structure is the kernel's, five words.
@@ -81,7 +92,7 @@ pub(super) fn windows(socket: BorrowedFd<'_>) -> io::Result<Windows> {
 
 pub(super) fn info(socket: BorrowedFd<'_>) -> io::Result<Info> {
     // The beginning of `struct tcp_info`; the kernel writes as much as there is room for. Words of bytes, then words.
-    let mut words = [0u32; 18];
+    let mut words = [0u32; 37];
     // SAFETY: numbers.
     unsafe { read_value(socket, (libc::SOL_TCP, libc::TCP_INFO), &mut words) }?;
     let (state, options) = (words[0].to_ne_bytes()[0], words[1].to_ne_bytes()[1]);
@@ -90,5 +101,14 @@ pub(super) fn info(socket: BorrowedFd<'_>) -> io::Result<Info> {
     let (first, second) = if cfg!(target_endian = "little") { (scales & 15, scales >> 4) } else { (scales >> 4, scales & 15) };
     let (timestamps, sack) = (options & TIMESTAMPS != 0, options & SACK != 0);
     let agreed = Agreed { mss: words[4] as u16, send_scale: first, receive_scale: second, sack, timestamps };
-    Ok(Info { state, agreed, unacknowledged: words[6], round_trip_us: words[17] })
+    Ok(Info {
+        state,
+        agreed,
+        unacknowledged: words[6],
+        round_trip_us: words[17],
+        round_trip_variance_us: words[18],
+        unsent: words[36],
+        silent_ms: words[11].min(words[13]),
+        ecn: options & ECN != 0,
+    })
 }

@@ -34,6 +34,8 @@ fn a_connection_is_set_and_taken_back() {
         assert_eq!(super::windows(fd).expect("in repair mode"), windows);
         let found = info(fd).expect("of TCP").agreed;
         assert_eq!(found, Agreed { mss: 1_388, send_scale: 14, ..agreed }, "timestamps take twelve bytes");
+        assert_eq!(timestamp(fd).expect("in repair mode") & 1, 0, "it counts milliseconds");
+        assert!(!has_protocol_above(fd).expect("of TCP"));
         set_windows(fd, Windows { send_max: 1, ..windows }).expect_err("more than the maximum");
         assert_eq!(rustix::net::send(fd, &[7; 2_000], rustix::net::SendFlags::empty()), Ok(2_000));
         assert!(info(fd).expect("of TCP").unacknowledged > 0, "as if it had been sent");

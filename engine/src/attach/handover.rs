@@ -342,6 +342,8 @@ pub(super) struct Departures {
     /// When the service is told what programs have not given.
     pub(super) take_at: Option<Instant>,
     pub(super) leaving: Option<Leaving>,
+    /// Connections of the kernel's that are expected here; see `adoption`.
+    pub(super) expected: u32,
     /// The next look at these.
     look_at: Option<Instant>,
 }
@@ -413,6 +415,22 @@ impl Attachments {
         }
         self.sweep();
         self.note_retries(core.now);
+    }
+
+    /// All sockets are to go home.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.departures.leaving.is_some()
+    }
+
+    /// So many more connections of the kernel's are expected.
+    pub(super) fn count_expected(&mut self, more: i32) {
+        self.departures.expected = self.departures.expected.saturating_add_signed(more);
+    }
+
+    /// The stack's silence about a flow that is the kernel's ends when the devices have been emptied.
+    pub(super) fn silence_ends(&mut self, ends: [SocketAddress; 2], core: &mut Core) {
+        self.departures.held.push_back((core.now + RING_MAX, ends));
+        self.departures.look_at = self.departures.looks_at(core);
     }
 
     /// Goes on with what waits for programs.

@@ -47,7 +47,8 @@ impl Attachments {
             return;
         }
         let owes = core.stack.records().0 > 0 || core.sending_orphans().next().is_some();
-        let stay: u32 = self.regions.iter_mut().flatten().map(|region| region.staying()).sum();
+        let staying: u32 = self.regions.iter_mut().flatten().map(|region| region.staying()).sum();
+        let stay = staying + self.departures.expected;
         let Some(leaving) = self.departures.leaving.as_mut() else { return };
         let is_over = |leaving: &mut Leaving| (!owes && stay == 0) || leaving.until <= core.now;
         let is_due = |at: &mut Option<Instant>| at.take_if(|at| *at <= core.now).is_some();

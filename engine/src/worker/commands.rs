@@ -49,6 +49,7 @@ impl Worker {
             Command::SetLimits(limits) => self.set_limits(&limits),
             Command::SetTcpConfig(config) => self.core.set_tcp_config(*config),
             Command::Handover(command) => self.attachments.hand_over(command, &mut self.core),
+            Command::Adoption(command) => self.attachments.obey_adoption(command, &mut self.core),
             Command::QuotaHit(quota, holder) => self.core.metrics.hit(quota, holder),
             Command::ShowUsage(source) => self.attachments.show_usage(source),
             Command::Settle(reply) => {

@@ -1,5 +1,6 @@
 //! Two workers on one wire in virtual time, with real channels and clients in the same process.
 
+mod adoption;
 mod balance;
 mod bulk;
 mod deaths;

@@ -1,6 +1,7 @@
 //! The service as a test plays it: regions, each with a worker, and their brokers.
 
 use super::*;
+use ringway_channel::attach::Way;
 
 /// The service's side of a region.
 pub(crate) struct Desk {
@@ -94,7 +95,8 @@ fn serve(listener: &ControlListener, desk: &Desk, region: &OwnedFd, doorbell: &O
             ClientMessage::Context { context, key, kind } => register(&connection, &desk.worker, context, key, kind),
             ClientMessage::Nonsense(text, _) => panic!("{text}"),
             ClientMessage::Claim { .. } | ClientMessage::Settle => connection.done().expect("it listens"),
-            ClientMessage::Handover { slot, .. } => hand_over(&connection, desk, slot),
+            ClientMessage::Handover { slot, way: Way::Home, .. } => hand_over(&connection, desk, slot),
+            ClientMessage::Handover { slot, way: Way::Back, .. } => adopt(&connection, desk, slot),
             ClientMessage::Want(_) => panic!("no tool is here"),
             ClientMessage::Child { .. } => {}
             ClientMessage::Gone => return,
@@ -111,6 +113,14 @@ fn hand_over(connection: &ControlConnection, desk: &Desk, slot: SlotRef) {
     worker.set_flags(slot.index, Flags::MOVED);
     worker.signal(slot.index);
     worker.flush_wakes();
+    connection.done().expect("it listens");
+}
+
+fn adopt(connection: &ControlConnection, desk: &Desk, slot: SlotRef) {
+    if !desk.hands_over.load(Ordering::Relaxed) {
+        return connection.refuse("everything stays there").expect("it listens");
+    }
+    desk.worker.lock().expect("no test panics with it").set_state(slot.index, State::Connected);
     connection.done().expect("it listens");
 }
 

@@ -1,7 +1,7 @@
 //! Options that only this library has had, for the kernel socket that goes on without it (`moved`). What the stack knows the service
 //! gives it.
 
-use super::{KNOWN, timeval_of};
+use super::{KNOWN, SET_CONGESTION, SET_LINGER, SET_RECEIVE_TIMEOUT, SET_SEND_TIMEOUT, timeval_of};
 use crate::Posix;
 use crate::descriptions::{Flag, UNSET};
 use crate::fallback::Fd;
@@ -40,6 +40,23 @@ impl Posix {
                 value => give(known.level, known.name, &value.to_ne_bytes()),
             }
         }
+    }
+}
+
+impl Posix {
+    /// The options that the program has set on a socket of ours, for [`copy_options`](Posix::copy_options).
+    pub(crate) fn options_of(&self, socket: SocketRef) -> u64 {
+        let description = self.descriptions.of(socket);
+        let values = (0..KNOWN.len()).filter(|place| description.values[*place].load(Ordering::Acquire) != UNSET);
+        let others = [
+            (SET_RECEIVE_TIMEOUT, description.receive_timeout.load(Ordering::Acquire) != 0),
+            (SET_SEND_TIMEOUT, description.send_timeout.load(Ordering::Acquire) != 0),
+            (SET_LINGER, description.linger.load(Ordering::Acquire) >= 0),
+            // The kernel socket has the stack's, whether it was chosen or not.
+            (SET_CONGESTION, true),
+        ];
+        let others = others.into_iter().filter(|(_, is_set)| *is_set).map(|(bit, _)| bit);
+        values.map(|place| 1 << place).chain(others).fold(0, |all, bit| all | bit)
     }
 }
 

@@ -28,6 +28,7 @@ use rustix::event::epoll;
 use rustix::fs::fstat;
 use rustix::net::{AddressFamily, SocketType, connect_unspec, getpeername, getsockname, ipproto, sockopt};
 
+use crate::config::Adopts;
 use crate::live::Live;
 use crate::ports::listeners;
 
@@ -54,8 +55,8 @@ struct Inner {
 pub(crate) struct KeptLimits {
     pub(crate) per_user: u32,
     pub(crate) all: u32,
-    /// Listeners that were an earlier service's may be shown.
-    pub(crate) adopts_listeners: bool,
+    /// What was an earlier service's and may come back.
+    pub(crate) adopts: Adopts,
 }
 
 /// One user's thread.
@@ -225,7 +226,7 @@ impl Inner {
     fn look(self: &Arc<Self>, uid: u32, user: &Arc<User>, shown: Shown) -> Result<(), String> {
         let Shown { worker, region, slot, purpose, socket, .. } = shown;
         let purpose = match purpose {
-            Purpose::ListenAgain if !self.limits.get().adopts_listeners => {
+            Purpose::ListenAgain if self.limits.get().adopts == Adopts::Nothing => {
                 return Err("listeners of earlier services stay with the kernel (policy.adopt)".to_owned());
             }
             Purpose::ListenAgain => Purpose::Listen,

@@ -17,7 +17,7 @@
 //! returns, whatever fails; flows of sockets that are gone do not stay in the table of steering. Does not do: which sockets
 //! to hand over; programs ask for that, and the operator (`Want`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,16 +27,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use ringway_channel::attach::ControlConnection;
+use ringway_channel::attach::{ControlConnection, Way};
 use ringway_channel::{ProcessDescriptor, SlotRef};
 use ringway_device::steering::AcceptQueues;
 use ringway_engine::{Departure, Late, RegionId, Wanted, WorkerHandle};
+use ringway_shm::Flow;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown, sockopt};
 use rustix::thread::CapabilitySet;
 
+use super::desk::KeptLimits;
 use super::sleepers::take;
+use crate::config::Adopts;
 use crate::handover::{self, Injector, Leaving, Prepared, Refusal};
+use crate::live::Live;
 use crate::ports::Steering;
 use crate::ports::port_registry::OnFlows;
 use crate::privileges;
@@ -99,11 +103,16 @@ pub(super) enum KernelSocket {
     Given(OwnedFd),
     /// A process has it in this place, as its program says; see `sleepers`.
     Held(Arc<OwnedFd>, ProcessDescriptor),
+    /// It has the connection, which is to go on in the slot; see `adoptions`.
+    Connected(OwnedFd),
 }
 
-impl From<OwnedFd> for KernelSocket {
-    fn from(socket: OwnedFd) -> KernelSocket {
-        KernelSocket::Given(socket)
+impl From<(Way, OwnedFd)> for KernelSocket {
+    fn from((way, socket): (Way, OwnedFd)) -> KernelSocket {
+        match way {
+            Way::Home => KernelSocket::Given(socket),
+            Way::Back => KernelSocket::Connected(socket),
+        }
     }
 }
 
@@ -112,15 +121,24 @@ struct Job {
     pending: Arc<AtomicUsize>,
 }
 
+impl Job {
+    /// Its turn has come.
+    fn begin(self) -> HandedOver {
+        self.pending.fetch_sub(1, Ordering::Relaxed);
+        self.handed
+    }
+}
+
 /// What the users' threads need.
 #[derive(Clone)]
-struct Work {
-    steering: Arc<Mutex<Box<dyn Steering>>>,
+pub(super) struct Work {
+    pub(super) steering: Arc<Mutex<Box<dyn Steering>>>,
     injector: Arc<Option<Injector>>,
     /// `Err`: why this kernel takes no connection into an accept queue.
     queues: Arc<Result<Mutex<AcceptQueues>, io::Error>>,
     /// The namespace that is served; `None`: this kernel does not tell.
     network: Option<u64>,
+    kept: Live<KeptLimits>,
     maker: Sender<Request>,
 }
 
@@ -149,13 +167,18 @@ impl HandoverThread {
 impl Handovers {
     /// Starts to hand sockets over, by `thread`. Called with CAP_NET_RAW if states that need a segment of the peer's are to be handed over, and
     /// with CAP_BPF too if connections are that wait for accept.
-    pub(crate) fn start(thread: HandoverThread, steering: Box<dyn Steering>) -> (Handovers, JoinHandle<()>) {
+    pub(crate) fn start(
+        thread: HandoverThread,
+        steering: Box<dyn Steering>,
+        kept: impl Into<Live<KeptLimits>>,
+    ) -> (Handovers, JoinHandle<()>) {
         let HandoverThread { thread, takes, maker, begin } = thread;
         let work = Work {
             steering: Arc::new(Mutex::new(steering)),
             injector: Arc::new(Injector::open()),
             queues: Arc::new(AcceptQueues::new().map(Mutex::new)),
             network: ringway_channel::sys::network_here().ok(),
+            kept: kept.into(),
             maker: maker.clone(),
         };
         // It waits for this.
@@ -238,20 +261,31 @@ impl Work {
     }
 
     fn serve(&self, uid: u32, queue: &Receiver<Job>) {
-        while let Some(Job { handed, pending }) = self.next(queue) {
-            pending.fetch_sub(1, Ordering::Relaxed);
+        let mut waiting = VecDeque::new();
+        while let Some(handed) = waiting.pop_front().or_else(|| self.next(queue).map(Job::begin)) {
+            if let KernelSocket::Connected(_) = handed.socket {
+                waiting.extend(queue.try_iter().map(Job::begin));
+                let more = waiting.iter().take_while(|handed| matches!(handed.socket, KernelSocket::Connected(_))).count();
+                let batch = std::iter::once(handed).chain(waiting.drain(..more)).collect();
+                self.adopt_all(uid, batch);
+                continue;
+            }
             let control = handed.control.clone();
             let carried = self.carry(handed);
             match &carried {
                 Ok(()) => tracing::debug!(target: "ringway::handover", uid, "a socket of user {uid} is the kernel's"),
                 Err(text) => tracing::warn!(target: "ringway::handover", "a socket of user {uid} stays with the stack: {text}"),
             }
-            // A program that has gone wants no answer.
-            control.map(|control| carried.map_or_else(|text| control.refuse(&text), |()| control.done()).ok());
+            answer(control.as_deref(), &carried);
         }
     }
 
-    fn is_served(&self, socket: &OwnedFd) -> bool {
+    /// Connections of the kernel's may come.
+    pub(super) fn adopts(&self) -> bool {
+        self.kept.get().adopts == Adopts::All
+    }
+
+    pub(super) fn is_served(&self, socket: &OwnedFd) -> bool {
         self.network.is_none_or(|network| ringway_channel::sys::network_of(socket.as_fd()).is_ok_and(|theirs| theirs == network))
     }
 
@@ -261,6 +295,7 @@ impl Work {
         let (socket, place) = match socket {
             KernelSocket::Given(socket) => (socket, None),
             KernelSocket::Held(pidfd, place) => (take(&pidfd, place).map_err(|error| error.to_string())?, Some(place)),
+            KernelSocket::Connected(_) => return Err("it goes the other way".to_owned()),
         };
         if !self.is_served(&socket) {
             return Err("the socket belongs to another network namespace".to_owned());
@@ -297,7 +332,7 @@ impl Work {
         let leaving = leaving(departure);
         let prepared =
             handover::prepare(&leaving, socket, self.injector.as_ref().as_ref()).map_err(|refusal| refusal.to_string())?;
-        match self.leave_flow(&leaving) {
+        match self.leave_flow(&handover::flow_of(leaving.image)) {
             Ok(()) => Ok(prepared),
             Err(text) => {
                 prepared.undo();
@@ -312,16 +347,21 @@ impl Work {
         let injector = self.injector.as_ref().as_ref().ok_or_else(|| Refusal::Injection.to_string())?;
         let leaving = leaving(departure);
         handover::enqueue(&leaving, listener.as_fd(), injector, &mut lock(queues)).map_err(|refusal| refusal.to_string())?;
-        self.leave_flow(&leaving).inspect_err(|_| handover::take_back(&leaving, injector))
+        self.leave_flow(&handover::flow_of(leaving.image)).inspect_err(|_| handover::take_back(&leaving, injector))
     }
 
     /// The packets of the flow are the kernel's.
-    fn leave_flow(&self, leaving: &Leaving<'_>) -> Result<(), String> {
-        lock(&self.steering).leave_flow(&handover::flow_of(leaving.image)).map_err(|error| error.to_string())?;
+    pub(super) fn leave_flow(&self, flow: &Flow) -> Result<(), String> {
+        lock(&self.steering).leave_flow(flow).map_err(|error| error.to_string())?;
         // The thread ends with the service.
         self.maker.send(Request::Sweep).ok();
         Ok(())
     }
+}
+
+/// Answers a program, which may have gone.
+pub(super) fn answer(control: Option<&ControlConnection>, carried: &Result<(), String>) {
+    control.map(|control| carried.as_ref().map_or_else(|text| control.refuse(text), |()| control.done()).ok());
 }
 
 fn leaving(departure: &Departure) -> Leaving<'_> {
@@ -374,7 +414,7 @@ fn wanted(words: &str) -> Option<Wanted> {
 }
 
 /// Takes a lock even after a panic: the value behind it is whole after every statement.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

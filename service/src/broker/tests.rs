@@ -23,6 +23,7 @@ use super::{
     AttachLimits, BrokerConfig, BrokerStatus, Desk, HandoverThread, Handovers, KeptLimits, WakeFdLimits, WakeFds, start,
 };
 use crate::cgroups::Cgroups;
+use crate::config::Adopts;
 use crate::config::rules::Rules;
 use crate::executables::Executables;
 use crate::host::{Fork, Forks};
@@ -86,7 +87,7 @@ struct Most {
 const MOST: Most = Most {
     attach: LIMITS,
     wake_fds: WakeFdLimits { per_user: 64, all: 64 },
-    kept: KeptLimits { per_user: 16, all: 16, adopts_listeners: true },
+    kept: KeptLimits { per_user: 16, all: 16, adopts: Adopts::All },
 };
 
 fn wake_fd() -> Arc<OwnedFd> {
@@ -128,6 +129,7 @@ impl House {
             handovers: Handovers::start(
                 HandoverThread::new(CapabilitySet::empty()).expect("threads are left"),
                 Box::new(NoSteering),
+                most.kept,
             )
             .0,
             cgroups: Cgroups::off(),

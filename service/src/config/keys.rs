@@ -529,9 +529,10 @@ pub const KEYS: &[Key] = &[
     choice(
         "policy.adopt",
         "listeners",
-        &["listeners", "none"],
+        &["listeners", "all", "none"],
         "Programs attach again when a service of the same name is back. listeners: those that the service before has served are \
-         served again, without a restart of the program. none: they stay with the kernel; what a program opens anew is served.",
+         served again, without a restart of the program. all: connections that the kernel has got from it, and that a listener has accepted, come back \
+         too, when nothing of them is under way. none: all stay with the kernel; what a program opens anew is served.",
     ),
     text(
         "policy.group",

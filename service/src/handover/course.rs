@@ -82,11 +82,12 @@ impl Course<'_> {
         self.compare()
     }
 
-    /// The round trip to show, in the milliseconds of timestamps; `None`: there is none, or no way.
+    /// The round trip to show, in the milliseconds of timestamps; `None`: there is none, or no way. A segment without the peer's time would set it wrong.
     fn round_trip_ms(&self) -> Option<u32> {
         let image = self.leaving.image;
         let srtt_us = image.deadlines.srtt_us;
-        (image.terms.timestamps.is_some() && self.injector.is_some() && srtt_us > 0).then(|| srtt_us.div_ceil(1_000))
+        let is_known = image.terms.timestamps.is_some_and(|clock| clock.recent.is_some());
+        (is_known && self.injector.is_some() && srtt_us > 0).then(|| srtt_us.div_ceil(1_000))
     }
 
     /// Our address and the peer's, as the socket has them.

@@ -71,7 +71,7 @@ impl Peer<'_> {
     pub(super) fn show(&self, segment: Segment, payload: &[u8]) -> Result<(), Refusal> {
         let (image, Segment { flags, sequence, acknowledgment, echo }) = (self.image, segment);
         let mut options = Options::default();
-        options.timestamps = image.terms.timestamps.map(|clock| Timestamps { value: clock.recent, echo });
+        options.timestamps = image.terms.timestamps.map(|clock| Timestamps { value: clock.recent.unwrap_or(0), echo });
         let header = tcp::Header {
             source_port: image.remote.port,
             destination_port: image.local.port,

@@ -1,5 +1,6 @@
 //! Connections with a kernel's TCP over a wire that leave a stack for a kernel socket while they work: nothing is lost, and nothing reset.
 
+mod adopts;
 mod stays;
 mod waits;
 mod world;

@@ -46,7 +46,7 @@ pub fn enqueue(
     if received_by_kernel(&flow)?.is_some() {
         return Err(Refusal::InUse);
     }
-    let timestamps = image.terms.timestamps.map(|clock| clock.recent);
+    let timestamps = image.terms.timestamps.and_then(|clock| clock.recent);
     let timestamps = timestamps.map(|recent| Clock { recent, now: clock(image) });
     queues.open(&flow, &agreed(image), timestamps)?;
     peer.show(segment(ACK, plan.receive_start, &plan, image), &[])?;

@@ -38,6 +38,12 @@ impl Stack {
         tcp.import(now, env, image, user_token)
     }
 
+    /// Begins silence about a connection that another TCP has and that is to be imported: from now on its segments are dropped here as those of
+    /// one that was [exported](Self::export). Returns false when the stack knows the four-tuple, or holds as many as it may.
+    pub fn hold(&mut self, local: SocketAddress, remote: SocketAddress) -> bool {
+        self.tcp.hold(local, remote)
+    }
+
     /// Ends the silence about a connection that was exported: its segments no longer arrive here, or the connection has
     /// ended. Returns false when there was none.
     pub fn release_hold(&mut self, local: SocketAddress, remote: SocketAddress) -> bool {

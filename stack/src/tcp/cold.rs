@@ -86,6 +86,8 @@ pub(crate) struct Cold {
     pub(crate) answered_at: u32,
     /// The peer knows a TSval that is ahead of ours by so much: the connection has come from another stack (`handover`).
     pub(crate) clock_ahead: u32,
+    /// TS.Recent is not known: the first timestamp of the peer's is it.
+    pub(crate) learns_time: bool,
     next_free: u32,
 }
 
@@ -121,6 +123,7 @@ impl Cold {
             more_since: None,
             answered_at: 0,
             clock_ahead: 0,
+            learns_time: false,
             next_free: NONE,
         }
     }
@@ -171,6 +174,7 @@ impl Cold {
             && self.urgent == Marks::default()
             && self.more_since.is_none()
             && self.clock_ahead == 0
+            && !self.learns_time
     }
 }
 

@@ -87,7 +87,7 @@ impl ConnStats {
 }
 
 /// The counts of a connection that goes to another stack; times in milliseconds, relative to now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     segments_in: u32,
     segments_out: u32,

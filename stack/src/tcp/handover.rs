@@ -16,6 +16,7 @@ mod check;
 mod error;
 mod image;
 pub(crate) mod part;
+mod quiet;
 mod restore;
 
 use alloc::collections::BTreeSet;
@@ -45,9 +46,10 @@ pub use image::{
     ConnectionImage, Deadlines, Extent, Gap, Purpose, Receiving, Recovering, Sending, Settings, Terms, TimestampClock,
 };
 use part::Part;
+pub use quiet::Quiet;
 
 /// The first bytes of an encoded image: a name and a version.
-const MAGIC: [u8; 4] = *b"rwc\x01";
+const MAGIC: [u8; 4] = *b"rwc\x02";
 /// Longest time that an image carries, milliseconds: ticks compare within 2^31.
 const TIME_MAX_MS: u32 = 1 << 30;
 
@@ -187,6 +189,13 @@ impl Tcp {
         Ok(id)
     }
 
+    /// See [`Stack::hold`](crate::Stack::hold).
+    pub(crate) fn hold(&mut self, local: SocketAddress, remote: SocketAddress) -> bool {
+        let key = FlowKey { local: local.ip, remote: remote.ip, local_port: local.port, remote_port: remote.port };
+        let is_free = !self.is_known(&key) && !self.holds.covers(&key) && self.holds.keys.len() < self.holds.max;
+        is_free && self.holds.keys.insert(key)
+    }
+
     /// See [`Stack::release_hold`](crate::Stack::release_hold).
     pub(crate) fn release_hold(&mut self, local: SocketAddress, remote: SocketAddress) -> bool {
         let key = FlowKey { local: local.ip, remote: remote.ip, local_port: local.port, remote_port: remote.port };
@@ -244,7 +253,8 @@ impl Connection<'_, '_> {
     fn export(&mut self) -> ConnectionImage {
         let timestamps = self.tcb.has(flag::TIMESTAMPS).then(|| {
             let ahead = self.shared.cold.get(self.tcb.cold()).map_or(0, |cold| cold.clock_ahead);
-            TimestampClock { now: self.timestamp().wrapping_add(ahead), recent: self.tcb.ts_recent() }
+            let is_known = !self.cold_object().is_some_and(|cold| cold.learns_time);
+            TimestampClock { now: self.timestamp().wrapping_add(ahead), recent: is_known.then(|| self.tcb.ts_recent()) }
         });
         self.simplify();
         let (local, remote) = self.tcb.addresses();
@@ -269,7 +279,7 @@ impl Connection<'_, '_> {
         let nxt = self.tcb.rcv_nxt();
         let (arena, has_measured) = (self.env.arena, self.measured().is_some());
         let Some(cold) = self.cold() else { return };
-        cold.clock_ahead = 0;
+        (cold.clock_ahead, cold.learns_time) = (0, false);
         if !has_measured {
             cold.rate_based = None;
         }

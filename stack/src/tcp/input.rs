@@ -95,9 +95,7 @@ impl Connection<'_, '_> {
         let Some(timestamps) = segment.header.options.timestamps else {
             return if self.shared.config.timestamps_required { Err(Drop::DropUnacceptable) } else { Ok(()) };
         };
-        let old = self.tcb.is_time_old(timestamps.value);
-        let idle_ms = self.tick().wrapping_sub(self.tcb.last_received());
-        if old && idle_ms < TIMESTAMP_LIFETIME_MS && !segment.has(SYN) {
+        if self.tcb.is_time_old(timestamps.value) && !self.is_recent_time_invalid() && !segment.has(SYN) {
             self.answer_invalid(segment, Counter::TcpAckSkippedPaws);
             return Err(Drop::PawsEstab);
         }
@@ -108,10 +106,22 @@ impl Connection<'_, '_> {
     fn remember_timestamp(&mut self, segment: &Segment) {
         if let Some(timestamps) = segment.header.options.timestamps
             && self.tcb.has(flag::TIMESTAMPS)
-            && !self.tcb.is_time_old(timestamps.value)
+            && (!self.tcb.is_time_old(timestamps.value) || self.is_recent_time_invalid())
         {
-            self.tcb.remember_time(segment.sequence, timestamps.value);
+            // Until it is one of a segment out of order may not be old either.
+            if self.tcb.remember_time(segment.sequence, timestamps.value)
+                && let Some(cold) = self.cold()
+            {
+                cold.learns_time = false;
+            }
         }
+    }
+
+    /// RFC 7323 §5.5: any SEG.TSval takes the place of TS.Recent, because it has not changed for too long. Nor is it known of a connection whose first
+    /// stack did not tell it.
+    fn is_recent_time_invalid(&self) -> bool {
+        let idle_ms = self.tick().wrapping_sub(self.tcb.last_received());
+        idle_ms >= TIMESTAMP_LIFETIME_MS || self.shared.cold.get(self.tcb.cold()).is_some_and(|cold| cold.learns_time)
     }
 
     /// First, check sequence number: trims the segment to the window, or ACKs and drops it.

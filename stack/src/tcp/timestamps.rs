@@ -12,11 +12,13 @@ impl Tcb {
         value.wrapping_sub(self.ts_recent()).cast_signed() < 0
     }
 
-    /// RFC 7323 §4.3 (3), for a SEG.TSval that is not old.
+    /// RFC 7323 §4.3 (3), for a SEG.TSval that is not old. Returns true when it is TS.Recent.
     #[inline(always)]
-    pub(crate) fn remember_time(&mut self, sequence: SeqNum, value: u32) {
-        if sequence.at_or_before(self.last_ack_sent()) {
+    pub(crate) fn remember_time(&mut self, sequence: SeqNum, value: u32) -> bool {
+        let is_recent = sequence.at_or_before(self.last_ack_sent());
+        if is_recent {
             self.set_ts_recent(value);
         }
+        is_recent
     }
 }

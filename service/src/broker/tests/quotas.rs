@@ -14,6 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, getuid, setrlimit};
 use rustix::thread::set_thread_res_uid;
 
 use super::*;
+use crate::config::Adopts;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -227,7 +228,7 @@ fn show_too_many(name: &str, kept: KeptLimits, holder: &Holder, quota: Quota) {
 fn a_socket_shown_beyond_those_of_its_user_is_refused_and_counted() {
     show_too_many(
         "shown-user",
-        KeptLimits { per_user: 2, all: 16, adopts_listeners: true },
+        KeptLimits { per_user: 2, all: 16, adopts: Adopts::All },
         &this_user(),
         Quota::ShownSocketsOfUser,
     );
@@ -235,20 +236,15 @@ fn a_socket_shown_beyond_those_of_its_user_is_refused_and_counted() {
 
 #[test]
 fn a_socket_shown_beyond_all_that_there_may_be_is_refused_and_counted() {
-    show_too_many(
-        "shown-all",
-        KeptLimits { per_user: 16, all: 2, adopts_listeners: true },
-        &Holder::Service,
-        Quota::ShownSockets,
-    );
+    show_too_many("shown-all", KeptLimits { per_user: 16, all: 2, adopts: Adopts::All }, &Holder::Service, Quota::ShownSockets);
 }
 
 /// policy.adopt = "none": what an earlier service has served is refused, with the key that says so.
 #[test]
 fn listeners_of_an_earlier_service_are_served_where_they_may_be() {
-    for adopts_listeners in [true, false] {
-        let kept = KeptLimits { adopts_listeners, ..MOST.kept };
-        let house = House::limited(&format!("adopt-{adopts_listeners}"), Admission::Private(TOKEN), Most { kept, ..MOST });
+    for adopts in [Adopts::All, Adopts::Listeners, Adopts::Nothing] {
+        let (kept, adopts_listeners) = (KeptLimits { adopts, ..MOST.kept }, adopts != Adopts::Nothing);
+        let house = House::limited(&format!("adopt-{adopts:?}"), Admission::Private(TOKEN), Most { kept, ..MOST });
         let client = Client::attach(&house.path, TOKEN, 0).expect("it is the group's");
         let listener = TcpListener::bind("127.0.0.1:0").expect("ports are left");
         let slot = client.open_slot().expect("a slot is free");

@@ -82,8 +82,8 @@ pub struct Terms {
 pub struct TimestampClock {
     /// The TSval of a segment sent at the export; one more each millisecond.
     pub now: u32,
-    /// TS.Recent
-    pub recent: u32,
+    /// TS.Recent; `None`: it is not known, and the peer's next segment tells it.
+    pub recent: Option<u32>,
 }
 
 /// What the application has set.

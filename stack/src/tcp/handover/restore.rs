@@ -113,10 +113,13 @@ impl Connection<'_, '_> {
         tcb.assign(flag::TIMESTAMPS, terms.timestamps.is_some());
         tcb.set_ecn_mode(terms.ecn);
         if let Some(clock) = terms.timestamps {
-            tcb.set_ts_recent(clock.recent);
+            tcb.set_ts_recent(clock.recent.unwrap_or(0));
             let ahead = clock.now.wrapping_sub(self.timestamp());
             if ahead != 0 {
                 self.demand_cold().clock_ahead = ahead;
+            }
+            if clock.recent.is_none() {
+                self.demand_cold().learns_time = true;
             }
         }
         if terms.ecn_state != Default::default() {

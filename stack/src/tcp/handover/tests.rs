@@ -3,4 +3,5 @@
 mod hostile;
 mod moves;
 mod pieces;
+mod quiet;
 mod world;

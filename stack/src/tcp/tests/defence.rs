@@ -63,6 +63,43 @@ fn paws() {
     assert_eq!(rig.state(), State::Closed);
 }
 
+/// RFC 7323 §5.5: after 24 days without a segment any timestamp takes the place of TS.Recent, and the segments after it are compared with that one.
+#[test]
+fn paws_after_24_days() {
+    let mut rig = Rig::with(crate::StackConfig::default());
+    rig.accept_with(TcpOptions::default(), seg(SYN, 0, 0).mss(1_460).time(1_000, 0));
+    rig.receive(seg(ACK, 1, 1).time(2_000, 0).data(10));
+    rig.next_sent();
+    for hours in 0..24 * 24 + 1 {
+        rig.wait_ms(if hours == 0 { 1 } else { 3_600_000 });
+    }
+    for (sequence, time) in [(11, 1_000), (21, 1_001)] {
+        rig.receive(seg(ACK, sequence, 1).time(time, 0).data(10));
+        assert_eq!(rig.count(Counter::PawsEstab), 0, "at {time}");
+    }
+    rig.brief();
+    rig.receive(seg(ACK, 31, 1).time(999, 0).data(10));
+    assert_eq!((rig.count(Counter::PawsEstab), rig.brief()), (1, vec![(ACK, 1, 31, 0)]), "it is old again");
+}
+
+/// The first segment to a connection whose TS.Recent is not known may be one out of order: its time does not count, and the next ones are not old.
+#[test]
+fn paws_without_a_known_time() {
+    let start = 0x9000_0000;
+    let mut rig = Rig::with(crate::StackConfig::default());
+    rig.accept_with(TcpOptions::default(), seg(SYN, 0, 0).mss(1_460).time(start, 0));
+    let mut image = rig.stack.export(rig.now, rig.id).expect("it is open");
+    image.terms.timestamps.as_mut().expect("they are on").recent = None;
+    rig.id = rig.stack.import(rig.now, &image, 7).expect("it is sound");
+    rig.receive(seg(ACK, 11, 1).time(start + 5, 0).data(10));
+    rig.receive(seg(ACK, 1, 1).time(start + 6, 0).data(10));
+    assert_eq!(rig.count(Counter::PawsEstab), 0);
+    assert_eq!(rig.stack.unread(rig.id), 20, "both are in order now");
+    rig.brief();
+    rig.receive(seg(ACK, 21, 1).time(start, 0).data(10));
+    assert_eq!((rig.count(Counter::PawsEstab), rig.brief()), (1, vec![(ACK, 1, 21, 0)]), "it is old");
+}
+
 /// RFC 7323 §3.2: with timestamps negotiated, a segment without one is dropped, unless Linux's behavior is configured.
 #[test]
 fn without_timestamp() {

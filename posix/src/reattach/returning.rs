@@ -1,0 +1,208 @@
+//! Connections that were the stack's come back from the kernel to a later service.
+//!
+//! A connection that a listener has accepted is noted when the kernel gets it. A process that is attached to a later service offers it at its looks
+//! (see the parent), once it has been silent for a while: the service takes it out of the kernel socket when nothing of it is under way.
+//!
+//! Promises: no call on such a socket is in progress meanwhile: only a process without other threads offers. No other process has the socket: a fork, and a
+//! message with the descriptor, end it for what there is by then. Does not do: connections that the process has opened itself, and those that were
+//! inherited.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::Posix;
+use crate::address::Parsed;
+use crate::channel::{Channel, Place};
+use crate::descriptions::Flag;
+use crate::fallback::Fd;
+use crate::fd_table::{Entry, SocketRef};
+use crate::options::table::Known;
+
+/// Connections of this process that may return.
+#[derive(Default)]
+pub(super) struct Connections {
+    /// True if there are some.
+    any: AtomicBool,
+    list: Mutex<Vec<Away>>,
+    /// Where the next look begins.
+    next: AtomicUsize,
+}
+
+/// A connection that is the kernel's.
+#[derive(Clone, Copy, Debug)]
+struct Away {
+    fd: Fd,
+    inode: u64,
+    /// The attachment that it has left.
+    left: usize,
+    /// The options that were set meanwhile.
+    options: u64,
+    /// Offers that a service has refused.
+    refusals: u32,
+}
+
+/// What a look finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// It may be offered.
+    May,
+    /// Not now.
+    Busy,
+    /// It stays the kernel's.
+    Over,
+}
+
+impl Connections {
+    /// Notes a connection; one too many stays the kernel's, and one that a signal handler meets.
+    pub(super) fn note(&self, (fd, inode): (Fd, u64), left: usize, options: u64) {
+        let Ok(mut list) = self.list.try_lock() else { return };
+        if list.len() < CONNECTIONS_MAX {
+            list.push(Away { fd, inode, left, options, refusals: 0 });
+            self.any.store(true, Ordering::Release);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.any.load(Ordering::Acquire)
+    }
+
+    /// Those that there are stay the kernel's.
+    pub(super) fn forget(&self) {
+        if !self.is_empty()
+            && let Ok(mut list) = self.list.try_lock()
+        {
+            list.clear();
+            self.any.store(false, Ordering::Release);
+        }
+    }
+
+    /// Takes some out of the list, beginning where the last look has ended.
+    fn take(&self) -> Vec<Away> {
+        let Ok(mut list) = self.list.try_lock() else { return Vec::new() };
+        let len = list.len();
+        let begin = self.next.load(Ordering::Relaxed).min(len);
+        let end = (begin + LOOKED_AT).min(len);
+        self.next.store(if end == len { 0 } else { begin }, Ordering::Relaxed);
+        list.drain(begin..end).collect()
+    }
+
+    fn put_back(&self, away: Vec<Away>) {
+        let Ok(mut list) = self.list.try_lock() else { return };
+        list.extend(away);
+        self.any.store(!list.is_empty(), Ordering::Release);
+    }
+}
+
+impl Posix {
+    /// Returns true for a connection that this process alone has, under one number, and that a listener has accepted.
+    pub(super) fn may_return(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
+        let description = self.descriptions.of(socket);
+        description.is(Flag::ACCEPTED)
+            && !description.is(Flag::DATAGRAM)
+            && description.references() == 1
+            && !channel.is_held_elsewhere(socket)
+            && !channel.is_in_flight(socket)
+    }
+
+    /// Before another process can have what this one has: connections that are the kernel's stay there.
+    pub(crate) fn share_connections(&self) {
+        self.away.connections.forget();
+    }
+
+    /// Offers some of the connections to the service.
+    pub(super) fn connections_return(&self) {
+        let (present, Some(channel)) = self.attachment.present() else { return };
+        if self.away.connections.is_empty() {
+            return;
+        }
+        if self.rings.carry_sockets() || self.kernel.has_other_threads() {
+            return self.share_connections();
+        }
+        let (mut offered, mut kept) = (Vec::new(), Vec::new());
+        for away in self.away.connections.take() {
+            match self.look_at(channel, away, present) {
+                Found::May if offered.len() < OFFERED => offered.extend(self.open_for(channel, away)),
+                Found::May | Found::Busy => kept.push(away),
+                Found::Over => {}
+            }
+        }
+        let offers: Vec<_> = offered.iter().map(|&(away, socket)| (socket, away.fd)).collect();
+        let answers = if offers.is_empty() { Some(Vec::new()) } else { channel.adopt(&offers) };
+        let is_wanted = answers.is_some();
+        let otherwise = false;
+        let answers = answers.unwrap_or_default().into_iter().chain(std::iter::repeat(otherwise));
+        for ((away, socket), is_adopted) in offered.into_iter().zip(answers) {
+            if is_adopted {
+                let description = self.descriptions.of(socket);
+                description.mark(Flag::ACCEPTED);
+                description.mark(Flag::CONNECT_REPORTED);
+                self.name_all_numbers(away.fd, socket);
+                continue;
+            }
+            self.abandon(channel, socket);
+            if away.refusals + 1 < OFFERS_MAX {
+                kept.push(Away { refusals: away.refusals + 1, ..away });
+            }
+        }
+        self.away.connections.put_back(kept);
+        if !is_wanted {
+            self.share_connections();
+        }
+    }
+
+    /// A socket of the stack for the connection, with its options.
+    fn open_for(&self, channel: &dyn Channel, away: Away) -> Option<(Away, SocketRef)> {
+        let Parsed::Inet { address: local, inet6 } = self.local_name(away.fd) else { return None };
+        let socket = self.open_socket(channel, away.fd, inet6, Place::First)?;
+        self.copy_options(channel, (away.fd, socket), Some(local.ip()), away.options);
+        Some((away, socket))
+    }
+
+    fn look_at(&self, channel: &dyn Channel, Away { fd, inode, left, .. }: Away, present: usize) -> Found {
+        let is_same = self.kernel.identity(fd).is_ok_and(|identity| identity.is_socket() && identity.inode == inode);
+        if !is_same || self.table.lookup(fd) != Entry::None {
+            return Found::Over;
+        }
+        // This very service has handed it over.
+        if left == present {
+            return Found::Busy;
+        }
+        let signals = self.kernel.status_flags(fd).is_ok_and(|flags| flags & libc::O_ASYNC != 0);
+        if signals || self.kernels_option(fd, Known::stream).is_some() || self.is_elsewhere(channel, fd) {
+            return Found::Over;
+        }
+        match self.is_silent(fd) {
+            None => Found::Over,
+            Some(false) => Found::Busy,
+            Some(true) => Found::May,
+        }
+    }
+
+    /// Returns true if nothing of an established connection is under way, or was a moment ago; `None`: it is not established.
+    fn is_silent(&self, fd: Fd) -> Option<bool> {
+        let mut info = [0; INFO_BYTES];
+        let len = self.kernel.option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).ok()?;
+        if len < INFO_BYTES || info[0] != TCP_ESTABLISHED {
+            return None;
+        }
+        let word = |at: usize| info[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+        Some(word(UNACKNOWLEDGED_AT) == 0 && word(SENT_AT).min(word(RECEIVED_AT)) >= SILENT_MS)
+    }
+}
+
+/// `struct tcp_info` (include/uapi/linux/tcp.h): tcpi_state is the first byte; tcpi_unacked, tcpi_last_data_sent, tcpi_last_data_recv.
+const TCP_ESTABLISHED: u8 = 1;
+const UNACKNOWLEDGED_AT: usize = 24;
+const SENT_AT: usize = 44;
+const RECEIVED_AT: usize = 52;
+const INFO_BYTES: usize = RECEIVED_AT + 4;
+/// As the service wants it, and a little more.
+const SILENT_MS: u32 = 120;
+/// Offers of a connection before it stays the kernel's: what comes from the peer meanwhile is a reason to refuse one.
+const OFFERS_MAX: u32 = 20;
+/// Connections of one process that may return.
+const CONNECTIONS_MAX: usize = 65_536;
+/// Connections that one look asks the kernel about, a microsecond or two each.
+const LOOKED_AT: usize = 2_048;
+/// Connections that are offered together, for which the service makes the process wait once.
+const OFFERED: usize = 64;
