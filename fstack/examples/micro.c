@@ -153,6 +153,7 @@ static void check_sockets(void)
     CHECK(ff_mt_connect(fd, (struct sockaddr *)&here, sizeof here, 10000) == -1 && errno == ECONNREFUSED);
     close(fd);
     CHECK(ff_mt_send(-1, "x", 1, 0, -1) == -1 && errno == EBADF);
+    CHECK(ff_mt_send(-1, "", 0, 0, -1) == -1 && errno == EINVAL);
 }
 
 static void check_datagrams(void)

@@ -1,8 +1,8 @@
 /* Micro threads for C: functions with stacks of their own in one thread of the process. One runs at a time, and goes on until it calls a
- * function of this header that waits; then others run. mt_api.h is the interface of F-Stack's programs, for C++.
+ * function of this header that waits, or has made sixteen that need not; then others run. mt_api.h is the interface of F-Stack's programs, for C++.
  *
  * Timeouts are milliseconds; below zero is without an end. What fails returns -1 and sets errno, ETIME where the time is over; the calls with
- * bytes have the other errors of recv(2), send(2) and their like. None raises SIGPIPE. Descriptors are those of the process, and none but
+ * bytes have the other errors of recv(2), send(2) and their like, and EINVAL where there is no byte. None raises SIGPIPE. Descriptors are those of the process, and none but
  * ff_mt_connect and ff_mt_accept, which set O_NONBLOCK, changes how other calls wait for them. What a descriptor without MSG_DONTWAIT has
  * to say (a pipe) is waited for, then read or written.
  *

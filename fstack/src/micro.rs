@@ -40,13 +40,21 @@ fn wait_for(fd: c_int, events: u8, until: Option<Duration>) -> Answer<()> {
     }
 }
 
-/// Makes a call that does not wait, again and again until it need not wait.
+/// F-Stack takes no call without a byte: a program that sends back what it got sees the end of the connection so.
+fn not_empty(buffer: *const c_void, len: usize) -> Answer<()> {
+    if buffer.is_null() || len == 0 { Err(Errno(libc::EINVAL)) } else { Ok(()) }
+}
+
+/// Makes a call that does not wait, again and again until it need not wait. Others get their turn also where it never waits.
 fn repeat<T: Returned>(fd: c_int, events: u8, until: Option<Duration>, mut call: impl FnMut() -> T) -> Answer<T> {
     loop {
         match checked(call()) {
             Err(Errno(libc::EINTR)) => {}
             Err(Errno(libc::EAGAIN)) => wait_for(fd, events, until)?,
-            answer => return answer,
+            answer => {
+                scheduler::take_breath()?;
+                return answer;
+            }
         }
     }
 }
@@ -65,6 +73,7 @@ fn never_waits(fd: c_int) -> Answer<()> {
 /// # Safety
 /// As read(2).
 unsafe fn read(fd: c_int, buffer: *mut c_void, len: usize, until: Option<Duration>) -> Answer<ssize_t> {
+    not_empty(buffer, len)?;
     // SAFETY: as the function says.
     match repeat(fd, READ, until, || unsafe { libc::recv(fd, buffer, len, libc::MSG_DONTWAIT) }) {
         Err(Errno(libc::ENOTSOCK)) => {
@@ -81,6 +90,7 @@ unsafe fn read(fd: c_int, buffer: *mut c_void, len: usize, until: Option<Duratio
 /// # Safety
 /// As send(2).
 unsafe fn write_all(fd: c_int, buffer: *const c_void, len: usize, flags: c_int, until: Option<Duration>) -> Answer<ssize_t> {
+    not_empty(buffer, len)?;
     let (mut done, mut is_socket) = (0, true);
     while done < len {
         // SAFETY: as the function says; `done` bytes are behind it.
@@ -233,7 +243,8 @@ pub unsafe extern "C" fn ff_mt_write(fd: c_int, buffer: *const c_void, len: usiz
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ff_mt_recv(fd: c_int, buffer: *mut c_void, len: usize, flags: c_int, timeout_ms: c_int) -> ssize_t {
     // SAFETY: as the crate says.
-    give(repeat(fd, READ, until(timeout_ms), || unsafe { libc::recv(fd, buffer, len, flags | libc::MSG_DONTWAIT) }))
+    let call = || unsafe { libc::recv(fd, buffer, len, flags | libc::MSG_DONTWAIT) };
+    give(not_empty(buffer, len).and_then(|()| repeat(fd, READ, until(timeout_ms), call)))
 }
 
 #[unsafe(no_mangle)]
@@ -254,7 +265,7 @@ pub unsafe extern "C" fn ff_mt_recvfrom(
 ) -> ssize_t {
     // SAFETY: as the crate says.
     let call = || unsafe { libc::recvfrom(fd, buffer, len, flags | libc::MSG_DONTWAIT, from, from_len) };
-    give(repeat(fd, READ, until(timeout_ms), call))
+    give(not_empty(buffer, len).and_then(|()| repeat(fd, READ, until(timeout_ms), call)))
 }
 
 #[unsafe(no_mangle)]
@@ -269,7 +280,8 @@ pub unsafe extern "C" fn ff_mt_sendto(
 ) -> ssize_t {
     let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: as the crate says.
-    give(repeat(fd, WRITE, until(timeout_ms), || unsafe { libc::sendto(fd, buffer, len, flags, to, to_len) }))
+    let call = || unsafe { libc::sendto(fd, buffer, len, flags, to, to_len) };
+    give(not_empty(buffer, len).and_then(|()| repeat(fd, WRITE, until(timeout_ms), call)))
 }
 
 #[unsafe(no_mangle)]

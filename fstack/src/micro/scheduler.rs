@@ -5,8 +5,8 @@
 //!                ^             |
 //!                +-- waits  <--+   for a descriptor, a time, a wake-up, or the first of them
 //! ```
-//! Promises: one runs at a time, and goes on until it calls a function that waits; those that may run do so in turn, and descriptors and
-//! times are looked at at least once in [`TURNS`] switches. A wake-up that comes before the wait is not lost. Does not do: threads of the
+//! Promises: one runs at a time, and goes on until it calls a function that waits, or has made [`CALLS`] calls that did not wait; those that may run do
+//! so in turn, and descriptors and times are looked at at least once in [`TURNS`] switches. A wake-up that comes before the wait is not lost. Does not do: threads of the
 //! process; each has micro threads of its own, which never move. No function may be called from a signal handler.
 
 use std::cell::RefCell;
@@ -83,6 +83,8 @@ struct Thread {
 
 /// Threads are few microseconds apart: descriptors are looked at so often while some may run.
 const TURNS: u32 = 32;
+/// A thread whose calls never wait lets others run after so many.
+const CALLS: u32 = 16;
 /// Stacks that are kept for the next ones.
 const STACKS_KEPT: usize = 1024;
 const STACK_BYTES: usize = 128 * 1024;
@@ -96,6 +98,8 @@ struct Scheduler {
     running: u32,
     watch: Watch,
     turns: u32,
+    /// Calls since a thread has last had to wait.
+    calls: u32,
     stacks: Vec<Stack>,
     stack_bytes: usize,
 }
@@ -126,6 +130,7 @@ impl Scheduler {
             running: 0,
             watch: Watch::new()?,
             turns: 0,
+            calls: 0,
             stacks: Vec::new(),
             stack_bytes: STACK_BYTES,
         })
@@ -229,6 +234,7 @@ impl Scheduler {
         while self.runnable.is_empty() || self.turns >= TURNS {
             self.look();
         }
+        self.calls = 0;
         let from = self.running;
         self.running = self.runnable.pop_front().expect("there is one");
         let is_other = self.running != from;
@@ -321,6 +327,20 @@ pub(super) fn running() -> Answer<Handle> {
 pub(super) fn yields() -> Answer<()> {
     with(|all| all.runnable.push_back(all.running))?;
     switch_away()
+}
+
+/// After a call that has not waited: lets others run, if this thread has kept them waiting for long enough.
+pub(super) fn take_breath() -> Answer<()> {
+    let is_due = with(|all| {
+        all.calls += 1;
+        let is_due = all.calls >= CALLS;
+        if is_due {
+            all.runnable.push_back(all.running);
+            all.look();
+        }
+        is_due
+    })?;
+    if is_due { switch_away() } else { Ok(()) }
 }
 
 fn sleep_as(state: State, until: Option<Duration>) -> Answer<Ended> {

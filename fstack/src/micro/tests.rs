@@ -113,6 +113,26 @@ fn busy_threads_do_not_keep_descriptors_waiting() {
     [reads, writes].into_iter().for_each(close);
 }
 
+/// A thread whose calls never wait, as with a client that sends without a pause.
+#[test]
+fn calls_that_never_wait_do_not_keep_others_waiting() {
+    // SAFETY: a path and no memory of ours.
+    let zeros = unsafe { libc::open(c"/dev/zero".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    let [reads, writes] = pipe();
+    ff_mt_start(Some(reads_one), argument(reads as u32));
+    // SAFETY: the byte lives until the call returns.
+    assert_eq!(unsafe { libc::write(writes, b"x".as_ptr().cast(), 1) }, 1);
+    let mut byte = 0_u8;
+    // SAFETY: the same.
+    let read = || assert_eq!(unsafe { ff_mt_read(zeros, (&raw mut byte).cast(), 1, -1) }, 1);
+    let calls = std::iter::repeat_with(read).take(1000).take_while(|()| SEEN.with_borrow(Vec::is_empty)).count();
+    assert!(calls < 200, "{calls}");
+    assert_eq!(seen(), [u32::from(b'x')]);
+    // SAFETY: nothing is read.
+    assert_eq!(unsafe { ff_mt_read(zeros, (&raw mut byte).cast(), 0, -1) }, -1, "without a byte there is no call");
+    [zeros, reads, writes].into_iter().for_each(close);
+}
+
 extern "C" fn ends_at_once(_: *mut c_void) {}
 
 /// The name of one that has ended is none of the next in its place.
