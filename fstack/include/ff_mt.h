@@ -64,8 +64,8 @@ struct ff_mt_reply {
     void *context;
 };
 
-/* Sends a request and reads its reply. `kind`: 1 a connection of its own, 2 one that stays for the next request to the address; 3 and 4 the
- * same without a reply, which may be NULL. 1,024 connections stay, ten minutes each.
+/* Sends a request, whole, and then reads its reply. `kind`: 1 a connection of its own, 2 one that stays for the next request to the address; 3 and 4 the
+ * same without a reply, which may be NULL. 1,024 connections stay; where there are more, those that have waited for ten minutes go.
  * -1 no socket, -2 not sent, -3 not received, -4 not connected (errno says why); -5 the check refuses, -6 the buffer is full, -7 the peer has
  * closed, -10 an argument, -11 no memory. */
 int ff_mt_tcp_exchange(const struct sockaddr_in *to, const void *request, int len, struct ff_mt_reply *reply, int timeout, int kind);

@@ -52,7 +52,7 @@ fn repeat<T: Returned>(fd: c_int, events: u8, until: Option<Duration>, mut call:
             Err(Errno(libc::EINTR)) => {}
             Err(Errno(libc::EAGAIN)) => wait_for(fd, events, until)?,
             answer => {
-                scheduler::take_breath()?;
+                scheduler::yield_if_due()?;
                 return answer;
             }
         }

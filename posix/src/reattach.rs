@@ -73,10 +73,6 @@ impl Away {
         place.fd.store(fd, Ordering::Release);
     }
 
-    fn is_empty(&self) -> bool {
-        self.connections.is_empty() && self.has_no_listener()
-    }
-
     fn has_no_listener(&self) -> bool {
         self.listeners.iter().all(|place| place.fd.load(Ordering::Acquire) == EMPTY)
     }
@@ -109,7 +105,7 @@ impl Posix {
         }
         self.listeners_return();
         self.connections_return();
-        if self.away.is_empty() {
+        if self.away.has_no_listener() && !self.away.connections.seek() {
             self.attachment.rest();
         }
     }

@@ -105,19 +105,20 @@ fn take_kept(address: &sockaddr_in) -> Option<c_int> {
 fn keep(address: &sockaddr_in, fd: c_int) {
     KEPT.with_borrow_mut(|kept| {
         let oldest = now().saturating_sub(KEPT_FOR);
-        for connections in kept.values_mut() {
-            connections.retain(|kept| {
-                kept.since >= oldest || {
-                    close(kept.fd);
-                    false
-                }
-            });
+        let is_fresh = |kept: &Kept| {
+            kept.since >= oldest || {
+                close(kept.fd);
+                false
+            }
+        };
+        if kept.values().map(Vec::len).sum::<usize>() >= KEPT_MAX {
+            kept.values_mut().for_each(|connections| connections.retain(is_fresh));
+            kept.retain(|_, connections| !connections.is_empty());
+            if kept.values().map(Vec::len).sum::<usize>() >= KEPT_MAX {
+                return close(fd);
+            }
         }
-        kept.retain(|_, connections| !connections.is_empty());
-        match kept.values().map(Vec::len).sum::<usize>() < KEPT_MAX {
-            true => kept.entry(key(address)).or_default().push(Kept { fd, since: now() }),
-            false => close(fd),
-        }
+        kept.entry(key(address)).or_default().push(Kept { fd, since: now() });
     });
 }
 

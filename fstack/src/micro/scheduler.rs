@@ -330,7 +330,7 @@ pub(super) fn yields() -> Answer<()> {
 }
 
 /// After a call that has not waited: lets others run, if this thread has kept them waiting for long enough.
-pub(super) fn take_breath() -> Answer<()> {
+pub(super) fn yield_if_due() -> Answer<()> {
     let is_due = with(|all| {
         all.calls += 1;
         let is_due = all.calls >= CALLS;

@@ -7,8 +7,9 @@
 //! message with the descriptor, end it for what there is by then. Does not do: connections that the process has opened itself, and those that were
 //! inherited.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use crate::Posix;
 use crate::address::Parsed;
@@ -18,14 +19,16 @@ use crate::fallback::Fd;
 use crate::fd_table::{Entry, SocketRef};
 use crate::options::table::Known;
 
-/// Connections of this process that may return.
+/// Connections of this process that may return, by their numbers: a number that is another connection's now is that one's.
 #[derive(Default)]
 pub(super) struct Connections {
     /// True if there are some.
     any: AtomicBool,
-    list: Mutex<Vec<Away>>,
+    list: Mutex<BTreeMap<Fd, Away>>,
     /// Where the next look begins.
-    next: AtomicUsize,
+    next: AtomicI32,
+    /// Looks since one was noted, or could have been offered.
+    vain: AtomicU32,
 }
 
 /// A connection that is the kernel's.
@@ -53,17 +56,22 @@ enum Found {
 }
 
 impl Connections {
-    /// Notes a connection; one too many stays the kernel's, and one that a signal handler meets.
+    /// Notes a connection; one that a signal handler meets stays the kernel's.
     pub(super) fn note(&self, (fd, inode): (Fd, u64), left: usize, options: u64) {
         let Ok(mut list) = self.list.try_lock() else { return };
-        if list.len() < CONNECTIONS_MAX {
-            list.push(Away { fd, inode, left, options, refusals: 0 });
-            self.any.store(true, Ordering::Release);
-        }
+        list.insert(fd, Away { fd, inode, left, options, refusals: 0 });
+        self.any.store(true, Ordering::Release);
+        self.vain.store(0, Ordering::Relaxed);
     }
 
     pub(super) fn is_empty(&self) -> bool {
         !self.any.load(Ordering::Acquire)
+    }
+
+    /// Returns true if a look is of use: a while after the last one was noted they wait for the end of the service that they have left, which the
+    /// process hears of.
+    pub(super) fn seek(&self) -> bool {
+        !self.is_empty() && self.vain.load(Ordering::Relaxed) < VAIN_LOOKS
     }
 
     /// Those that there are stay the kernel's.
@@ -78,17 +86,18 @@ impl Connections {
 
     /// Takes some out of the list, beginning where the last look has ended.
     fn take(&self) -> Vec<Away> {
+        self.vain.fetch_add(1, Ordering::Relaxed);
         let Ok(mut list) = self.list.try_lock() else { return Vec::new() };
-        let len = list.len();
-        let begin = self.next.load(Ordering::Relaxed).min(len);
-        let end = (begin + LOOKED_AT).min(len);
-        self.next.store(if end == len { 0 } else { begin }, Ordering::Relaxed);
-        list.drain(begin..end).collect()
+        let taken: Vec<Away> = list.range(self.next.load(Ordering::Relaxed)..).map(|(_, away)| *away).take(LOOKED_AT).collect();
+        let last = taken.last().filter(|_| taken.len() == LOOKED_AT);
+        self.next.store(last.map_or(0, |away| away.fd + 1), Ordering::Relaxed);
+        taken.iter().for_each(|away| _ = list.remove(&away.fd));
+        taken
     }
 
     fn put_back(&self, away: Vec<Away>) {
         let Ok(mut list) = self.list.try_lock() else { return };
-        list.extend(away);
+        list.extend(away.into_iter().map(|away| (away.fd, away)));
         self.any.store(!list.is_empty(), Ordering::Release);
     }
 }
@@ -119,7 +128,11 @@ impl Posix {
             return self.share_connections();
         }
         let (mut offered, mut kept) = (Vec::new(), Vec::new());
-        for away in self.away.connections.take() {
+        let taken = self.away.connections.take();
+        if taken.iter().any(|away| away.left != present) {
+            self.away.connections.vain.store(0, Ordering::Relaxed);
+        }
+        for away in taken {
             match self.look_at(channel, away, present) {
                 Found::May if offered.len() < OFFERED => offered.extend(self.open_for(channel, away)),
                 Found::May | Found::Busy => kept.push(away),
@@ -200,8 +213,8 @@ const INFO_BYTES: usize = RECEIVED_AT + 4;
 const SILENT_MS: u32 = 120;
 /// Offers of a connection before it stays the kernel's: what comes from the peer meanwhile is a reason to refuse one.
 const OFFERS_MAX: u32 = 20;
-/// Connections of one process that may return.
-const CONNECTIONS_MAX: usize = 65_536;
+/// Looks, a second or more apart, that find only connections of the service that is there still.
+const VAIN_LOOKS: u32 = 60;
 /// Connections that one look asks the kernel about, a microsecond or two each.
 const LOOKED_AT: usize = 2_048;
 /// Connections that are offered together, for which the service makes the process wait once.
