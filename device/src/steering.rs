@@ -1,7 +1,7 @@
 //! Sharing an interface with the kernel: one table of owned ports, and programs that act on it.
 //!
 //! ```text
-//!  arriving packet -> XDP program ------ owned: AF_XDP socket of its queue        (device xdp)
+//!  arriving packet -> XDP program ------ owned: AF_XDP socket of its queue and worker (device xdp)
 //!                      | not owned
 //!                      v
 //!                   AF_PACKET socket, socket filter: owned or ICMP error: a copy  (device packet)
@@ -114,10 +114,11 @@ impl Attachment {
     }
 }
 
-/// The AF_XDP sockets of an interface, by receive queue.
+/// The AF_XDP sockets of an interface: on each receive queue one for each worker.
 #[derive(Debug)]
 pub struct SocketMap {
     map: OwnedFd,
+    workers: usize,
 }
 
 impl Steering {
@@ -219,6 +220,8 @@ impl Steering {
 pub enum Redirect<'a> {
     /// Packets of owned ports, and ICMP errors about them.
     Owned(&'a Steering),
+    /// The same, each to its worker.
+    Divided(&'a Steering, &'a Division),
     /// Everything: the interface belongs to the stack.
     All,
     /// Answers to echo requests with this identifier, and nothing else: for the self-test of a device.
@@ -244,9 +247,9 @@ impl Redirect<'_> {
     }
 
     fn program(self, sockets: &SocketMap) -> Vec<assembler::Instruction> {
-        let sockets = sockets.map.as_fd();
         match self {
-            Redirect::Owned(steering) => program::redirect(steering.tables(), sockets),
+            Redirect::Owned(steering) => program::redirect(steering.tables(), sockets, None),
+            Redirect::Divided(steering, division) => program::redirect(steering.tables(), sockets, Some(division)),
             Redirect::All => program::redirect_all(sockets),
             Redirect::EchoReplies(identifier) => program::redirect_echo_replies(sockets, identifier),
         }
@@ -255,7 +258,7 @@ impl Redirect<'_> {
 
 impl PortFilter {
     /// Packets of `protocol` to `ip`:`port` are ours from now on: of the workers whose bits are set in `workers`, which is
-    /// one of them or all; without any they come to no socket, but over AF_XDP to the kernel.
+    /// one of them or all; without any they come to nothing.
     ///
     /// # Errors
     /// The table is full.
@@ -375,20 +378,20 @@ impl PortFilter {
 }
 
 impl SocketMap {
-    /// Room for the sockets of `queues` receive queues.
+    /// Room for the sockets that `workers` workers have on `queues` receive queues.
     ///
     /// # Errors
     /// The kernel refuses BPF; the text names the fix.
-    pub fn new(queues: u32) -> io::Result<SocketMap> {
-        Ok(SocketMap { map: sys::create_map(sys::MapKind::Sockets, 4, queues)? })
+    pub fn new(queues: u32, workers: usize) -> io::Result<SocketMap> {
+        Ok(SocketMap { map: sys::create_map(sys::MapKind::Sockets, 4, queues * workers as u32)?, workers })
     }
 
-    /// Packets that arrive on `queue` go to `socket`, which must be bound to it.
+    /// Packets of `worker` that arrive on `queue` go to `socket`, which must be bound to it.
     ///
     /// # Errors
     /// It is no AF_XDP socket, or `queue` is out of range.
-    pub fn set(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
-        sys::update_with_socket(self.map.as_fd(), queue, socket)
+    pub fn set(&self, queue: u32, worker: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
+        sys::update_with_socket(self.map.as_fd(), queue * self.workers as u32 + worker as u32, socket)
     }
 }
 

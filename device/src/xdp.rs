@@ -1,7 +1,7 @@
 //! Read Documentation/networking/af_xdp first. AF_XDP: rings shared with the kernel, in front of its stack.
 //!
-//! The arena is the packet memory (UMEM): packets arrive in its frames and leave from them. One socket
-//! per receive queue; everything is sent on the first. Zero copy, native and generic mode are tried in
+//! One worker has the queues of an interface for itself: its arena is the packet memory, nothing is copied here (`own`). Several
+//! have a socket each on every queue, and a packet comes to the worker whose flow it is (`divided`). Zero copy, native and generic mode are tried in
 //! this order. Up to an MTU of 1778 a packet is one frame and, in copy mode, its checksum may be left
 //! to the kernel; above, packets are chains of frames and checksums must be complete.
 //!
@@ -9,8 +9,10 @@
 //! on veth leaves checksums partial, which is recognized here; super-segments of a peer arrive without
 //! their segment size and are dropped by the kernel in generic mode, until the peer's offloads are off.
 
+mod divided;
 mod frame_accounting;
 pub mod offloads;
+mod own;
 mod queue;
 mod ring;
 pub mod selftest;
@@ -19,18 +21,19 @@ mod sys;
 use std::fmt;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ringway_shm::arena::LARGE_BYTES;
 use ringway_shm::{Arena, Burst, Checksum, Duration, Frame, Instant};
 
 use crate::interface::Interface;
-use crate::run::{linearize, packet_len, take_packet};
+use crate::run::{packet_len, take_packet};
 use crate::steering::{Attachment, Redirect, SocketMap, XdpMode};
 use crate::{Capabilities, Counters, Device, Medium};
+use divided::DividedQueues;
 use frame_accounting::FrameAccounting;
 use offloads::{Journal, Offloads};
-use queue::Queue;
+use own::OwnQueues;
 
 /// A socket that is bound to no queue: it lives as long as it has an owner, and that is all it is for.
 pub(crate) fn unbound_socket() -> io::Result<OwnedFd> {
@@ -63,13 +66,15 @@ pub struct XdpOptions {
     pub kernel_checksums: bool,
     /// Entries of each ring, a power of two.
     pub ring_entries: u32,
+    /// Workers that the interface is divided among: the device is the first one's, [`Xdp::take_parts`] has those of the others.
+    pub workers: usize,
     /// Where the offloads that a program switches off are noted; `None`: they stay off if the process is killed.
     pub journal: Option<Arc<dyn Journal>>,
 }
 
 impl Default for XdpOptions {
     fn default() -> XdpOptions {
-        XdpOptions { mode: None, zero_copy: false, kernel_checksums: false, ring_entries: 2048, journal: None }
+        XdpOptions { mode: None, zero_copy: false, kernel_checksums: false, ring_entries: 2048, workers: 1, journal: None }
     }
 }
 
@@ -95,22 +100,103 @@ impl fmt::Display for AttachMode {
     }
 }
 
-/// The device; see the module's text.
-pub struct Xdp {
-    /// Dropped first, so that nothing is redirected to sockets that go away.
-    attachment: Option<Attachment>,
+/// The queues of an interface, as one worker has them.
+trait Queues {
+    /// Moves packets that have arrived to `burst`; `mark` sees each first frame.
+    fn receive(&mut self, burst: &mut Burst, mark: &mut dyn FnMut(&mut Frame)) -> Received;
+    /// Looks for memory that was sent.
+    fn begin_sending(&mut self);
+    /// Returns true if any packet can be queued now.
+    fn has_room(&self) -> bool;
+    /// Queues a packet, which is left empty; `has_room` said yes. False: it cannot be sent.
+    fn send(&mut self, packet: &mut Vec<Frame>) -> bool;
+    /// Shows queued packets to the kernel and wakes it. Returns the system calls that this took.
+    fn flush(&mut self) -> io::Result<u64>;
+    /// Packets wait for the kernel to send them.
+    fn has_unsent(&self) -> bool;
+    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>);
+    /// As [`Device::arm`].
+    fn arm(&mut self) -> bool;
+    /// Packets that the kernel had no place for.
+    fn dropped(&self) -> u64;
+    /// Packets that were larger than the MTU.
+    fn too_large(&self) -> u64;
+    fn is_zero_copy(&self) -> bool;
+
+    /// What a card may go on writing when the sockets are closed, until another socket has its queue.
+    fn retire(&mut self) -> Option<FrameAccounting> {
+        None
+    }
+}
+
+/// What has arrived in one call.
+#[derive(Default)]
+struct Received {
+    packets: usize,
+    bytes: usize,
+    lost: usize,
+}
+
+impl Received {
+    fn add(&mut self, (packets, bytes, lost): (usize, usize, usize)) {
+        self.packets += packets;
+        self.bytes += bytes;
+        self.lost += lost;
+    }
+}
+
+/// The kernel counts packets that found no frame in both; the rest were too large.
+fn too_large(statistics: libc::xdp_statistics) -> u64 {
+    statistics.rx_dropped.saturating_sub(statistics.rx_fill_ring_empty_descs)
+}
+
+/// The interface, and what is attached to it for all workers.
+struct Attached {
+    /// `None`: a worker has closed its device.
+    attachment: Mutex<Option<Attachment>>,
     /// Those of the attached program.
     sockets: SocketMap,
-    queues: Vec<Queue>,
     offloads: Offloads,
     interface: Interface,
     attach_mode: AttachMode,
-    peer_leaves_checksums: bool,
-    arena: Arena,
-    accounting: FrameAccounting,
+}
+
+impl Attached {
+    /// The kernel has the interface back, so that nothing is redirected to sockets that go away.
+    fn detach(&self) {
+        self.attachment.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.detach();
+        self.offloads.restore();
+    }
+}
+
+/// The device; see the module's text.
+pub struct Xdp {
+    queues: Box<dyn Queues>,
+    attached: Arc<Attached>,
     packet: Vec<Frame>,
     retry_at: Option<Instant>,
     counters: Counters,
+    /// Those of the other workers that were not taken yet.
+    parts: Vec<Part>,
+}
+
+/// Another worker's device of the same interface, on its way to that worker's thread.
+pub struct Part {
+    sockets: divided::Sockets,
+    attached: Arc<Attached>,
+}
+
+impl Part {
+    /// The device; frames come from `arena`.
+    pub fn open(self, arena: &Arena) -> Xdp {
+        Xdp::new(Box::new(DividedQueues::new(self.sockets, arena)), self.attached)
+    }
 }
 
 impl Xdp {
@@ -158,7 +244,8 @@ impl Xdp {
             if options.zero_copy && mode == XdpMode::Native {
                 attach_modes.push(AttachMode { mode, zero_copy: true, chains, metadata: false });
             }
-            if options.kernel_checksums && !chains {
+            // What is written in front of a packet is written into the packet memory of one worker.
+            if options.kernel_checksums && !chains && options.workers <= 1 {
                 attach_modes.push(AttachMode { mode, zero_copy: false, chains, metadata: true });
             }
             // Kernels before 6.8 know no metadata.
@@ -179,37 +266,35 @@ impl Xdp {
         arena: &Arena,
     ) -> io::Result<Xdp> {
         let entries = options.ring_entries.clamp(64, 1 << 16).next_power_of_two();
-        let count = interface.receive_queues;
-        let sockets = SocketMap::new(count)?;
-        let mut accounting = FrameAccounting::new(arena);
-        let mut queues = Vec::with_capacity(count as usize);
-        for index in 0..count {
-            let queue = Queue::open(interface.index, index, entries, attach_mode, arena)?;
-            sockets.set(index, queue.fd())?;
-            queues.push(queue);
-        }
-        let offloads = Offloads::before(interface, options.journal.clone())?;
-        for queue in &mut queues {
-            queue.refill(&mut accounting, arena);
-        }
-        let mut device = Xdp {
-            attachment: None,
-            sockets,
-            queues,
-            offloads,
-            interface: interface.clone(),
-            attach_mode,
-            peer_leaves_checksums: interface.driver == "veth",
-            arena: arena.clone(),
-            accounting,
-            packet: Vec::new(),
-            retry_at: None,
-            counters: Counters::default(),
+        let workers = options.workers.max(1);
+        let sockets = SocketMap::new(interface.receive_queues, workers)?;
+        let (queues, others): (Box<dyn Queues>, Vec<divided::Sockets>) = if workers == 1 {
+            (Box::new(OwnQueues::open(interface, attach_mode, entries, &sockets, arena)?), Vec::new())
+        } else {
+            let mut all = divided::open(interface, attach_mode, entries, &sockets, workers)?;
+            let others = all.split_off(1);
+            let first = all.pop().expect("there are several workers");
+            (Box::new(DividedQueues::new(first, arena)), others)
         };
-        // Last, so that the first packet finds frames; when it fails, `Drop` takes the frames back.
-        device.attachment = Some(redirect.attach(interface.index, &device.sockets, attach_mode.mode)?);
-        device.offloads.attached();
+        let offloads = Offloads::before(interface, options.journal.clone())?;
+        let mut attached =
+            Attached { attachment: Mutex::default(), sockets, offloads, interface: interface.clone(), attach_mode };
+        // Last, so that the first packet finds frames.
+        attached.attachment = Mutex::new(Some(redirect.attach(interface.index, &attached.sockets, attach_mode.mode)?));
+        attached.offloads.attached();
+        let mut device = Xdp::new(queues, Arc::new(attached));
+        let part = |sockets| Part { sockets, attached: device.attached.clone() };
+        device.parts = others.into_iter().map(part).collect();
         Ok(device)
+    }
+
+    fn new(queues: Box<dyn Queues>, attached: Arc<Attached>) -> Xdp {
+        Xdp { queues, attached, packet: Vec::new(), retry_at: None, counters: Counters::default(), parts: Vec::new() }
+    }
+
+    /// The devices of the other workers, by worker; none the next time.
+    pub fn take_parts(&mut self) -> Vec<Part> {
+        std::mem::take(&mut self.parts)
     }
 
     /// Takes other packets from now on.
@@ -217,67 +302,40 @@ impl Xdp {
     /// # Errors
     /// The kernel refuses the program; the device goes on as before.
     pub fn take(&self, redirect: Redirect<'_>) -> io::Result<()> {
-        let attachment = self.attachment.as_ref().expect("an open device has a program");
-        redirect.replace(attachment, &self.sockets)
+        let attachment = self.attached.attachment.lock().unwrap_or_else(PoisonError::into_inner);
+        let attachment = attachment.as_ref().ok_or_else(|| io::Error::other("another worker has closed the interface"))?;
+        redirect.replace(attachment, &self.attached.sockets)
     }
 
     /// Closes the device; what is returned has frames that a card may go on writing until another socket has its queue.
     fn retire(mut self) -> Option<FrameAccounting> {
-        let nothing = FrameAccounting::new(&self.arena);
-        self.mode().1.then(|| std::mem::replace(&mut self.accounting, nothing))
+        self.queues.retire()
     }
 
     /// The interface, as it was at the opening.
     pub fn interface(&self) -> &Interface {
-        &self.interface
+        &self.attached.interface
     }
 
     /// Where the program runs, and whether packets are moved without a copy.
     pub fn mode(&self) -> (XdpMode, bool) {
-        (self.attach_mode.mode, self.queues.iter().all(Queue::is_zero_copy))
+        (self.attached.attach_mode.mode, self.queues.is_zero_copy())
     }
 
     /// Returns the way in which it was opened.
     pub fn attach_mode(&self) -> AttachMode {
-        self.attach_mode
+        self.attached.attach_mode
     }
 
-    /// Makes the packet in `self.packet` one that the rings take. `None`: it cannot be; otherwise
-    /// whether metadata stands in front of it.
-    fn prepare(&mut self) -> Option<bool> {
-        let len = packet_len(&self.packet);
-        if len > usize::from(self.interface.mtu) + Medium::Ethernet.header_bytes() || self.packet.is_empty() {
-            return None;
-        }
-        let frames_max = if self.attach_mode.chains { CHAIN_MAX } else { 1 };
-        let short_headroom = self.attach_mode.metadata && self.packet[0].headroom() < METADATA_BYTES;
-        let partial = matches!(self.packet[0].checksum(), Checksum::Partial { .. });
-        let shared = partial && self.attach_mode.metadata && !self.packet[0].is_exclusive();
-        let elsewhere = self.packet.iter().any(|frame| !frame.is_in_area());
-        if self.packet.len() > frames_max || short_headroom || shared || elsewhere {
-            let linear = linearize(&self.arena, &self.packet)?;
-            self.packet.clear();
-            self.packet.push(linear);
-        }
-        match self.packet[0].checksum() {
-            Checksum::Partial { .. } if !self.attach_mode.metadata => None,
-            Checksum::Partial { start, offset } => {
-                order_checksum(&mut self.packet[0], start, offset);
-                Some(true)
-            }
-            _ => Some(false),
-        }
+    /// A kernel peer on veth leaves checksums to a card that is not there.
+    fn leaves_checksums(&self) -> bool {
+        self.attached.interface.driver == "veth"
     }
-}
 
-/// Writes `struct xsk_tx_metadata` in front of `frame`: complete the checksum.
-fn order_checksum(frame: &mut Frame, start: u16, offset: u16) {
-    let metadata = frame.push(METADATA_BYTES);
-    metadata.fill(0);
-    metadata[..8].copy_from_slice(&u64::from(libc::XDP_TXMD_FLAGS_CHECKSUM).to_ne_bytes());
-    metadata[8..10].copy_from_slice(&start.to_ne_bytes());
-    metadata[10..12].copy_from_slice(&offset.to_ne_bytes());
-    frame.pull(METADATA_BYTES);
+    /// Largest packet, bytes with headers.
+    fn largest(&self) -> usize {
+        usize::from(self.attached.interface.mtu) + Medium::Ethernet.header_bytes()
+    }
 }
 
 fn explain(interface: &Interface, tried: &[(AttachMode, io::Error)]) -> io::Error {
@@ -318,76 +376,63 @@ fn transport(bytes: &[u8]) -> Option<(usize, std::ops::Range<usize>, u8, usize)>
 
 impl Device for Xdp {
     fn capabilities(&self) -> Capabilities {
-        let largest = u32::from(self.interface.mtu) + Medium::Ethernet.header_bytes() as u32;
+        let AttachMode { chains, metadata, .. } = self.attached.attach_mode;
         Capabilities {
             medium: Medium::Ethernet,
-            mtu: self.interface.mtu,
-            receives_partial_checksums: self.peer_leaves_checksums,
-            sends_partial_checksums: self.attach_mode.metadata,
+            mtu: self.attached.interface.mtu,
+            receives_partial_checksums: self.leaves_checksums(),
+            sends_partial_checksums: metadata,
             segmentation_max_bytes: 0,
             segmentation_max_segments: u32::MAX,
             segments_udp: false,
-            receive_max_bytes: largest,
-            gathers: self.attach_mode.chains,
+            receive_max_bytes: self.largest() as u32,
+            gathers: chains,
             copies_multicast: false,
             burst: BURST,
         }
     }
 
     fn receive(&mut self, _now: Instant, burst: &mut Burst) -> io::Result<usize> {
-        let recognize = self.peer_leaves_checksums;
+        let recognize = self.leaves_checksums();
         let mut mark = |frame: &mut Frame| {
             if recognize {
                 recognize_partial(frame);
             }
         };
-        let mut count = 0;
-        for queue in &mut self.queues {
-            queue.reap(&mut self.accounting);
-            let (packets, bytes, lost) = queue.receive(&mut self.accounting, &self.arena, burst, &mut mark);
-            self.counters.rx_packets += packets as u64;
-            self.counters.rx_bytes += bytes as u64;
-            self.counters.rx_dropped += lost as u64;
-            count += packets;
-        }
-        Ok(count)
+        let Received { packets, bytes, lost } = self.queues.receive(burst, &mut mark);
+        self.counters.rx_packets += packets as u64;
+        self.counters.rx_bytes += bytes as u64;
+        self.counters.rx_dropped += lost as u64;
+        Ok(packets)
     }
 
     fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
         let mut count = 0;
-        self.queues[0].reap(&mut self.accounting);
-        while self.queues[0].has_room(CHAIN_MAX) && take_packet(burst, &mut self.packet) {
+        self.queues.begin_sending();
+        while self.queues.has_room() && take_packet(burst, &mut self.packet) {
             count += 1;
-            let len = packet_len(&self.packet) as u64;
-            match self.prepare() {
-                Some(metadata) => {
-                    self.queues[0].queue(&mut self.accounting, &mut self.packet, metadata);
-                    self.counters.tx_packets += 1;
-                    self.counters.tx_bytes += len;
-                }
-                None => {
-                    self.packet.clear();
-                    self.counters.tx_dropped += 1;
-                }
+            let len = packet_len(&self.packet);
+            if len <= self.largest() && self.queues.send(&mut self.packet) {
+                self.counters.tx_packets += 1;
+                self.counters.tx_bytes += len as u64;
+            } else {
+                self.packet.clear();
+                self.counters.tx_dropped += 1;
             }
         }
-        let flushed = self.queues[0].flush();
-        self.queues[0].reap(&mut self.accounting);
-        let waits = self.queues[0].has_unsent() || !burst.is_empty();
+        let flushed = self.queues.flush();
+        let waits = self.queues.has_unsent() || !burst.is_empty();
         self.retry_at = waits.then_some(now + RETRY);
         self.counters.syscalls += flushed?;
         Ok(count)
     }
 
     fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
-        fds.extend(self.queues.iter().map(Queue::fd));
+        self.queues.wait_fds(fds);
     }
 
     fn arm(&mut self) -> bool {
-        for queue in &mut self.queues {
-            queue.reap(&mut self.accounting);
-        }
-        self.queues.iter().any(Queue::is_readable)
+        self.queues.arm()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -395,19 +440,16 @@ impl Device for Xdp {
     }
 
     fn counters(&self) -> Counters {
-        let lost = |queue: &Queue| queue.statistics().map_or(0, |s| s.rx_dropped + s.rx_ring_full);
-        Counters { rx_dropped: self.counters.rx_dropped + self.queues.iter().map(lost).sum::<u64>(), ..self.counters }
+        Counters { rx_dropped: self.counters.rx_dropped + self.queues.dropped(), ..self.counters }
     }
 
     fn advice(&self) -> Option<String> {
-        // The kernel counts packets that found no frame in both; the rest were too large.
-        let too_large = |s: libc::xdp_statistics| s.rx_dropped.saturating_sub(s.rx_fill_ring_empty_descs);
-        let dropped: u64 = self.queues.iter().filter_map(|queue| queue.statistics().ok()).map(too_large).sum();
-        (dropped > 0 && self.attach_mode.mode == XdpMode::Generic).then(|| {
+        let dropped = self.queues.too_large();
+        (dropped > 0 && self.attached.attach_mode.mode == XdpMode::Generic).then(|| {
             format!(
                 "{dropped} packets were larger than the MTU of {}: its peer sends super-segments, which AF_XDP cannot take; \
                  turn them off there (ethtool -K PEER tso off gso off) or choose the device \"packet\"",
-                self.interface.name
+                self.attached.interface.name
             )
         })
     }
@@ -415,14 +457,7 @@ impl Device for Xdp {
 
 impl Drop for Xdp {
     fn drop(&mut self) {
-        let zero_copy = self.mode().1;
-        self.attachment = None;
-        self.queues.clear();
-        self.offloads.restore();
-        // A card that writes frames by itself may go on for a while: those stay lent for good.
-        if !zero_copy {
-            self.accounting.take_back_all();
-        }
+        self.attached.detach();
     }
 }
 

@@ -123,6 +123,7 @@ pub struct RegionMemory {
 pub(crate) enum Command {
     AddInterface(InterfaceInfo, OpenDevice, Reply<io::Result<u32>>),
     ReplaceInterface(u32, InterfaceInfo, OpenDevice, Reply<io::Result<()>>),
+    CloseInterface(u32, Reply<()>),
     RemoveInterface(u32),
     SetAddresses(u32, Vec<Cidr>),
     SetDeprecated(u32, Vec<IpAddr>),
@@ -191,6 +192,17 @@ impl WorkerHandle {
     /// Until the worker has opened the device.
     pub fn add_interface(&self, interface: InterfaceInfo, open: OpenDevice) -> io::Result<u32> {
         self.ask(|reply| Command::AddInterface(interface, open, reply))?
+    }
+
+    /// Closes the device of an interface, which stays without one.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until it is closed.
+    pub fn close_interface(&self, number: u32) -> Result<(), Gone> {
+        self.ask(|reply| Command::CloseInterface(number, reply))
     }
 
     /// Closes the device of an interface and opens another one in its place, because the link address or the MTU has

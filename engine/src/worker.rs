@@ -360,6 +360,12 @@ impl Worker {
         Ok(())
     }
 
+    fn close_interface(&mut self, number: u32) {
+        if self.interfaces.exists(number) {
+            self.interfaces.close(number);
+        }
+    }
+
     fn remove_interface(&mut self, number: u32) {
         if self.interfaces.exists(number) {
             self.interfaces.close(number);

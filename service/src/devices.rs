@@ -8,14 +8,14 @@ use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use ringway_device::Device;
 use ringway_device::interface::{add_address, set_up};
 use ringway_device::packet::{Packet, PacketOptions};
 use ringway_device::steering::{Attachment, Division, ExceptionPath, PortFilter, Protocol, Redirect, Steering, XdpMode};
 use ringway_device::tap::Tap;
-use ringway_device::xdp::XdpOptions;
+use ringway_device::xdp::{Part, XdpOptions};
 use ringway_engine::{OpenDevice, Transport};
 use ringway_shm::Flow;
 
@@ -76,8 +76,8 @@ pub(crate) struct Opener {
 }
 
 impl Devices {
-    /// Prepares for the devices of `planned`, with at most `ports_max` owned ports, for so many workers, of which there is one
-    /// but with AF_PACKET.
+    /// Prepares for the devices of `planned`, with at most `ports_max` owned ports, for so many workers, of which a TAP device has
+    /// one.
     ///
     /// # Errors
     /// The kernel refuses BPF; the text names the fix.
@@ -156,8 +156,16 @@ impl Devices {
         };
         let workers = self.division.as_ref().map_or(1, Division::workers);
         let open = (0..workers).map(open).collect::<io::Result<_>>()?;
-        let attachment = Some(steering.hide_announced(planned.link, &mut |number| self.write_down(number))?);
-        Ok(Opener { open, attachment, told: Arc::default() })
+        Ok(Opener { open, attachment: self.hide(planned.link)?, told: Arc::default() })
+    }
+
+    /// Hides packets of owned ports that arrive on this link from the kernel; `None`: no device is shared with it.
+    ///
+    /// # Errors
+    /// The kernel refuses the program; the text names the fix.
+    pub(crate) fn hide(&self, link: u32) -> io::Result<Option<Attachment>> {
+        let hide = |steering: &Arc<Steering>| steering.hide_announced(link, &mut |number| self.write_down(number));
+        self.steering.as_ref().map(hide).transpose()
     }
 
     /// Names the program to other services, which would leave the interface to the kernel otherwise.
@@ -167,29 +175,47 @@ impl Devices {
     }
 
     /// The device attaches its own program, which takes owned packets before the kernel sees them, once it has passed its
-    /// self-test.
+    /// self-test. The first worker opens it for all.
     fn xdp(&self, planned: &Planned) -> io::Result<Opener> {
         let steering = self.shared()?.clone();
+        let division = self.division()?;
+        let workers = division.as_ref().map_or(1, Division::workers);
         let opening = selftest::Opening {
             name: planned.name.clone(),
-            options: XdpOptions { journal: Some(self.lost.clone()), ..xdp_options(planned.xdp_mode) },
+            options: XdpOptions { workers, journal: Some(self.lost.clone()), ..xdp_options(planned.xdp_mode) },
             test: selftest::prepare(planned),
             must_pass: planned.must_pass,
             findings: self.findings.clone(),
         };
         let told = Arc::<OnceLock<Told>>::default();
         let tells = told.clone();
-        let open: OpenDevice = Box::new(move |arena| {
-            let selftest::Opened { device, detail, note } = opening.open(Redirect::Owned(&steering), arena)?;
+        let parts = Arc::<Mutex<Vec<Option<Part>>>>::default();
+        let others = (0..workers - 1).map(|part| part_opener(parts.clone(), part)).collect::<Vec<_>>();
+        let first: OpenDevice = Box::new(move |arena| {
+            let redirect = match &division {
+                Some(division) => Redirect::Divided(&steering, division),
+                None => Redirect::Owned(&steering),
+            };
+            let selftest::Opened { mut device, detail, note } = opening.open(redirect, arena)?;
+            *parts.lock().expect("no thread panics while it has them") = device.take_parts().into_iter().map(Some).collect();
             tells.get_or_init(|| Told { detail, note });
             Ok(Box::new(device) as Box<dyn Device>)
         });
-        Ok(Opener { open: vec![open], attachment: None, told })
+        Ok(Opener { open: std::iter::once(first).chain(others).collect(), attachment: None, told })
     }
 
     fn shared(&self) -> io::Result<&Arc<Steering>> {
         self.steering.as_ref().ok_or_else(|| io::Error::other("a shared interface needs steering"))
     }
+}
+
+/// Opens what the first worker has left for another one in `parts`.
+fn part_opener(parts: Arc<Mutex<Vec<Option<Part>>>>, number: usize) -> OpenDevice {
+    Box::new(move |arena| {
+        let part = parts.lock().expect("no thread panics while it has them").get_mut(number).and_then(Option::take);
+        let part = part.ok_or_else(|| io::Error::other("the first worker has no device"))?;
+        Ok(Box::new(part.open(arena)) as Box<dyn Device>)
+    })
 }
 
 fn xdp_options(choice: XdpChoice) -> XdpOptions {

@@ -142,6 +142,9 @@ impl Interfaces {
     /// # Blocking
     /// Until the workers have opened it.
     pub(crate) fn open(&mut self, planned: Planned, random_mac: MacAddress) -> io::Result<Planned> {
+        let is_replaced = self.links.interface(planned.link).is_some();
+        // The program of AF_XDP goes with the old device: the kernel would reset connections in the moment before the new one is open.
+        let _hidden = if is_replaced { self.devices.hide(planned.link)? } else { None };
         match self.open_as_planned(planned.clone(), random_mac) {
             Err(error) if selftest::is_failure(&error) && !planned.must_pass => {
                 let instead = Planned { backend: Backend::Packet, reason: "AF_XDP failed its self-test", ..planned };

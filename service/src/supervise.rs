@@ -52,7 +52,7 @@ use crate::workers::Workers;
 const WORKER_NAME: &str = "ringway-w";
 /// Said where more workers are configured than there can be.
 const ONE_WORKER: &str =
-    "worker.count: packets are divided among workers over AF_PACKET only (interface.device); one worker serves";
+    "worker.count: packets of a tap device are not divided among workers (interface.device); one worker serves";
 /// Ports that can be owned at once: more than there are in one address's range.
 const PORTS_MAX: u32 = 131_072;
 
@@ -485,7 +485,7 @@ fn blind_spots(config: &Config, reader: Option<&cgroups::Reader>) -> impl Iterat
 
 /// Number of workers: as many as the configuration says, if packets can be divided among them.
 fn worker_count(config: &Config, plan: &Plan) -> usize {
-    let divides = plan.served.iter().all(|planned| planned.backend == Backend::Packet);
+    let divides = plan.served.iter().all(|planned| planned.backend != Backend::Tap);
     if divides { config.worker.count as usize } else { 1 }
 }
 

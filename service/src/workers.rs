@@ -53,6 +53,8 @@ impl Workers {
     /// # Errors
     /// A device could not be opened: the interface is there, without a device at that worker and those behind it.
     pub(crate) fn replace_interface(&self, number: u32, interface: &InterfaceInfo, devices: Vec<OpenDevice>) -> io::Result<()> {
+        // Before any is opened: the devices of all workers may use the same queues.
+        self.0.iter().try_for_each(|handle| handle.close_interface(number))?;
         let mut pairs = self.0.iter().zip(devices);
         pairs.try_for_each(|(handle, open)| handle.replace_interface(number, interface.clone(), open))
     }

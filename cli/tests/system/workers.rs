@@ -44,6 +44,69 @@ fn nginx_accepts_at_both_workers() {
     nginx.finish(DEADLINE).success();
 }
 
+/// Over AF_XDP each worker has a socket on every queue of the card. Both accept, and the kernel sees nothing of it.
+#[test]
+fn both_workers_accept_over_af_xdp() {
+    let net = Net::new();
+    let [large, small] = site(&net);
+    let config = net.file("ringway.toml", "[interface]\ndevice = \"xdp\"\n[worker]\ncount = 2\n");
+    let (service, name) = net.serve(Server, &["--config", &config]);
+    let mut nginx = net.spawn(Server, &[RINGWAY, "run", "--name", &name, "--", "nginx", "-c", &nginx_config(&net, 80)]);
+    net.wait_served(Server, 80, &mut nginx);
+    let got = text(&net.path("got"));
+    net.untouched(Server, || {
+        for (file, expected) in [("small.txt", &small), ("large.bin", &large)].into_iter().cycle().take(24) {
+            net.output(Client, &["curl", "-sS", "--fail", "--max-time", "50", "-o", &got, &net.url(80, file)]);
+            assert_eq!(&digest_of(&got).expect("curl has written it"), expected);
+        }
+        assert_wrk(&net.output(Client, &["wrk", "-t1", "-c32", "-d1s", &net.url(80, "small.txt")]));
+    });
+    for worker in ["0", "1"] {
+        wait_until("both have flows", DEADLINE, || opened(&net, Server, worker, "TcpPassiveOpens") >= 10);
+    }
+    let ping = net.output(Client, &["ping", "-c", "3", "-i", "0.1", "-W", "2", &net.address(Server)]);
+    assert!(ping.contains(" 0% packet loss"), "{ping}");
+    assert!(!service.stderr().contains("worker.count"), "{}", service.stderr());
+}
+
+/// When the MTU changes, the devices of all workers are closed and opened again. The kernel, which would reset connections, sees nothing of
+/// them meanwhile.
+#[test]
+fn connections_live_on_while_devices_of_af_xdp_are_replaced() {
+    for workers in [1, 2] {
+        let net = Net::new();
+        site(&net);
+        let config = net.file("ringway.toml", format!("[interface]\ndevice = \"xdp\"\n[worker]\ncount = {workers}\n"));
+        let (_service, name) = net.serve(Server, &["--config", &config]);
+        let mut nginx = net.spawn(Server, &[RINGWAY, "run", "--name", &name, "--", "nginx", "-c", &nginx_config(&net, 80)]);
+        net.wait_served(Server, 80, &mut nginx);
+        let has_program = || net.output(Server, &["ip", "link", "show", INTERFACE]).contains("prog/xdp");
+        let program = || net.output(Server, &["ip", "-o", "link", "show", INTERFACE]).split("prog/xdp").nth(1).map(str::to_owned);
+        let load = net.spawn(Client, &["wrk", "-t1", "-c16", "-d4s", &net.url(80, "small.txt")]);
+        for mtu in ["1400", "1500", "1300", "1500"] {
+            let before = program();
+            net.output(Server, &["ip", "link", "set", INTERFACE, "mtu", mtu]);
+            wait_until("the devices are new", DEADLINE, || has_program() && program() != before);
+        }
+        assert_wrk(&load.finish(DEADLINE).success().stdout);
+    }
+}
+
+/// A client's connections go round the workers over AF_XDP too; what comes back reaches the worker that has asked.
+#[test]
+fn a_client_connects_by_both_workers_over_af_xdp() {
+    let net = Net::new();
+    let config = net.file("ringway.toml", "[interface]\ndevice = \"xdp\"\n[worker]\ncount = 2\n");
+    let (_service, name) = net.serve(Client, &["--config", &config]);
+    let mut server = net.spawn(Server, &["python3", "-c", FORKING_SERVER]);
+    net.wait_printed(&mut server, "ready");
+    let run = [RINGWAY, "run", "-q", "-e", "strict", "--name", &name, "--", "python3", "-c", CLIENT, &net.address(Server)];
+    assert_eq!(net.output(Client, &run), "all equal\n");
+    wait_until("each has opened half", DEADLINE, || {
+        ["0", "1"].iter().all(|worker| opened(&net, Client, worker, "TcpActiveOpens") == 15)
+    });
+}
+
 /// Accepts in several processes that share the listener, blocking; each sends its number and what it was sent.
 const FORKING_SERVER: &str = "
 import os, socket, sys

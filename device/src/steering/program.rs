@@ -4,7 +4,7 @@
 //! extension headers is the kernel's. Only first fragments have ports; see the module above for the later ones. Keys of the
 //! table are as `Key` one level up lays them out, built here at the end of the program's stack.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use ringway_shm::flow_group::{MULTIPLIER, SHIFT};
 
@@ -15,7 +15,7 @@ use super::division::{Division, FLOW_ADDRESSES, FLOW_BYTES, FLOW_PORTS, SCATTERE
 use super::exception_path::count_packet;
 use super::kernel_flows::{COPIES, FLOWS, LEFT, WORKERS};
 use super::offsets::*;
-use super::{KEY_ADDRESS, KEY_BYTES, KEY_PORT, KEY_PROTOCOL};
+use super::{KEY_ADDRESS, KEY_BYTES, KEY_PORT, KEY_PROTOCOL, SocketMap};
 
 /// Where an XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,14 +173,20 @@ fn match_worker(asm: &mut Assembler, worker: usize, division: &Division, ours: L
     for port in [0, DESTINATION_PORT] {
         asm.load_packet_indexed(Width::Half, R7, port).xor_register(R8, R0);
     }
-    asm.multiply_u32(R8, MULTIPLIER.cast_signed()).shift_right_u32(R8, SHIFT.cast_signed());
-    asm.store(Width::Word, R10, GROUP_KEY, R8).load_map(R1, division.groups());
-    asm.copy(R2, R10).add(R2, i32::from(GROUP_KEY)).call(Helper::MapLookup);
-    asm.jump_if(When::Equal, R0, 0, not_ours).load(Width::Word, R8, R0, 0);
-    asm.copy(R0, R8).and(R0, SCATTERED as i32).jump_if(When::Equal, R0, 0, decided);
+    look_up_group(asm, division, decided, not_ours);
     look_up_flow(asm, division.kept(), not_ours);
     asm.jump_if(When::Equal, R0, 0, decided).load(Width::Word, R8, R0, 0);
     asm.place(decided).and(R8, WORKER as i32).jump_if(When::NotEqual, R8, worker as i32, not_ours);
+}
+
+/// `R8` = what the division says of the group of the flow whose words and ports are combined in `R8`; goes on when some of its flows
+/// are kept elsewhere, else jumps to `decided`.
+fn look_up_group(asm: &mut Assembler, division: &Division, decided: Label, absent: Label) {
+    asm.multiply_u32(R8, MULTIPLIER.cast_signed()).shift_right_u32(R8, SHIFT.cast_signed());
+    asm.store(Width::Word, R10, GROUP_KEY, R8).load_map(R1, division.groups());
+    asm.copy(R2, R10).add(R2, i32::from(GROUP_KEY)).call(Helper::MapLookup);
+    asm.jump_if(When::Equal, R0, 0, absent).load(Width::Word, R8, R0, 0);
+    asm.copy(R0, R8).and(R0, SCATTERED as i32).jump_if(When::Equal, R0, 0, decided);
 }
 
 /// `R0` = the address of what `flows` says of the packet's flow, or zero. A segment that is too short for its ports is `not_ours`.
@@ -242,8 +248,9 @@ fn look_up(asm: &mut Assembler, table: BorrowedFd<'_>, absent: Label) {
     asm.jump_if(When::Equal, R0, 0, absent);
 }
 
-/// Redirects owned packets, and ICMP errors about owned ports, to the socket of the receive queue, but for flows of the kernel's.
-pub(super) fn redirect(tables: Tables<'_>, sockets: BorrowedFd<'_>) -> Vec<Instruction> {
+/// Redirects owned packets, and ICMP errors about owned ports, to the socket that their worker has on the receive queue, but for flows of
+/// the kernel's; `division`: there are several workers.
+pub(super) fn redirect(tables: Tables<'_>, sockets: &SocketMap, division: Option<&Division>) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let (pass, v4, ports, flow) = (asm.label(), asm.label(), asm.label(), asm.label());
     let (known, ours, kernels, drop) = (asm.label(), asm.label(), asm.label(), asm.label());
@@ -263,7 +270,13 @@ pub(super) fn redirect(tables: Tables<'_>, sockets: BorrowedFd<'_>) -> Vec<Instr
     look_up(&mut asm, tables.owned, pass);
     asm.load(Width::Word, R8, R0, 0).jump_if(When::AnyBit, R8, COPIES.cast_signed(), pass);
     asm.jump_if(When::AnyBit, R8, FLOWS.cast_signed(), flow);
-    asm.place(ours);
+    if division.is_some() {
+        store_flow(&mut asm, pass);
+    }
+    asm.place(ours).and(R8, WORKERS.cast_signed()).jump_if(When::Equal, R8, 0, drop);
+    if let Some(division) = division {
+        choose_worker(&mut asm, division, drop);
+    }
     redirect_to_queue(&mut asm, sockets);
     asm.place(flow);
     store_flow(&mut asm, pass);
@@ -335,16 +348,37 @@ fn store_flow(asm: &mut Assembler, pass: Label) {
     }
 }
 
-/// Redirects everything to the socket of the receive queue.
-pub(super) fn redirect_all(sockets: BorrowedFd<'_>) -> Vec<Instruction> {
+/// `R8` = the worker that the packet is for, of those whose bits it has; the key of the packet's flow is complete.
+fn choose_worker(asm: &mut Assembler, division: &Division, absent: Label) {
+    let (masked, decided) = (asm.label(), asm.label());
+    for worker in 0..division.workers() as i32 {
+        let other = asm.label();
+        asm.jump_if(When::NotEqual, R8, 1 << worker, other).set(R8, worker).jump(decided).place(other);
+    }
+    asm.set(R8, 0);
+    for word in 0..8 {
+        asm.load(Width::Word, R0, R10, FLOW_KEY + FLOW_ADDRESSES + 4 * word).xor_register(R8, R0);
+    }
+    asm.from_network(R8, 32);
+    for port in [0, DESTINATION_PORT as i16] {
+        asm.load(Width::Half, R0, R10, FLOW_KEY + FLOW_PORTS + port).from_network(R0, 16).xor_register(R8, R0);
+    }
+    look_up_group(asm, division, masked, absent);
+    asm.load_map(R1, division.kept()).copy(R2, R10).add(R2, i32::from(FLOW_KEY)).call(Helper::MapLookup);
+    asm.jump_if(When::Equal, R0, 0, masked).load(Width::Word, R8, R0, 0);
+    asm.place(masked).and(R8, WORKER as i32).place(decided);
+}
+
+/// Redirects everything to the socket of the receive queue, of several workers to the first one's.
+pub(super) fn redirect_all(sockets: &SocketMap) -> Vec<Instruction> {
     let mut asm = Assembler::default();
-    asm.copy(R6, R1);
+    asm.copy(R6, R1).set(R8, 0);
     redirect_to_queue(&mut asm, sockets);
     asm.finish()
 }
 
 /// Redirects answers to echo requests with this identifier, as hosts send them: without IP options or extension headers.
-pub(super) fn redirect_echo_replies(sockets: BorrowedFd<'_>, identifier: u16) -> Vec<Instruction> {
+pub(super) fn redirect_echo_replies(sockets: &SocketMap, identifier: u16) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let (pass, v6, found) = (asm.label(), asm.label(), asm.label());
     let match_echo = |asm: &mut Assembler, at: i32, reply: i32| {
@@ -365,7 +399,7 @@ pub(super) fn redirect_echo_replies(sockets: BorrowedFd<'_>, identifier: u16) ->
     asm.jump(found).place(v6).load(Width::Byte, R0, R2, (IP + V6_NEXT) as i16);
     asm.jump_if(When::NotEqual, R0, PROTOCOL_ICMPV6, pass);
     match_echo(&mut asm, IP + V6_HEADER, ICMPV6_ECHO_REPLY);
-    asm.place(found);
+    asm.place(found).set(R8, 0);
     redirect_to_queue(&mut asm, sockets);
     asm.place(pass).set(R0, XDP_PASS).exit();
     asm.finish()
@@ -431,8 +465,11 @@ fn skip_v4_header(asm: &mut Assembler, pointer: Register, base: Register, offset
     asm.add_register(pointer, R0);
 }
 
-/// Returns the redirection to the socket of the receive queue; to the kernel where there is none.
-fn redirect_to_queue(asm: &mut Assembler, sockets: BorrowedFd<'_>) {
-    asm.load_map(R1, sockets).load(Width::Word, R2, R6, XDP_QUEUE).set(R3, XDP_PASS);
+/// Redirects to the socket on the receive queue, of several workers to that of the one in `R8`; to the kernel where there is none.
+fn redirect_to_queue(asm: &mut Assembler, sockets: &SocketMap) {
+    asm.load_map(R1, sockets.map.as_fd()).load(Width::Word, R2, R6, XDP_QUEUE).set(R3, XDP_PASS);
+    if sockets.workers > 1 {
+        asm.multiply_u32(R2, sockets.workers as i32).add_register(R2, R8);
+    }
     asm.call(Helper::RedirectMap).exit();
 }

@@ -281,7 +281,7 @@ fn a_full_table_says_so() {
 fn the_verifier_accepts_the_xdp_programs() {
     in_namespace(|| {
         let shared = shared();
-        let sockets = SocketMap::new(1).expect("root may use BPF");
+        let sockets = SocketMap::new(1, 1).expect("root may use BPF");
         let index = shared.server.interface().index;
         for mode in [XdpMode::Native, XdpMode::Generic] {
             drop(Redirect::Owned(&shared.steering).attach(index, &sockets, mode).expect("veth has both modes"));

@@ -60,7 +60,7 @@ pub trait Journal: fmt::Debug + Send + Sync {
 }
 
 /// An interface: the features that are wanted of it and on.
-trait Card: Send {
+trait Card: Send + Sync {
     fn features(&self) -> io::Result<Features>;
     fn want(&self, more: &Features) -> io::Result<()>;
 }

@@ -42,15 +42,14 @@ impl Queue {
         let (start, bytes) = arena.area();
         let metadata = if attach_mode.metadata { METADATA_BYTES as u32 } else { 0 };
         sys::register_memory(fd.as_fd(), start, bytes, CHUNK_BYTES as u32, metadata)?;
-        sys::make_rings(fd.as_fd(), entries)?;
+        sys::make_memory_rings(fd.as_fd(), entries, entries)?;
+        sys::make_rings(fd.as_fd(), entries, entries)?;
         let offsets = sys::offsets(fd.as_fd())?;
         let receive = Consumer::map(fd.as_fd(), Which::Receive, &offsets.rx, entries)?;
         let transmit = Producer::map(fd.as_fd(), Which::Transmit, &offsets.tx, entries)?;
         let fill = Producer::map(fd.as_fd(), Which::Fill, &offsets.fr, entries)?;
         let completion = Consumer::map(fd.as_fd(), Which::Completion, &offsets.cr, entries)?;
-        let copy = if attach_mode.zero_copy { libc::XDP_ZEROCOPY } else { libc::XDP_COPY };
-        let chains = if attach_mode.chains { libc::XDP_USE_SG } else { 0 };
-        bind(fd.as_fd(), interface, queue, copy | chains | libc::XDP_USE_NEED_WAKEUP)?;
+        bind(fd.as_fd(), interface, queue, attach_mode)?;
         let fill_target = entries.min(arena.capacity(Class::Large) / 4);
         Ok(Queue { fd, receive, transmit, fill, completion, fill_target, filled: 0, partial: Vec::new(), broken: false })
     }
@@ -180,26 +179,7 @@ impl Queue {
     /// Shows queued packets to the kernel and wakes it. Returns the system calls that this took.
     pub(super) fn flush(&mut self) -> io::Result<u64> {
         self.transmit.publish();
-        let mut calls = 0;
-        // Kernels up to 6.1 show what they have taken with the next call that takes something.
-        let mut unseen = self.transmit.used().div_ceil(KERNEL_BATCH);
-        while self.transmit.used() > 0 && self.transmit.needs_wakeup() {
-            let before = self.transmit.used();
-            calls += 1;
-            match sys::kick_transmit(self.fd.as_fd()) {
-                // EAGAIN: the kernel's budget for one call is used up, or the completion ring is full.
-                Err(error) if crate::sys::refusal(&error) == crate::sys::Refusal::Later => {}
-                Err(error) => return Err(error),
-                Ok(()) => {}
-            }
-            if self.transmit.used() == before {
-                if unseen == 0 {
-                    break;
-                }
-                unseen -= 1;
-            }
-        }
-        Ok(calls)
+        kick(&self.transmit, self.fd.as_fd())
     }
 
     pub(super) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
@@ -211,8 +191,35 @@ impl Queue {
     }
 }
 
-/// Binds, and waits for a socket that is just going away.
-fn bind(fd: BorrowedFd<'_>, interface: u32, queue: u32, flags: u16) -> io::Result<()> {
+/// Wakes the kernel as long as it takes packets from `transmit`, which is `fd`'s. Returns the system calls that this took.
+pub(super) fn kick(transmit: &Producer<Descriptor>, fd: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut calls = 0;
+    // Kernels up to 6.1 show what they have taken with the next call that takes something.
+    let mut unseen = transmit.used().div_ceil(KERNEL_BATCH);
+    while transmit.used() > 0 && transmit.needs_wakeup() {
+        let before = transmit.used();
+        calls += 1;
+        match sys::kick_transmit(fd) {
+            // EAGAIN: the kernel's budget for one call is used up, or the completion ring is full.
+            Err(error) if crate::sys::refusal(&error) == crate::sys::Refusal::Later => {}
+            Err(error) => return Err(error),
+            Ok(()) => {}
+        }
+        if transmit.used() == before {
+            if unseen == 0 {
+                break;
+            }
+            unseen -= 1;
+        }
+    }
+    Ok(calls)
+}
+
+/// Binds as `attach_mode` says, and waits for a socket that is just going away.
+pub(super) fn bind(fd: BorrowedFd<'_>, interface: u32, queue: u32, attach_mode: AttachMode) -> io::Result<()> {
+    let copy = if attach_mode.zero_copy { libc::XDP_ZEROCOPY } else { libc::XDP_COPY };
+    let chains = if attach_mode.chains { libc::XDP_USE_SG } else { 0 };
+    let flags = copy | chains | libc::XDP_USE_NEED_WAKEUP;
     let mut tries = 0;
     loop {
         match sys::bind(fd, interface, queue, flags) {

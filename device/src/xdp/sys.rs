@@ -6,6 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
+use ringway_shm::Payload;
+
 use crate::sys::check;
 
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
@@ -64,11 +66,16 @@ pub(super) fn register_memory(fd: BorrowedFd<'_>, start: *mut u8, bytes: usize, 
     set(fd, libc::XDP_UMEM_REG, &request)
 }
 
-/// Asks for the four rings; counts are powers of two.
-pub(super) fn make_rings(fd: BorrowedFd<'_>, entries: u32) -> io::Result<()> {
-    for name in [libc::XDP_RX_RING, libc::XDP_TX_RING, libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING] {
-        set(fd, name, &entries)?;
-    }
+/// Asks for the rings that packet memory has once for each queue; counts are powers of two.
+pub(super) fn make_memory_rings(fd: BorrowedFd<'_>, fill: u32, completion: u32) -> io::Result<()> {
+    set(fd, libc::XDP_UMEM_FILL_RING, &fill)?;
+    set(fd, libc::XDP_UMEM_COMPLETION_RING, &completion)
+}
+
+/// Asks for the rings that each socket has; counts are powers of two.
+pub(super) fn make_rings(fd: BorrowedFd<'_>, receive: u32, transmit: u32) -> io::Result<()> {
+    set(fd, libc::XDP_RX_RING, &receive)?;
+    set(fd, libc::XDP_TX_RING, &transmit)?;
     if set(fd, XDP_MAX_TX_SKB_BUDGET, &TX_BUDGET).is_err() {
         // Older kernels send 32 packets per wake-up; the socket works all the same.
     }
@@ -89,12 +96,21 @@ pub(super) fn is_zero_copy(fd: BorrowedFd<'_>) -> bool {
 }
 
 pub(super) fn bind(fd: BorrowedFd<'_>, interface: u32, queue: u32, flags: u16) -> io::Result<()> {
+    bind_to(fd, interface, queue, flags, 0)
+}
+
+/// Binds to a queue that `other` is bound to, whose packet memory both use from then on.
+pub(super) fn bind_beside(fd: BorrowedFd<'_>, interface: u32, queue: u32, other: BorrowedFd<'_>) -> io::Result<()> {
+    bind_to(fd, interface, queue, libc::XDP_SHARED_UMEM, other.as_raw_fd() as u32)
+}
+
+fn bind_to(fd: BorrowedFd<'_>, interface: u32, queue: u32, flags: u16, other: u32) -> io::Result<()> {
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
         sxdp_flags: flags,
         sxdp_ifindex: interface,
         sxdp_queue_id: queue,
-        sxdp_shared_umem_fd: 0,
+        sxdp_shared_umem_fd: other,
     };
     // SAFETY: pointer and length are those of `address`.
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_xdp>() as u32) })?;
@@ -116,11 +132,75 @@ pub(super) fn kick_receive(fd: BorrowedFd<'_>) {
     };
 }
 
+/// Packet memory that several threads use, each the chunks that a ring has given it.
+pub(super) struct Memory {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the memory is the process's. What `read` and `write` copy is plain bytes, and a chunk is in one ring or with one thread at a
+// time (`divided`), so no two threads are at the same bytes.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// `bytes` zero bytes, from a page's beginning on.
+    pub(super) fn new(bytes: usize) -> io::Result<Memory> {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: a fresh mapping at an address that the kernel chooses.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("memory was mapped at zero"))?;
+        Ok(Memory { base, bytes })
+    }
+
+    /// Registers it with a socket, in chunks of `chunk` bytes.
+    pub(super) fn register(&self, fd: BorrowedFd<'_>, chunk: u32) -> io::Result<()> {
+        register_memory(fd, self.base.as_ptr(), self.bytes, chunk, 0)
+    }
+
+    /// Copies what stands at `at`. False: not all of it lies in the memory.
+    pub(super) fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        let Some(at) = self.inside(at, into.len()) else { return false };
+        // SAFETY: `inside` has checked the place; the bytes are with this thread (see above) and `into` is no part of them.
+        unsafe { std::ptr::copy_nonoverlapping(self.base.as_ptr().add(at), into.as_mut_ptr(), into.len()) };
+        true
+    }
+
+    /// Copies `bytes` to `at`.
+    ///
+    /// # Panics
+    /// When they do not fit there.
+    pub(super) fn write(&self, at: u64, bytes: Payload<'_>) {
+        let at = self.inside(at, bytes.len()).expect("the chunk is one of this memory");
+        // SAFETY: as in `read`; a payload may be another process's memory and change while it is copied, as bytes may.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(at), bytes.len()) };
+    }
+
+    fn inside(&self, at: u64, len: usize) -> Option<usize> {
+        let at = usize::try_from(at).ok()?;
+        at.checked_add(len).filter(|end| *end <= self.bytes).map(|_| at)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this length. The kernel holds the pages of a registered memory until its sockets are gone.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
 /// The mapped memory of one ring.
 pub(super) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
 }
+
+// SAFETY: the memory is the process's, and only the owner of the value is at it on this side.
+unsafe impl Send for Mapping {}
 
 impl Mapping {
     pub(super) fn new(fd: BorrowedFd<'_>, which: Which, bytes: usize) -> io::Result<Mapping> {

@@ -26,6 +26,7 @@ impl Worker {
             Command::ReplaceInterface(number, interface, open, reply) => {
                 reply.answer(self.replace_interface(number, &interface, open));
             }
+            Command::CloseInterface(number, reply) => reply.after(|| self.close_interface(number)),
             Command::RemoveInterface(number) => self.remove_interface(number),
             Command::SetAddresses(interface, addresses) => self.set_addresses(interface, addresses),
             Command::SetDeprecated(interface, addresses) => self.core.stack.set_deprecated(interface, addresses),

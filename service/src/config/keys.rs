@@ -183,7 +183,7 @@ pub const KEYS: &[Key] = &[
         1,
         WORKERS_MAX as u64,
         "Workers: threads that each serve a share of the connections, with buffers of their own. More than one pay where one \
-         is busy all the time and processors are idle beside it. Needs interface.device packet.",
+         is busy all the time and processors are idle beside it. A tap device has one.",
     ),
     number(
         "worker.balance_percent",

@@ -11,7 +11,7 @@
 //! worker that
 //! asks for the other kind meanwhile is refused. Promises: the filters change when the first owner comes and the last one
 //! goes, and not between; connections that the kernel has of a port before it is owned stay the kernel's, and it accepts none between
-//! the look at them and the port's being owned (over AF_XDP it may, and such a connection may be reset). Does not do: counting the users of one worker; that worker does.
+//! the look at them and the port's being owned. Does not do: counting the users of one worker; that worker does.
 //! How the workers of a port let it go: see `leaving`.
 
 mod leaving;
@@ -179,7 +179,7 @@ impl WorkerPorts {
     }
 
     /// Packets of TCP to these addresses and ports come to no worker and not to the kernel, until a worker owns the port or
-    /// [`unshut`](WorkerPorts::unshut) is called. Ports that a worker owns stay as they are. Over AF_XDP they come to the kernel meanwhile.
+    /// [`unshut`](WorkerPorts::unshut) is called. Ports that a worker owns stay as they are.
     pub(crate) fn shut(&self, ends: &BTreeSet<(IpAddr, u16)>) {
         let mut registry = self.registry();
         for &(ip, port) in ends {

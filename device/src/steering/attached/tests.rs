@@ -97,7 +97,7 @@ fn an_xdp_program_is_found_by_its_number() {
     in_namespace(|| {
         let index = wire();
         assert_eq!(xdp_at(index).expect("it is there"), None);
-        let sockets = SocketMap::new(1).expect("root may use BPF");
+        let sockets = SocketMap::new(1, 1).expect("root may use BPF");
         let attachment = Redirect::All.attach(index, &sockets, XdpMode::Generic).expect("root");
         assert!(xdp_at(index).expect("it is there").is_some());
         drop(attachment);
