@@ -16,7 +16,7 @@ use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ringway_channel::attach::want_at_kernel;
+use ringway_channel::attach::want_sockets;
 
 use crate::bed::{Bed, Ends, Setup};
 use crate::load::latency::Latencies;
@@ -148,7 +148,7 @@ fn wait_at_kernel(bed: &Bed, count: u32) -> io::Result<()> {
 }
 
 fn want(door: &Path) -> io::Result<u64> {
-    want_at_kernel(door, "all").map(u64::from).map_err(|error| io::Error::other(error.to_string()))
+    want_sockets(door, "all").map(u64::from).map_err(|error| io::Error::other(error.to_string()))
 }
 
 fn quantiles(times: &Latencies) -> String {

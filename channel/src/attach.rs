@@ -393,13 +393,15 @@ pub(super) fn show_socket(
 pub enum Way {
     /// The kernel goes on.
     Home = 0,
-    /// The stack goes on: the kernel socket has the connection, and the slot is fresh.
+    /// The stack goes on: the kernel socket has the connection, which an earlier service has handed over, and the slot is fresh.
     Back = 1,
+    /// The same, and this very service has handed it over.
+    Recalled = 2,
 }
 
 impl Way {
     fn from_word(word: u32) -> Option<Way> {
-        [Way::Home, Way::Back].into_iter().find(|&way| way as u32 == word)
+        [Way::Home, Way::Back, Way::Recalled].into_iter().find(|&way| way as u32 == word)
     }
 }
 
@@ -411,9 +413,13 @@ pub(super) fn hand_over(control: BorrowedFd<'_>, slot: SlotRef, socket: Borrowed
 }
 
 /// Has the connections of these kernel sockets go on in these slots; adds to `answers` what becomes of each. Returns false if the service wants none.
-pub(super) fn adopt(control: BorrowedFd<'_>, offers: &[(SlotRef, RawFd)], answers: &mut Vec<bool>) -> Result<bool, AttachError> {
+pub(super) fn adopt(
+    control: BorrowedFd<'_>,
+    (way, offers): (Way, &[(SlotRef, RawFd)]),
+    answers: &mut Vec<bool>,
+) -> Result<bool, AttachError> {
     for &(slot, socket) in offers {
-        let message = Message::new(KIND_HANDOVER, &[slot.index, slot.generation, Way::Back as u32]);
+        let message = Message::new(KIND_HANDOVER, &[slot.index, slot.generation, way as u32]);
         sys::with_fd(socket, |socket| sys::send_message(control, &message.0, &[socket]))?;
     }
     let mut wants = true;
@@ -428,14 +434,15 @@ pub(super) fn adopt(control: BorrowedFd<'_>, offers: &[(SlotRef, RawFd)], answer
 }
 
 /// Asks the service whose door is at `path` to have the kernel go on with the sockets that `what` names: `all`, `pid N`, `port N`, or
-/// `flow ADDRESS ADDRESS`; or, with `kill ` before it, to reset them. Returns how many sockets of one worker these are.
+/// `flow ADDRESS ADDRESS`; with `kill ` before it, to reset them; with `back `, to have back what it has handed over. Returns how many sockets of one
+/// worker these are; of those that are to come back that is not known.
 ///
 /// # Errors
 /// The service's refusal, or what stands in the way of asking.
 ///
 /// # Blocking
 /// Until the programs are told; they hand over at their next call or wake-up.
-pub fn want_at_kernel(path: &Path, what: &str) -> Result<u32, AttachError> {
+pub fn want_sockets(path: &Path, what: &str) -> Result<u32, AttachError> {
     let socket = sys::connect_local(path)?;
     sys::send_message(socket.as_fd(), &Message::with_text(KIND_WANT, what).0, &[])?;
     let (answer, _) = receive_answer(socket.as_fd())?;

@@ -22,7 +22,7 @@ use ringway_shm::region::{Region, Shared};
 use ringway_shm::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Changes whenever the contract does.
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 /// Wait contexts with an event ring, and a bit of their own in each slot: those that are claimed first.
 pub(crate) const NEAR: u32 = 64 * NEAR_WORDS as u32;
 /// The words of their bits.
@@ -202,8 +202,10 @@ pub(crate) struct Header {
     pub(crate) returned_rx: Line<AtomicU32>,
     /// Slots that want to hear when send chunks come back.
     pub(crate) starved_slots: Line<AtomicU32>,
-    /// Worker: how often it has wished for kernel sockets.
+    /// Worker: how often it has wished for sockets.
     pub(crate) wishes: Line<AtomicU32>,
+    /// Worker: how often it was asked to have connections back that this very service has handed over.
+    pub(crate) recalls: Line<AtomicU32>,
 }
 
 /// The second page.

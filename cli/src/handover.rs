@@ -1,7 +1,8 @@
-//! `ringway handover`: connections of a running service go home to the kernel.
+//! `ringway handover`: connections of a running service go home to the kernel, or come back from there.
 //!
-//! Promises: says how many connections were asked for and how many the kernel has now; exit status 1 if some stay. Does not do:
-//! forcing a program that makes no call and waits for nothing of Ringway's; its connections stay until it does.
+//! Promises: says how many connections were asked for and how many the kernel has now; exit status 1 if some stay. Of those that come back it says how
+//! many; exit status 1 if none does. Does not do: forcing a program that makes no call and waits for nothing of Ringway's; its connections stay until it
+//! does.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,12 +10,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use ringway_channel::attach::want_at_kernel;
+use ringway_channel::attach::want_sockets;
 
 use crate::services::{Choice, Service};
 
 /// Looks at the counters so often while programs hand over.
 const LOOK: Duration = Duration::from_millis(10);
+/// No connection comes back any more when none has for so long; a program looks once a second.
+const LULL: Duration = Duration::from_millis(1_500);
 
 /// Arguments of `ringway handover`.
 #[derive(Args, Debug)]
@@ -38,11 +41,13 @@ pub(crate) struct Arguments {
 enum Goal {
     /// The kernel's TCP
     Kernel,
+    /// Ringway's, for connections that the service has handed over before: once nothing of them is under way, where the process that accepted them
+    /// has no other thread and shares them with no other
+    Stack,
 }
 
 /// Asks, waits and reports.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let Goal::Kernel = arguments.to;
     let words = match words(&arguments.what) {
         Ok(words) => words,
         Err(text) => {
@@ -50,7 +55,11 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match hand_over(arguments, &words) {
+    let moved = match arguments.to {
+        Goal::Kernel => hand_over(arguments, &words),
+        Goal::Stack => take_back(arguments, &words),
+    };
+    match moved {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -80,16 +89,9 @@ fn words(what: &[String]) -> Result<String, String> {
 
 /// Returns true if no connection stays that was asked for.
 fn hand_over(arguments: &Arguments, words: &str) -> io::Result<bool> {
-    let services = Choice::here(arguments.name.as_deref()).find()?;
-    if services.is_empty() {
-        return Err(io::Error::other("no service runs in this network namespace"));
-    }
+    let services = services(arguments)?;
     let before = moved(&services);
-    let mut asked = 0;
-    for service in &services {
-        let count = want_at_kernel(&service.file("sock"), words);
-        asked += u64::from(count.map_err(|error| io::Error::other(format!("service {}: {error}", service.name)))?);
-    }
+    let asked = ask(&services, words)?;
     let limit = Instant::now() + Duration::from_secs(arguments.wait);
     let mut gone = moved(&services) - before;
     while gone < asked && Instant::now() < limit {
@@ -101,10 +103,55 @@ fn hand_over(arguments: &Arguments, words: &str) -> io::Result<bool> {
     Ok(gone >= asked)
 }
 
+/// Returns true if a connection has come back. Ends when none has for a while.
+fn take_back(arguments: &Arguments, words: &str) -> io::Result<bool> {
+    let services = services(arguments)?;
+    let before = returned(&services);
+    ask(&services, &format!("back {words}"))?;
+    let limit = Instant::now() + Duration::from_secs(arguments.wait);
+    let (mut count, mut last) = (0, Instant::now());
+    while Instant::now() < limit && (count == 0 || last.elapsed() < LULL) {
+        std::thread::sleep(LOOK);
+        let now = returned(&services) - before;
+        if now > count {
+            (count, last) = (now, Instant::now());
+        }
+    }
+    crate::output::write(&format!("{count} connections are the stack's again\n"))?;
+    Ok(count > 0)
+}
+
+fn services(arguments: &Arguments) -> io::Result<Vec<Service>> {
+    let services = Choice::here(arguments.name.as_deref()).find()?;
+    if services.is_empty() {
+        return Err(io::Error::other("no service runs in this network namespace"));
+    }
+    Ok(services)
+}
+
+/// Tells each service; returns how many connections they have asked for.
+fn ask(services: &[Service], words: &str) -> io::Result<u64> {
+    let mut asked = 0;
+    for service in services {
+        let count = want_sockets(&service.file("sock"), words);
+        asked += u64::from(count.map_err(|error| io::Error::other(format!("service {}: {error}", service.name)))?);
+    }
+    Ok(asked)
+}
+
 /// Sockets that these services have handed over so far.
 fn moved(services: &[Service]) -> u64 {
+    count(services, "RingwaySocketsHandedOver")
+}
+
+/// Connections that they have taken back.
+fn returned(services: &[Service]) -> u64 {
+    count(services, "RingwaySocketsAdopted")
+}
+
+fn count(services: &[Service], name: &str) -> u64 {
     let counters = services.iter().flat_map(|service| service.stats.counters());
-    counters.filter(|(name, _)| name == "RingwaySocketsHandedOver").map(|(_, value)| value).sum()
+    counters.filter(|(counted, _)| *counted == name).map(|(_, value)| value).sum()
 }
 
 #[cfg(test)]

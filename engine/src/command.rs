@@ -449,6 +449,17 @@ impl WorkerHandle {
         self.ask(|reply| Command::Handover(HandoverCommand::Want(wanted, reply)))
     }
 
+    /// Asks the programs to offer connections again that this service has handed over.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until the programs are told. They offer them at their next call or wake-up.
+    pub fn recall(&self) -> Result<(), Gone> {
+        self.ask(|reply| Command::Handover(HandoverCommand::Recall(reply)))
+    }
+
     /// Resets connections, as `ss -K` does; returns how many.
     ///
     /// # Errors

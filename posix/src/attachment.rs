@@ -127,6 +127,12 @@ impl Attachment {
         self.seeks.store(true, Ordering::Relaxed);
     }
 
+    /// The next call looks, however short ago the last one has.
+    pub(crate) fn seek_now(&self) {
+        self.next_look.store(0, Ordering::Relaxed);
+        self.seek();
+    }
+
     /// Nothing is left to do for it.
     pub(crate) fn rest(&self) {
         if self.seeks() {

@@ -6,6 +6,7 @@
 
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
+use ringway_channel::attach::Way;
 use ringway_shm::{Duration, PayloadMut};
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -336,9 +337,11 @@ pub trait Channel: Send + Sync {
     /// Has the stack go on with the connections of kernel sockets, each in a socket of the stack that was opened for it at the first worker
     /// (docs/handover.md). Returns for which it does; `None`: the service wants none. Blocks for some ten milliseconds; nothing else may use the kernel
     /// sockets meanwhile.
-    fn adopt(&self, offers: &[(SocketRef, Fd)]) -> Option<Vec<bool>>;
+    fn adopt(&self, way: Way, offers: &[(SocketRef, Fd)]) -> Option<Vec<bool>>;
     /// Another number whenever the service has begun to wish for sockets.
     fn wishes(&self) -> u32;
+    /// Another number whenever the service has asked for connections back that it has handed over itself.
+    fn recalls(&self) -> u32;
     /// How far the socket's handover is; `None` if the slot has another generation.
     fn handover(&self, socket: SocketRef) -> Option<Handover>;
     /// Notes in the slot that a process gives the kernel socket the rest of the socket's state. Returns true if no other has done so.

@@ -26,7 +26,7 @@ pub use invitation::from_environment;
 
 use convert::{ANSWER_BYTES, answer_of, operation_of, receive_error, send_error};
 use ringway_channel as shm;
-use ringway_channel::attach::WakeFdKind;
+use ringway_channel::attach::{WakeFdKind, Way};
 use ringway_shm::{Duration, PayloadMut};
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -306,12 +306,12 @@ impl Channel for Attached {
         self.is_attached_itself() && self.hand_over_everywhere(socket, fd)
     }
 
-    fn adopt(&self, offers: &[(SocketRef, Fd)]) -> Option<Vec<bool>> {
+    fn adopt(&self, way: Way, offers: &[(SocketRef, Fd)]) -> Option<Vec<bool>> {
         let first = |&(socket, fd): &(SocketRef, Fd)| self.everywhere(socket).next().map(|(client, slot)| (client, (slot, fd)));
         let found: Vec<_> = offers.iter().filter_map(first).collect();
         match found.first() {
             Some((client, _)) if found.len() == offers.len() && self.is_attached_itself() => {
-                client.adopt(&found.iter().map(|&(_, offer)| offer).collect::<Vec<_>>())
+                client.adopt(way, &found.iter().map(|&(_, offer)| offer).collect::<Vec<_>>())
             }
             _ => Some(vec![false; offers.len()]),
         }
@@ -319,6 +319,10 @@ impl Channel for Attached {
 
     fn wishes(&self) -> u32 {
         self.clients.iter().fold(0, |sum, client| sum.wrapping_add(client.wishes()))
+    }
+
+    fn recalls(&self) -> u32 {
+        self.clients.iter().fold(0, |sum, client| sum.wrapping_add(client.recalls()))
     }
 
     fn handover(&self, socket: SocketRef) -> Option<Handover> {

@@ -319,7 +319,7 @@ impl Posix {
         self.attached()?;
         Some(loop {
             match self.epoll_turn(at, events, poll_only, Sleep { deadline, mask }) {
-                Ok(0) if !poll_only && deadline.is_none_or(|deadline| self.kernel.now() < deadline) => {}
+                Ok(0) if !poll_only && deadline.is_none_or(|deadline| self.kernel.now() < deadline) => self.before_kernel(),
                 answer => break answer,
             }
         })

@@ -29,6 +29,8 @@ pub(crate) struct Leaving {
     count: AtomicUsize,
     /// The wishes of the service's that were followed.
     wishes: AtomicU32,
+    /// The same of requests for connections that come back.
+    recalls: AtomicU32,
 }
 
 impl Leaving {
@@ -38,6 +40,7 @@ impl Leaving {
             left: std::array::from_fn(|_| AtomicU64::new(0)),
             count: AtomicUsize::new(0),
             wishes: AtomicU32::new(0),
+            recalls: AtomicU32::new(0),
         }
     }
 
@@ -125,6 +128,10 @@ impl Posix {
             return;
         }
         self.leaving.wishes.store(wishes, Ordering::Relaxed);
+        let recalls = channel.recalls();
+        if self.leaving.recalls.swap(recalls, Ordering::Relaxed) != recalls {
+            self.connections_are_recalled();
+        }
         let mut wanted = Vec::new();
         self.table.for_each_in(0, Fd::MAX, |_, entry| match entry {
             Entry::Socket(socket) if matches!(channel.handover(socket), Some(Handover::Wanted | Handover::Empties)) => {

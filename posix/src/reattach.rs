@@ -13,7 +13,8 @@
 //! service; others find it there by its inode. A blocking one returns only in a process that has not forked: the kernel
 //! socket becomes non-blocking with it, and a process that has not attached yet would see that.
 //!
-//! Connections that a listener has accepted return too, if the service wants them (`returning`).
+//! Connections that a listener has accepted return too, if the service wants them (`returning`); those that the present service has handed over itself, when
+//! its operator asks for them.
 //!
 //! Promises: no call fails or waits because of it, except for the time of one attach. A fork sees all of it or nothing. Without a look
 //! due, it costs one relaxed load. Does not do: waking a thread that sleeps in the kernel; its next call looks. A process
@@ -27,7 +28,7 @@ use crate::channel::{Channel, Purpose, State};
 use crate::fallback::Fd;
 use crate::fd_table::{Entry, SocketRef};
 use crate::reasons::Fallback;
-use returning::Connections;
+use returning::{Connection, Connections};
 use ringway_shm::Duration;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -118,9 +119,11 @@ impl Posix {
         }
         let Ok(identity) = self.kernel.identity(fd) else { return };
         let left = self.attachment.present().0;
-        match is_listener {
-            true => self.away.note(fd, identity.inode, left),
-            false => self.away.connections.note((fd, identity.inode), left, self.options_of(socket)),
+        if is_listener {
+            self.away.note(fd, identity.inode, left);
+        } else {
+            let (recalls, options) = (channel.recalls(), self.options_of(socket));
+            self.away.connections.note(Connection { fd, inode: identity.inode, left, recalls, options, refusals: 0 });
         }
         self.attachment.seek();
     }

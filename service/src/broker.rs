@@ -57,7 +57,7 @@ use crate::readiness::Readiness;
 use admission::{Refusal, Standing, obey_rules};
 use confine::Confined;
 use desk::Shown;
-use handovers::{Asked, HandedOver};
+use handovers::Task;
 use members::{Members, NewGroup, ProcessKey};
 use wake_fds::Unmade;
 
@@ -327,9 +327,8 @@ impl Broker {
                 self.config.desk.show(uid, shown)
             }
             (ClientMessage::Handover { slot, way, socket }, Some(process)) => {
-                let (region, socket) = (process.region, (way, socket).into());
-                let handed = HandedOver { control: Some(control), worker, region, slot, socket };
-                self.config.handovers.hand_over(uid, handed)
+                let task = Task::of((way, socket), control, (worker, process.region, slot));
+                self.config.handovers.begin(uid, task)
             }
             (ClientMessage::Want(words), None) => self.want(number, uid, &words),
             (ClientMessage::Child { process: child, pidfd }, Some(process)) => self.meet_child(process.region, child, pidfd, uid),
@@ -368,23 +367,6 @@ impl Broker {
         }
         self.config.worker.settle().map_err(|_| "the worker has stopped")?;
         self.config.desk.settle(uid, control)
-    }
-
-    /// The operator wants sockets to be the kernel's, or to end.
-    fn want(&mut self, number: u64, uid: u32, words: &str) -> Result<(), String> {
-        if uid != 0 && uid != rustix::process::getuid().as_raw() {
-            return Err("only root and the user of the service may hand over or end sockets of all programs".to_owned());
-        }
-        let asked = handovers::asked(words)
-            .ok_or("it must be: all, pid N, port N, or flow ADDRESS:PORT ADDRESS:PORT, behind kill or not")?;
-        let count = match asked {
-            Asked::Leave(wanted) => self.config.worker.want(wanted),
-            Asked::End(wanted) => self.config.worker.kill(wanted),
-        };
-        let count = count.map_err(|_| "the worker has stopped")?;
-        let Some(connection) = self.connections.get(&number) else { return Ok(()) };
-        tracing::info!(target: "ringway::handover", uid, count, "user {uid} asked for: {words}; {count} connections");
-        connection.control.done_with(count).map_err(|error| error.to_string())
     }
 
     /// A context gets a wake descriptor of its own, or the one that another worker's broker has made for the same process. A refusal

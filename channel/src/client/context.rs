@@ -165,6 +165,11 @@ impl Client {
         self.map.header().wishes.0.load(Ordering::Acquire)
     }
 
+    /// How often the worker has asked for connections back that this service has handed over.
+    pub fn recalls(&self) -> u32 {
+        self.map.header().recalls.0.load(Ordering::Acquire)
+    }
+
     /// Which part of its time the worker has been busy lately, thousandths; none when it sleeps. A hint.
     pub fn busy(&self) -> u32 {
         if self.worker_sleeps() { 0 } else { self.map.header().busy_per_mille.0.load(Ordering::Relaxed).min(1_000) }

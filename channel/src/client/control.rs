@@ -58,15 +58,15 @@ impl Client {
 
     /// Has the stack go on with the connections of kernel sockets (numbers that the caller keeps open), each in a slot that was opened for it.
     /// Returns for which it does: such a kernel socket is closed, without a packet. `None`: the service wants no connections. Nothing else may use the
-    /// sockets meanwhile.
+    /// sockets meanwhile. `way`: which service has handed them over.
     ///
     /// # Blocking
     /// Until the service has answered for all of them: some ten milliseconds, however many.
-    pub fn adopt(&self, offers: &[(SlotRef, RawFd)]) -> Option<Vec<bool>> {
+    pub fn adopt(&self, way: attach::Way, offers: &[(SlotRef, RawFd)]) -> Option<Vec<bool>> {
         let mut answers = Vec::new();
         // Where the service is gone.
         let without_answer = false;
-        let wants = self.exchange(|control| attach::adopt(control, offers, &mut answers)).unwrap_or(true);
+        let wants = self.exchange(|control| attach::adopt(control, (way, offers), &mut answers)).unwrap_or(true);
         answers.resize(offers.len(), without_answer);
         wants.then_some(answers)
     }

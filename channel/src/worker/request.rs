@@ -110,6 +110,11 @@ impl Attachment {
         self.map.header().wishes.0.fetch_add(1, Ordering::Release);
     }
 
+    /// Asks for connections back that this service has handed over. [`note_wishes`](Self::note_wishes) follows.
+    pub fn note_recall(&self) {
+        self.map.header().recalls.0.fetch_add(1, Ordering::Release);
+    }
+
     /// Says that the worker is about to sleep. `false`: there is work, do not.
     pub fn arm(&mut self) -> bool {
         let header = self.map.header();

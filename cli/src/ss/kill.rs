@@ -5,7 +5,7 @@
 
 use std::io;
 
-use ringway_channel::attach::want_at_kernel;
+use ringway_channel::attach::want_sockets;
 use ringway_shm::stats::SocketRecord;
 
 use super::{Filter, LISTEN, Shown, sockets};
@@ -16,7 +16,7 @@ pub(super) fn kill<'a>(services: &'a [Service], filter: &Filter) -> io::Result<V
     let mut killed = Vec::new();
     for (service, shown) in sockets(services).into_iter().filter(|(_, shown)| filter.wants(&shown.socket)) {
         let Some(words) = words(&shown.socket) else { continue };
-        let count = want_at_kernel(&service.file("sock"), &words);
+        let count = want_sockets(&service.file("sock"), &words);
         if count.map_err(|error| io::Error::other(format!("service {}: {error}", service.label)))? > 0 {
             killed.push(shown);
         }

@@ -233,6 +233,47 @@ fn a_silent_connection_comes_back() {
     comes_back(LOOP);
 }
 
+/// The operator sends a connection home and has it back, from the same service and while the program sleeps; others stay where they are.
+#[test]
+fn a_connection_comes_back_when_the_operator_asks() {
+    let house = House::on(Net::of_one_worker(), &LOOP.replace("e.poll(0.2)", "e.poll()"));
+    let (talker, other) = (house.talker(), house.talker());
+    let ask = |what: &[&str]| house.net.run(Server, &[&[RINGWAY, "handover", "--name", &house.name], what].concat());
+    let port = format!(":{}", port_of(&talker));
+    for _ in 0..2 {
+        assert_eq!(ask(&[":4000"]).success().stdout, "2 connections, 2 at the kernel, 0 stay\n");
+        assert!(house.is_at_kernel(&talker) && house.is_at_kernel(&other));
+        let said = ask(&[":4001", "--to", "stack", "--wait", "1"]);
+        assert_eq!((said.code(), said.stdout.as_str()), (1, "0 connections are the stack's again\n"));
+        for (what, talker) in [(port.as_str(), &talker), ("all", &other)] {
+            assert_eq!(ask(&[what, "--to", "stack", "--wait", "20"]).success().stdout, "1 connections are the stack's again\n");
+            assert!(!house.is_at_kernel(talker), "the kernel has forgotten it");
+        }
+        wait_until("both are the stack's", DEADLINE, || house.rows(&["state", "established"]).len() == 2);
+    }
+    std::fs::write(house.net.path("go-on"), "").expect("a folder of ours");
+    for talker in [talker, other] {
+        assert!(talker.finish(DEADLINE).success().stdout.ends_with("again\n"));
+    }
+    assert_eq!(house.adopted(), 4);
+}
+
+/// Busy ones too, each when it pauses, and no byte is lost or twice there while they go to and fro.
+#[test]
+fn connections_with_pauses_go_to_and_fro() {
+    let house = House::on(Net::of_one_worker(), LOOP);
+    let go_on = text(&house.net.path("go-on"));
+    let mut chatter = house.net.spawn(Client, &["python3", "-c", CHATTER, &house.net.address(Server), &go_on]);
+    house.net.wait_printed(&mut chatter, "connected");
+    for round in 1..=3 {
+        house.net.run(Server, &[RINGWAY, "handover", ":4000", "--name", &house.name]);
+        house.net.run(Server, &[RINGWAY, "handover", ":4000", "--to", "stack", "--wait", "8", "--name", &house.name]).success();
+        chatter.wait_while_running("half of them have come back", || house.adopted() >= 20 * round);
+    }
+    std::fs::write(&go_on, "").expect("a folder of ours");
+    assert!(chatter.finish(DEADLINE).success().stdout.ends_with("40 of 40\n"));
+}
+
 /// An IPv6 socket with IPv4-mapped addresses.
 #[test]
 fn a_mapped_connection_comes_back() {

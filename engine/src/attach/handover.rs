@@ -316,6 +316,7 @@ pub(crate) enum HandoverCommand {
     Arrived(RegionId, SlotRef, Box<ConnectionImage>, Reply<Late>),
     Returned(RegionId, SlotRef, Box<ConnectionImage>),
     Want(Wanted, Reply<u32>),
+    Recall(Reply<()>),
     Kill(Wanted, Reply<u32>),
     Leave { drain: Duration, limit: Duration, reply: Reply<Left> },
     LeavePorts(Reply<()>),
@@ -393,6 +394,15 @@ impl Attachments {
             HandoverCommand::Want(wanted, reply) => {
                 self.departures.take_at = Some(core.now + TAKE_AFTER);
                 reply.answer(self.each(wanted, |region, which| region.want(which)));
+            }
+            HandoverCommand::Recall(reply) => {
+                for number in self.live.clone() {
+                    if let Some(region) = self.region(number) {
+                        region.channel.note_recall();
+                        region.wish();
+                    }
+                }
+                reply.answer(());
             }
             HandoverCommand::Kill(wanted, reply) => reply.answer(self.each(wanted, |region, which| region.kill_all(which, core))),
             HandoverCommand::Leave { drain, limit, reply } => {

@@ -96,7 +96,7 @@ fn serve(listener: &ControlListener, desk: &Desk, region: &OwnedFd, doorbell: &O
             ClientMessage::Nonsense(text, _) => panic!("{text}"),
             ClientMessage::Claim { .. } | ClientMessage::Settle => connection.done().expect("it listens"),
             ClientMessage::Handover { slot, way: Way::Home, .. } => hand_over(&connection, desk, slot),
-            ClientMessage::Handover { slot, way: Way::Back, .. } => adopt(&connection, desk, slot),
+            ClientMessage::Handover { slot, way: Way::Back | Way::Recalled, .. } => adopt(&connection, desk, slot),
             ClientMessage::Want(_) => panic!("no tool is here"),
             ClientMessage::Child { .. } => {}
             ClientMessage::Gone => return,

@@ -1,7 +1,8 @@
-//! Connections that were the stack's come back from the kernel to a later service.
+//! Connections that were the stack's come back from the kernel to a later service, or to the same one when it is asked to have them back.
 //!
 //! A connection that a listener has accepted is noted when the kernel gets it. A process that is attached to a later service offers it at its looks
-//! (see the parent), once it has been silent for a while: the service takes it out of the kernel socket when nothing of it is under way.
+//! (see the parent), once it has been silent for a while: the service takes it out of the kernel socket when nothing of it is under way. The service that has
+//! handed it over is offered it after the operator has asked for some (`Channel::recalls`).
 //!
 //! Promises: no call on such a socket is in progress meanwhile: only a process without other threads offers. No other process has the socket: a fork, and a
 //! message with the descriptor, end it for what there is by then. Does not do: connections that the process has opened itself, and those that were
@@ -18,13 +19,14 @@ use crate::descriptions::Flag;
 use crate::fallback::Fd;
 use crate::fd_table::{Entry, SocketRef};
 use crate::options::table::Known;
+use ringway_channel::attach::Way;
 
 /// Connections of this process that may return, by their numbers: a number that is another connection's now is that one's.
 #[derive(Default)]
 pub(super) struct Connections {
     /// True if there are some.
     any: AtomicBool,
-    list: Mutex<BTreeMap<Fd, Away>>,
+    list: Mutex<BTreeMap<Fd, Connection>>,
     /// Where the next look begins.
     next: AtomicI32,
     /// Looks since one was noted, or could have been offered.
@@ -33,15 +35,17 @@ pub(super) struct Connections {
 
 /// A connection that is the kernel's.
 #[derive(Clone, Copy, Debug)]
-struct Away {
-    fd: Fd,
-    inode: u64,
+pub(super) struct Connection {
+    pub(super) fd: Fd,
+    pub(super) inode: u64,
     /// The attachment that it has left.
-    left: usize,
+    pub(super) left: usize,
+    /// What that service had asked for back by then, or when it did not want this one.
+    pub(super) recalls: u32,
     /// The options that were set meanwhile.
-    options: u64,
+    pub(super) options: u64,
     /// Offers that a service has refused.
-    refusals: u32,
+    pub(super) refusals: u32,
 }
 
 /// What a look finds.
@@ -57,9 +61,9 @@ enum Found {
 
 impl Connections {
     /// Notes a connection; one that a signal handler meets stays the kernel's.
-    pub(super) fn note(&self, (fd, inode): (Fd, u64), left: usize, options: u64) {
+    pub(super) fn note(&self, away: Connection) {
         let Ok(mut list) = self.list.try_lock() else { return };
-        list.insert(fd, Away { fd, inode, left, options, refusals: 0 });
+        list.insert(away.fd, away);
         self.any.store(true, Ordering::Release);
         self.vain.store(0, Ordering::Relaxed);
     }
@@ -85,20 +89,38 @@ impl Connections {
     }
 
     /// Takes some out of the list, beginning where the last look has ended.
-    fn take(&self) -> Vec<Away> {
+    fn take(&self) -> Vec<Connection> {
         self.vain.fetch_add(1, Ordering::Relaxed);
         let Ok(mut list) = self.list.try_lock() else { return Vec::new() };
-        let taken: Vec<Away> = list.range(self.next.load(Ordering::Relaxed)..).map(|(_, away)| *away).take(LOOKED_AT).collect();
+        let taken: Vec<Connection> =
+            list.range(self.next.load(Ordering::Relaxed)..).map(|(_, away)| *away).take(LOOKED_AT).collect();
         let last = taken.last().filter(|_| taken.len() == LOOKED_AT);
         self.next.store(last.map_or(0, |away| away.fd + 1), Ordering::Relaxed);
         taken.iter().for_each(|away| _ = list.remove(&away.fd));
         taken
     }
 
-    fn put_back(&self, away: Vec<Away>) {
+    fn put_back(&self, away: Vec<Connection>) {
         let Ok(mut list) = self.list.try_lock() else { return };
         list.extend(away.into_iter().map(|away| (away.fd, away)));
         self.any.store(!list.is_empty(), Ordering::Release);
+    }
+}
+
+impl Connection {
+    /// The very service that is attached now has handed it over, and has not asked for it since.
+    fn waits(self, present: usize, recalls: u32) -> bool {
+        self.left == present && self.recalls == recalls
+    }
+
+    /// The same after a refusal; `None`: it stays the kernel's. One that was asked for waits until it is asked for again.
+    fn refused(self, way: Way, recalls: u32) -> Option<Connection> {
+        let refusals = self.refusals + 1;
+        match way {
+            _ if refusals < OFFERS_MAX => Some(Connection { refusals, ..self }),
+            Way::Recalled => Some(Connection { refusals: 0, recalls, ..self }),
+            Way::Back | Way::Home => None,
+        }
     }
 }
 
@@ -129,7 +151,7 @@ impl Posix {
         }
         let (mut offered, mut kept) = (Vec::new(), Vec::new());
         let taken = self.away.connections.take();
-        if taken.iter().any(|away| away.left != present) {
+        if taken.iter().any(|away| !away.waits(present, channel.recalls())) {
             self.away.connections.vain.store(0, Ordering::Relaxed);
         }
         for away in taken {
@@ -139,11 +161,25 @@ impl Posix {
                 Found::Over => {}
             }
         }
+        let (recalled, earlier): (Vec<_>, Vec<_>) = offered.into_iter().partition(|(away, _)| away.left == present);
+        let recalled = self.offer(channel, Way::Recalled, recalled);
+        let earlier = self.offer(channel, Way::Back, earlier);
+        let is_wanted = earlier.is_some();
+        kept.extend(recalled.into_iter().chain(earlier).flatten());
+        self.away.connections.put_back(kept);
+        if !is_wanted {
+            self.share_connections();
+        }
+    }
+
+    /// Offers connections with the fresh sockets that are to have them. Returns those that may be offered again; `None`: the service wants none.
+    fn offer(&self, channel: &dyn Channel, way: Way, offered: Vec<(Connection, SocketRef)>) -> Option<Vec<Connection>> {
         let offers: Vec<_> = offered.iter().map(|&(away, socket)| (socket, away.fd)).collect();
-        let answers = if offers.is_empty() { Some(Vec::new()) } else { channel.adopt(&offers) };
+        let answers = if offers.is_empty() { Some(Vec::new()) } else { channel.adopt(way, &offers) };
         let is_wanted = answers.is_some();
         let otherwise = false;
         let answers = answers.unwrap_or_default().into_iter().chain(std::iter::repeat(otherwise));
+        let mut kept = Vec::new();
         for ((away, socket), is_adopted) in offered.into_iter().zip(answers) {
             if is_adopted {
                 let description = self.descriptions.of(socket);
@@ -153,31 +189,34 @@ impl Posix {
                 continue;
             }
             self.abandon(channel, socket);
-            if away.refusals + 1 < OFFERS_MAX {
-                kept.push(Away { refusals: away.refusals + 1, ..away });
-            }
+            kept.extend(away.refused(way, channel.recalls()));
         }
-        self.away.connections.put_back(kept);
-        if !is_wanted {
-            self.share_connections();
+        is_wanted.then_some(kept)
+    }
+
+    /// The operator of the service has asked for connections back: the next call looks.
+    pub(crate) fn connections_are_recalled(&self) {
+        if !self.away.connections.is_empty() {
+            self.away.connections.vain.store(0, Ordering::Relaxed);
+            self.attachment.seek_now();
         }
     }
 
     /// A socket of the stack for the connection, with its options.
-    fn open_for(&self, channel: &dyn Channel, away: Away) -> Option<(Away, SocketRef)> {
+    fn open_for(&self, channel: &dyn Channel, away: Connection) -> Option<(Connection, SocketRef)> {
         let Parsed::Inet { address: local, inet6 } = self.local_name(away.fd) else { return None };
         let socket = self.open_socket(channel, away.fd, inet6, Place::First)?;
         self.copy_options(channel, (away.fd, socket), Some(local.ip()), away.options);
         Some((away, socket))
     }
 
-    fn look_at(&self, channel: &dyn Channel, Away { fd, inode, left, .. }: Away, present: usize) -> Found {
+    fn look_at(&self, channel: &dyn Channel, away: Connection, present: usize) -> Found {
+        let Connection { fd, inode, .. } = away;
         let is_same = self.kernel.identity(fd).is_ok_and(|identity| identity.is_socket() && identity.inode == inode);
         if !is_same || self.table.lookup(fd) != Entry::None {
             return Found::Over;
         }
-        // This very service has handed it over.
-        if left == present {
+        if away.waits(present, channel.recalls()) {
             return Found::Busy;
         }
         let signals = self.kernel.status_flags(fd).is_ok_and(|flags| flags & libc::O_ASYNC != 0);

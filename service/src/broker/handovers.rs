@@ -30,12 +30,14 @@ use std::time::Duration;
 use ringway_channel::attach::{ControlConnection, Way};
 use ringway_channel::{ProcessDescriptor, SlotRef};
 use ringway_device::steering::AcceptQueues;
-use ringway_engine::{Departure, Late, RegionId, Wanted, WorkerHandle};
+use ringway_engine::{Departure, Late, RegionId, Wanted, WorkerHandle, clock};
 use ringway_shm::Flow;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown, sockopt};
 use rustix::thread::CapabilitySet;
 
+use super::Broker;
+use super::adoptions::{Offered, Recalls};
 use super::desk::KeptLimits;
 use super::sleepers::take;
 use crate::config::Adopts;
@@ -59,6 +61,7 @@ pub(crate) struct Handovers(Arc<Inner>);
 
 struct Inner {
     users: Mutex<HashMap<u32, User>>,
+    recalls: Recalls,
     takes: bool,
     /// Makes the users' threads.
     maker: Sender<Request>,
@@ -103,29 +106,53 @@ pub(super) enum KernelSocket {
     Given(OwnedFd),
     /// A process has it in this place, as its program says; see `sleepers`.
     Held(Arc<OwnedFd>, ProcessDescriptor),
-    /// It has the connection, which is to go on in the slot; see `adoptions`.
-    Connected(OwnedFd),
 }
 
-impl From<(Way, OwnedFd)> for KernelSocket {
-    fn from((way, socket): (Way, OwnedFd)) -> KernelSocket {
+/// What the thread of a user is to do.
+pub(super) enum Task {
+    /// The kernel goes on with a socket.
+    Home(HandedOver),
+    /// The stack goes on with a connection.
+    Back(Offered),
+}
+
+impl Task {
+    /// What a program asks for by this message.
+    pub(super) fn of(
+        (way, socket): (Way, OwnedFd),
+        control: Arc<ControlConnection>,
+        at: (WorkerHandle, RegionId, SlotRef),
+    ) -> Task {
+        let (worker, region, slot) = at;
+        let is_recalled = way == Way::Recalled;
         match way {
-            Way::Home => KernelSocket::Given(socket),
-            Way::Back => KernelSocket::Connected(socket),
+            Way::Home => {
+                let socket = KernelSocket::Given(socket);
+                Task::Home(HandedOver { control: Some(control), worker, region, slot, socket })
+            }
+            Way::Back | Way::Recalled => Task::Back(Offered { control, worker, region, slot, socket, is_recalled }),
+        }
+    }
+
+    /// The program that awaits an answer.
+    fn control(&self) -> Option<&ControlConnection> {
+        match self {
+            Task::Home(handed) => handed.control.as_deref(),
+            Task::Back(offered) => Some(&offered.control),
         }
     }
 }
 
 struct Job {
-    handed: HandedOver,
+    task: Task,
     pending: Arc<AtomicUsize>,
 }
 
 impl Job {
     /// Its turn has come.
-    fn begin(self) -> HandedOver {
+    fn begin(self) -> Task {
         self.pending.fetch_sub(1, Ordering::Relaxed);
-        self.handed
+        self.task
     }
 }
 
@@ -139,6 +166,7 @@ pub(super) struct Work {
     /// The namespace that is served; `None`: this kernel does not tell.
     network: Option<u64>,
     kept: Live<KeptLimits>,
+    pub(super) recalls: Recalls,
     maker: Sender<Request>,
 }
 
@@ -179,11 +207,13 @@ impl Handovers {
             queues: Arc::new(AcceptQueues::new().map(Mutex::new)),
             network: ringway_channel::sys::network_here().ok(),
             kept: kept.into(),
+            recalls: Recalls::default(),
             maker: maker.clone(),
         };
+        let recalls = work.recalls.clone();
         // It waits for this.
         begin.send(work).unwrap_or_default();
-        (Handovers(Arc::new(Inner { users: Mutex::default(), takes, maker })), thread)
+        (Handovers(Arc::new(Inner { users: Mutex::default(), recalls, takes, maker })), thread)
     }
 
     /// Returns true if sockets may be taken out of programs.
@@ -198,18 +228,28 @@ impl Handovers {
         Box::new(move || maker.send(Request::Sweep).unwrap_or_default())
     }
 
-    /// Hands a socket over and answers its program.
-    pub(super) fn hand_over(&self, uid: u32, handed: HandedOver) -> Result<(), String> {
+    /// What of these connections was handed over may come back for a while.
+    pub(super) fn recall(&self, wanted: Wanted) {
+        self.0.recalls.add(wanted, clock::now());
+    }
+
+    /// What is sent home from now on stays there until it is asked for again.
+    pub(super) fn forget_recalls(&self) {
+        self.0.recalls.clear();
+    }
+
+    /// Does it, in the thread of this user, and answers the program.
+    pub(super) fn begin(&self, uid: u32, task: Task) -> Result<(), String> {
         let user = self.user(uid)?;
         // Those that are taken hold no descriptor before their turn.
         if user.pending.fetch_add(1, Ordering::Relaxed) >= PENDING_MAX
-            && let Some(control) = &handed.control
+            && let Some(control) = task.control()
         {
             user.pending.fetch_sub(1, Ordering::Relaxed);
             let text = "too many sockets of this user wait for their handover";
             return control.refuse(text).map_err(|error| error.to_string());
         }
-        let job = Job { handed, pending: user.pending.clone() };
+        let job = Job { task, pending: user.pending.clone() };
         user.jobs.send(job).map_err(|_| "the thread of this user has ended".to_owned())
     }
 
@@ -262,14 +302,15 @@ impl Work {
 
     fn serve(&self, uid: u32, queue: &Receiver<Job>) {
         let mut waiting = VecDeque::new();
-        while let Some(handed) = waiting.pop_front().or_else(|| self.next(queue).map(Job::begin)) {
-            if let KernelSocket::Connected(_) = handed.socket {
-                waiting.extend(queue.try_iter().map(Job::begin));
-                let more = waiting.iter().take_while(|handed| matches!(handed.socket, KernelSocket::Connected(_))).count();
-                let batch = std::iter::once(handed).chain(waiting.drain(..more)).collect();
-                self.adopt_all(uid, batch);
-                continue;
-            }
+        while let Some(task) = waiting.pop_front().or_else(|| self.next(queue).map(Job::begin)) {
+            let handed = match task {
+                Task::Home(handed) => handed,
+                Task::Back(offered) => {
+                    waiting.extend(queue.try_iter().map(Job::begin));
+                    self.adopt_all(uid, together(offered, &mut waiting));
+                    continue;
+                }
+            };
             let control = handed.control.clone();
             let carried = self.carry(handed);
             match &carried {
@@ -295,7 +336,6 @@ impl Work {
         let (socket, place) = match socket {
             KernelSocket::Given(socket) => (socket, None),
             KernelSocket::Held(pidfd, place) => (take(&pidfd, place).map_err(|error| error.to_string())?, Some(place)),
-            KernelSocket::Connected(_) => return Err("it goes the other way".to_owned()),
         };
         if !self.is_served(&socket) {
             return Err("the socket belongs to another network namespace".to_owned());
@@ -381,6 +421,43 @@ fn end_late(socket: &OwnedFd, late: Late) -> io::Result<()> {
     }
 }
 
+/// Takes the connections from the front of `waiting` that come back together with `first`.
+fn together(first: Offered, waiting: &mut VecDeque<Task>) -> Vec<Offered> {
+    let mut batch = vec![first];
+    while let Some(Task::Back(_)) = waiting.front() {
+        if let Some(Task::Back(offered)) = waiting.pop_front() {
+            batch.push(offered);
+        }
+    }
+    batch
+}
+
+impl Broker {
+    /// The operator wants sockets to be the kernel's, to come back, or to end.
+    pub(super) fn want(&mut self, number: u64, uid: u32, words: &str) -> Result<(), String> {
+        if uid != 0 && uid != rustix::process::getuid().as_raw() {
+            return Err("only root and the user of the service may hand over or end sockets of all programs".to_owned());
+        }
+        let asked = asked(words)
+            .ok_or("it must be: all, pid N, port N, or flow ADDRESS:PORT ADDRESS:PORT, behind kill, back or neither")?;
+        let count = match asked {
+            Asked::Leave(wanted) => {
+                self.config.handovers.forget_recalls();
+                self.config.worker.want(wanted)
+            }
+            Asked::End(wanted) => self.config.worker.kill(wanted),
+            Asked::Return(wanted) => {
+                self.config.handovers.recall(wanted);
+                self.config.worker.recall().map(|()| 0)
+            }
+        };
+        let count = count.map_err(|_| "the worker has stopped")?;
+        let Some(connection) = self.connections.get(&number) else { return Ok(()) };
+        tracing::info!(target: "ringway::handover", uid, count, "user {uid} asked for: {words}; {count} connections");
+        connection.control.done_with(count).map_err(|error| error.to_string())
+    }
+}
+
 /// What a tool asks of sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -388,13 +465,16 @@ pub(super) enum Asked {
     Leave(Wanted),
     /// They are reset.
     End(Wanted),
+    /// They come back.
+    Return(Wanted),
 }
 
 /// What a tool asks; `None`: that is not in the contract.
 pub(super) fn asked(words: &str) -> Option<Asked> {
-    match words.strip_prefix("kill ") {
-        Some(words) => wanted(words).map(Asked::End),
-        None => wanted(words).map(Asked::Leave),
+    match words.split_once(' ') {
+        Some(("kill", words)) => wanted(words).map(Asked::End),
+        Some(("back", words)) => wanted(words).map(Asked::Return),
+        _ => wanted(words).map(Asked::Leave),
     }
 }
 

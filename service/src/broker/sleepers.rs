@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
 use super::Broker;
-use super::handovers::{HandedOver, KernelSocket};
+use super::handovers::{HandedOver, KernelSocket, Task};
 use super::members::ProcessKey;
 
 impl Broker {
@@ -30,7 +30,7 @@ impl Broker {
             let Some(pidfd) = pidfd.clone() else { continue };
             let (worker, socket) = (self.config.worker.clone(), KernelSocket::Held(pidfd, place));
             let taken = HandedOver { control: None, worker, region, slot, socket };
-            if let Err(text) = self.config.handovers.hand_over(self.members.owner(region), taken) {
+            if let Err(text) = self.config.handovers.begin(self.members.owner(region), Task::Home(taken)) {
                 tracing::warn!(target: "ringway::handover", "a socket stays with the stack: {text}");
             }
         }

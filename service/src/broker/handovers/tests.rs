@@ -4,7 +4,8 @@ use super::*;
 fn a_tool_asks_to_leave_or_to_end() {
     assert_eq!(asked("port 80"), Some(Asked::Leave(Wanted::Port(80))));
     assert_eq!(asked("kill port 80"), Some(Asked::End(Wanted::Port(80))));
-    for nonsense in ["kill", "kill ", "kill kill port 80", "killport 80", "kill everything"] {
+    assert_eq!(asked("back port 80"), Some(Asked::Return(Wanted::Port(80))));
+    for nonsense in ["kill", "kill ", "kill kill port 80", "killport 80", "kill everything", "back", "back kill port 80"] {
         assert_eq!(asked(nonsense), None, "{nonsense}");
     }
 }
