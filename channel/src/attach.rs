@@ -425,8 +425,10 @@ pub(super) fn adopt(
     let mut wants = true;
     for _ in offers {
         match expect_done(control) {
-            Err(AttachError::Refused(_)) => answers.push(false),
-            Err(AttachError::Denied(_)) => wants = false,
+            Err(error @ (AttachError::Refused(_) | AttachError::Denied(_))) => {
+                wants &= !matches!(error, AttachError::Denied(_));
+                answers.push(false);
+            }
             answer => answers.push(answer.map(|()| true)?),
         }
     }

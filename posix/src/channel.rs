@@ -205,6 +205,8 @@ pub enum Place {
     First,
     /// All, with one port: a listener.
     Every,
+    /// The one of this number, counted round.
+    At(u32),
 }
 
 /// What the bytes of a worker's answer are.

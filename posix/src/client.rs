@@ -120,6 +120,7 @@ impl Channel for Attached {
         let worker = match place {
             Place::Any => self.next_worker(),
             Place::First => 0,
+            Place::At(number) => number as usize % self.clients.len(),
             Place::Every => return self.open_everywhere(),
         };
         Some(self.socket(worker, self.clients[worker].open_slot()?))
@@ -307,14 +308,17 @@ impl Channel for Attached {
     }
 
     fn adopt(&self, way: Way, offers: &[(SocketRef, Fd)]) -> Option<Vec<bool>> {
-        let first = |&(socket, fd): &(SocketRef, Fd)| self.everywhere(socket).next().map(|(client, slot)| (client, (slot, fd)));
-        let found: Vec<_> = offers.iter().filter_map(first).collect();
-        match found.first() {
-            Some((client, _)) if found.len() == offers.len() && self.is_attached_itself() => {
-                client.adopt(way, &found.iter().map(|&(_, offer)| offer).collect::<Vec<_>>())
-            }
-            _ => Some(vec![false; offers.len()]),
+        let (mut answers, mut is_wanted) = (vec![false; offers.len()], true);
+        for client in self.clients.iter().filter(|_| self.is_attached_itself()) {
+            let is_here = |(_, (socket, _)): &(usize, &(SocketRef, Fd))| std::ptr::eq(self.place(*socket).0, client);
+            let here = offers.iter().enumerate().filter(is_here);
+            let (numbers, here): (Vec<_>, Vec<_>) =
+                here.map(|(number, &(socket, fd))| (number, (self.place(socket).1, fd))).unzip();
+            let adopted = if here.is_empty() { Some(Vec::new()) } else { client.adopt(way, &here) };
+            is_wanted &= adopted.is_some();
+            numbers.into_iter().zip(adopted.unwrap_or_default()).for_each(|(number, is_adopted)| answers[number] = is_adopted);
         }
+        (is_wanted || answers.contains(&true)).then_some(answers)
     }
 
     fn wishes(&self) -> u32 {

@@ -68,7 +68,8 @@ impl Client {
         let without_answer = false;
         let wants = self.exchange(|control| attach::adopt(control, (way, offers), &mut answers)).unwrap_or(true);
         answers.resize(offers.len(), without_answer);
-        wants.then_some(answers)
+        // A service that has just been told to want none may have taken some before.
+        (wants || answers.contains(&true)).then_some(answers)
     }
 
     /// Waits until the ports of sockets that this program has closed are the kernel's again.

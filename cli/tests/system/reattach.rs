@@ -89,7 +89,11 @@ impl House {
     }
 
     fn on(net: Net, program: &str) -> House {
-        let (service, name) = net.serve(Server, &[]);
+        House::with(net, program, &[])
+    }
+
+    fn with(net: Net, program: &str, options: &[&str]) -> House {
+        let (service, name) = net.serve(Server, options);
         let server = net.spawn(Server, &[RINGWAY, "run", "--name", &name, "--", "python3", "-c", program]);
         let mut house = House { net, service: Some(service), name, server };
         house.net.wait_served(Server, 4000, &mut house.server);
@@ -261,14 +265,25 @@ fn a_connection_comes_back_when_the_operator_asks() {
 /// Busy ones too, each when it pauses, and no byte is lost or twice there while they go to and fro.
 #[test]
 fn connections_with_pauses_go_to_and_fro() {
-    let house = House::on(Net::of_one_worker(), LOOP);
+    go_to_and_fro(&["--workers", "1"], 20);
+}
+
+/// With several workers each connection is adopted by the one to which its packets come.
+#[test]
+fn connections_of_two_workers_go_to_and_fro() {
+    go_to_and_fro(&["--workers", "2"], 35);
+}
+
+/// So many of forty come back each time.
+fn go_to_and_fro(options: &[&str], count: u64) {
+    let house = House::with(Net::new(), LOOP, options);
     let go_on = text(&house.net.path("go-on"));
     let mut chatter = house.net.spawn(Client, &["python3", "-c", CHATTER, &house.net.address(Server), &go_on]);
     house.net.wait_printed(&mut chatter, "connected");
     for round in 1..=3 {
         house.net.run(Server, &[RINGWAY, "handover", ":4000", "--name", &house.name]);
-        house.net.run(Server, &[RINGWAY, "handover", ":4000", "--to", "stack", "--wait", "8", "--name", &house.name]).success();
-        chatter.wait_while_running("half of them have come back", || house.adopted() >= 20 * round);
+        house.net.run(Server, &[RINGWAY, "handover", ":4000", "--to", "stack", "--wait", "10", "--name", &house.name]).success();
+        chatter.wait_while_running("most of them have come back", || house.adopted() >= count * round);
     }
     std::fs::write(&go_on, "").expect("a folder of ours");
     assert!(chatter.finish(DEADLINE).success().stdout.ends_with("40 of 40\n"));

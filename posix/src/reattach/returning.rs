@@ -205,7 +205,8 @@ impl Posix {
     /// A socket of the stack for the connection, with its options.
     fn open_for(&self, channel: &dyn Channel, away: Connection) -> Option<(Connection, SocketRef)> {
         let Parsed::Inet { address: local, inet6 } = self.local_name(away.fd) else { return None };
-        let socket = self.open_socket(channel, away.fd, inet6, Place::First)?;
+        // The next offer is another worker's: only the one to which the flow's packets come takes it.
+        let socket = self.open_socket(channel, away.fd, inet6, Place::At(away.refusals))?;
         self.copy_options(channel, (away.fd, socket), Some(local.ip()), away.options);
         Some((away, socket))
     }

@@ -80,7 +80,8 @@ impl Recalls {
 impl Work {
     /// Has the connections of kernel sockets go on in slots, and answers their programs in the order in which they have asked.
     pub(super) fn adopt_all(&self, uid: u32, batch: Vec<Offered>) {
-        let (batch, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(|offered| offered.is_recalled || self.adopts());
+        let adopts = self.adopts();
+        let (batch, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(|offered| offered.is_recalled || adopts);
         for offered in others {
             // A program that has gone wants no answer.
             offered.control.deny("connections stay with the kernel (policy.adopt)").ok();

@@ -3,13 +3,14 @@
 use std::sync::mpsc::Receiver;
 
 use ringway_channel::{Flags, SlotRef};
+use ringway_shm::{Duration, GroupSet};
 use ringway_stack::SocketAddress;
 use ringway_stack::handover::{ConnectionImage, Quiet};
 
-use super::harness::{Net, pattern};
+use super::harness::{Net, Recorder, pattern};
 use crate::attach::{AdoptionCommand, HandoverCommand};
 use crate::command::{RegionId, Reply};
-use crate::handover::NotAdopted;
+use crate::handover::{Left, NotAdopted};
 use crate::metrics::Work;
 
 type Answer = Result<(), NotAdopted>;
@@ -54,8 +55,11 @@ fn quiet(image: &ConnectionImage) -> Quiet {
 
 /// A connection that the kernel has got, its peer's end, and the listener that had accepted it.
 fn gone_home() -> (Net, Quiet, SlotRef, SlotRef) {
-    let mut net = Net::new();
-    let listener = net.listen(0, 80);
+    gone_home_from(Net::new(), Net::listen)
+}
+
+fn gone_home_from(mut net: Net, listen: fn(&mut Net, usize, u16) -> SlotRef) -> (Net, Quiet, SlotRef, SlotRef) {
+    let listener = listen(&mut net, 0, 80);
     let client = net.connect(1, 80);
     let server = net.accept(0, listener);
     net.run_for_ms(500);
@@ -116,4 +120,36 @@ fn what_no_listener_serves_stays() {
     net.run_for_ms(2_000);
     assert!(!net.workers[0].core.stack.release_hold(quiet.local, quiet.remote), "it has ended");
     net.close(1, client);
+}
+
+/// Packets of the flow come to the worker that has its group now.
+#[test]
+fn a_flow_of_another_worker_stays() {
+    let others = Recorder::default();
+    let (mut net, quiet, client, _) = gone_home_from(Net::divided(&others), Net::listen_everywhere);
+    let ends = [quiet.local, quiet.remote];
+    assert_eq!(expect(&mut net, ends), Ok(()));
+    let give_up = AdoptionCommand::GiveUp(ends);
+    net.workers[0].attachments.obey_adoption(give_up, &mut net.workers[0].core);
+    others.others().groups = GroupSet::NONE;
+    assert_eq!(expect(&mut net, ends), Err(NotAdopted::Elsewhere));
+    net.close(1, client);
+}
+
+/// What crosses when the service ends is waited for, and nothing else begins to.
+#[test]
+fn a_worker_that_leaves_waits_for_what_it_expects_and_expects_no_more() {
+    let (mut net, quiet, _, _) = gone_home();
+    let ends = [quiet.local, quiet.remote];
+    assert_eq!(expect(&mut net, ends), Ok(()));
+    let (drain, limit) = (Duration::ZERO, Duration::from_secs(5));
+    let left = net.hand_over(0, |_, reply| HandoverCommand::Leave { drain, limit, reply });
+    net.run_for_ms(1_000);
+    assert!(left.try_recv().is_err(), "one is on its way");
+    let other = SocketAddress { port: 5, ..quiet.remote };
+    assert_eq!(expect(&mut net, [quiet.local, other]), Err(NotAdopted::NotServed));
+    let give_up = AdoptionCommand::GiveUp(ends);
+    net.workers[0].attachments.obey_adoption(give_up, &mut net.workers[0].core);
+    net.run_for_ms(100);
+    assert_eq!(left.try_recv(), Ok(Left { connections: 0 }));
 }

@@ -104,6 +104,8 @@ pub(super) enum Asked {
 pub(super) struct Recorder(Arc<Mutex<Others>>);
 
 pub(super) struct Others {
+    /// The groups of this worker.
+    pub(super) groups: GroupSet,
     /// Answer of the next `weigh`.
     pub(super) better_off: GroupSet,
     /// True if `hand_over` and `keep` find no space.
@@ -115,7 +117,7 @@ pub(super) struct Others {
 
 impl Default for Others {
     fn default() -> Others {
-        Others { better_off: GroupSet::NONE, full: false, busy: 0.0, asked: Vec::new() }
+        Others { groups: GroupSet::ALL, better_off: GroupSet::NONE, full: false, busy: 0.0, asked: Vec::new() }
     }
 }
 
@@ -136,7 +138,7 @@ impl Recorder {
 
 impl Division for Recorder {
     fn groups(&self) -> GroupSet {
-        GroupSet::ALL
+        self.others().groups
     }
     fn weigh(&mut self, _: Instant, busy: f64) -> GroupSet {
         let mut others = self.others();

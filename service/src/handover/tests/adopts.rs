@@ -125,3 +125,26 @@ fn what_is_no_connection_stays() {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     assert!(adopt::look(listener.as_fd()).is_err());
 }
+
+/// A stack cannot go on with ECN that another has negotiated.
+#[test]
+fn a_connection_with_ecn_stays() {
+    in_fresh_namespace("handover::tests::adopts::namespace_ecn");
+}
+
+#[test]
+#[ignore = "runs in a namespace of its own"]
+fn namespace_ecn() {
+    shell("ip link set lo up");
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+    for (ecn, is_refused) in [(0, false), (1, true)] {
+        std::fs::write("/proc/sys/net/ipv4/tcp_ecn", format!("{ecn}")).expect("root");
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        let looked = adopt::look(stream.as_fd());
+        // The other one is only not silent for long enough.
+        assert!(
+            if is_refused { matches!(looked, Err(Refusal::Terms)) } else { matches!(looked, Err(Refusal::Busy)) },
+            "{looked:?}"
+        );
+    }
+}
