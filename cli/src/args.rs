@@ -36,7 +36,7 @@ pub(crate) enum Command {
     Metrics(crate::metrics::Arguments),
     /// Print what services have logged
     Log(crate::log::Arguments),
-    /// Let the kernel go on with connections of a running service
+    /// Let the kernel go on with connections of a running service, or have them back
     Handover(crate::handover::Arguments),
     /// Capture packets with tcpdump(8)'s own arguments
     Tcpdump(crate::tcpdump::Arguments),

@@ -224,11 +224,19 @@ pub enum Redirect<'a> {
     Divided(&'a Steering, &'a Division),
     /// Everything: the interface belongs to the stack.
     All,
-    /// Answers to echo requests with this identifier, and nothing else: for the self-test of a device.
-    EchoReplies(u16),
+    /// Answers to echo requests with this identifier, and nothing else: for the self-test of a device. Packets of owned ports come to nothing.
+    EchoReplies(u16, Option<&'a Steering>),
 }
 
 impl Redirect<'_> {
+    /// What a device takes while it is tested that is to take this.
+    pub(crate) fn tested(self, identifier: u16) -> Self {
+        match self {
+            Redirect::Owned(steering) | Redirect::Divided(steering, _) => Redirect::EchoReplies(identifier, Some(steering)),
+            Redirect::All | Redirect::EchoReplies(..) => Redirect::EchoReplies(identifier, None),
+        }
+    }
+
     /// Attaches the program to interface `index`.
     ///
     /// # Errors
@@ -251,7 +259,9 @@ impl Redirect<'_> {
             Redirect::Owned(steering) => program::redirect(steering.tables(), sockets, None),
             Redirect::Divided(steering, division) => program::redirect(steering.tables(), sockets, Some(division)),
             Redirect::All => program::redirect_all(sockets),
-            Redirect::EchoReplies(identifier) => program::redirect_echo_replies(sockets, identifier),
+            Redirect::EchoReplies(identifier, hidden) => {
+                program::redirect_echo_replies(sockets, identifier, hidden.map(Steering::tables))
+            }
         }
     }
 }

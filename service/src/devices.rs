@@ -20,6 +20,7 @@ use ringway_engine::{OpenDevice, Transport};
 use ringway_shm::Flow;
 
 use ringway_stack::Cidr;
+use rustix::thread::{MembarrierCommand, membarrier};
 
 use crate::config::XdpChoice;
 use crate::kept;
@@ -207,6 +208,15 @@ impl Devices {
     fn shared(&self) -> io::Result<&Arc<Steering>> {
         self.steering.as_ref().ok_or_else(|| io::Error::other("a shared interface needs steering"))
     }
+}
+
+/// Waits until packets that went to the kernel before have been there: the decision and TCP's work on a packet are in one section of RCU, and a global
+/// barrier waits until all of them have ended (membarrier(2)).
+///
+/// # Errors
+/// The kernel has no such barrier.
+pub(crate) fn wait_for_packets() -> io::Result<()> {
+    Ok(membarrier(MembarrierCommand::Global)?)
 }
 
 /// Opens what the first worker has left for another one in `parts`.

@@ -17,7 +17,7 @@ use ringway_stack::MacAddress;
 use crate::classifiers::Classifiers;
 use crate::config::rules::Rules;
 use crate::config::{self, Config};
-use crate::devices::{Devices, Opener, Told};
+use crate::devices::{Devices, Opener, Told, wait_for_packets};
 use crate::firewall::Gate;
 use crate::follow::Served;
 use crate::netlink::Snapshot;
@@ -144,7 +144,16 @@ impl Interfaces {
     pub(crate) fn open(&mut self, planned: Planned, random_mac: MacAddress) -> io::Result<Planned> {
         let is_replaced = self.links.interface(planned.link).is_some();
         // The program of AF_XDP goes with the old device: the kernel would reset connections in the moment before the new one is open.
-        let _hidden = if is_replaced { self.devices.hide(planned.link)? } else { None };
+        let hidden = if is_replaced { self.devices.hide(planned.link)? } else { None };
+        let opened = self.open_or_instead(planned, random_mac);
+        if hidden.is_some() {
+            // `Err`: then what is on its way now may be visible.
+            wait_for_packets().ok();
+        }
+        opened
+    }
+
+    fn open_or_instead(&mut self, planned: Planned, random_mac: MacAddress) -> io::Result<Planned> {
         match self.open_as_planned(planned.clone(), random_mac) {
             Err(error) if selftest::is_failure(&error) && !planned.must_pass => {
                 let instead = Planned { backend: Backend::Packet, reason: "AF_XDP failed its self-test", ..planned };

@@ -171,7 +171,7 @@ impl Opening {
                 return Ok(Opened { device, detail: format!("af_xdp, {attach_mode}"), note });
             }
         };
-        let (device, tried) = open_tested(&interface, &attach_modes, &options, &test, arena);
+        let (device, tried) = open_tested(&interface, &attach_modes, &options, &test, (redirect, arena));
         findings.note(&name, &tried.into_iter().map(finding).collect::<Vec<_>>());
         let failures = findings.failures(&name);
         match device {
@@ -249,7 +249,7 @@ pub fn try_all(planned: &Planned) -> Vec<Finding> {
     };
     let try_one = |attach_mode: AttachMode| {
         // A fresh one for each: a driver may write into what a failed zero-copy way has lent for a while.
-        let (device, tried) = open_tested(&interface, &[attach_mode], &options, &test, &Arena::new(SCRATCH));
+        let (device, tried) = open_tested(&interface, &[attach_mode], &options, &test, (Redirect::All, &Arena::new(SCRATCH)));
         drop(device);
         tried.into_iter().map(finding)
     };

@@ -8,7 +8,7 @@ use ringway_device::steering::{Attachment, Steering};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::harness::*;
-use crate::http::{fetch, nginx_config, site};
+use crate::http::{assert_wrk, fetch, nginx_config, site};
 
 const ON_KERNEL: &[&str] = &[];
 
@@ -54,13 +54,50 @@ fn a_card_that_passes_serves_over_af_xdp() {
     }
 }
 
+/// From now on the self-test fails.
+fn lose(net: &Net) {
+    net.output(Client, &["nft", "add", "table", "ip", "walls"]);
+    net.output(Client, &["nft", "add chain ip walls in { type filter hook input priority 0 ; }"]);
+    net.output(Client, &["nft", &format!("add rule ip walls in {LOSES}")]);
+}
+
+/// When the MTU changes, the devices of all workers are closed, and opened again once they have passed the self-test, or packet sockets are in their
+/// place. The kernel sees nothing of the connections meanwhile, which it would reset.
+#[test]
+fn connections_live_on_while_devices_are_replaced() {
+    for (workers, loses) in [("1", false), ("2", false), ("1", true), ("2", true)] {
+        let net = Net::new();
+        site(&net);
+        net.output(Server, &["ping", "-c", "1", "-W", "5", &net.address(Client)]);
+        let config = net.file("ringway.toml", "[interface]\ndevice = \"xdp\"\n");
+        let (mut service, name) = net.serve(Server, &["--config", &config, "--workers", workers]);
+        let mut nginx = net.spawn(Server, &[RINGWAY, "run", "--name", &name, "--", "nginx", "-c", &nginx_config(&net, 80)]);
+        net.wait_served(Server, 80, &mut nginx);
+        let load = net.spawn(Client, &["wrk", "-t1", "-c16", "-d6s", "--timeout", "20s", &net.url(80, "small.txt")]);
+        wait_until("it has connected", DEADLINE, || {
+            net.output(Server, &[RINGWAY, "ss", "-Htn", "--name", &name, "state", "established"]).lines().count() == 16
+        });
+        if loses {
+            lose(&net);
+        }
+        let program = || net.output(Server, &["ip", "-o", "link", "show", INTERFACE]).split("prog/xdp").nth(1).map(str::to_owned);
+        let before = program();
+        net.output(Server, &["ip", "link", "set", INTERFACE, "mtu", "1400"]);
+        if loses {
+            service.wait_for_error_line("packet sockets serve it");
+        } else {
+            wait_until("the device is new", DEADLINE, || program().is_some_and(|now| Some(now) != before));
+        }
+        assert_wrk(&load.finish(DEADLINE).success().stdout);
+        assert_eq!(attached(&net), !loses, "{}", service.stderr());
+    }
+}
+
 #[test]
 fn a_card_that_loses_packets_is_given_back_and_packet_sockets_serve() {
     let net = Net::new();
     let [large, _] = site(&net);
-    net.output(Client, &["nft", "add", "table", "ip", "walls"]);
-    net.output(Client, &["nft", "add chain ip walls in { type filter hook input priority 0 ; }"]);
-    net.output(Client, &["nft", &format!("add rule ip walls in {LOSES}")]);
+    lose(&net);
     let (mut service, name) = serve(&net, "auto");
     service.wait_for_error_line("AF_XDP failed its self-test (native, copy: no answer to an echo request of 64 bytes");
     service.wait_for_error_line("generic, copy: no answer");

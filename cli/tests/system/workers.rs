@@ -69,29 +69,6 @@ fn both_workers_accept_over_af_xdp() {
     assert!(!service.stderr().contains("worker.count"), "{}", service.stderr());
 }
 
-/// When the MTU changes, the devices of all workers are closed and opened again. The kernel, which would reset connections, sees nothing of
-/// them meanwhile.
-#[test]
-fn connections_live_on_while_devices_of_af_xdp_are_replaced() {
-    for workers in [1, 2] {
-        let net = Net::new();
-        site(&net);
-        let config = net.file("ringway.toml", format!("[interface]\ndevice = \"xdp\"\n[worker]\ncount = {workers}\n"));
-        let (_service, name) = net.serve(Server, &["--config", &config]);
-        let mut nginx = net.spawn(Server, &[RINGWAY, "run", "--name", &name, "--", "nginx", "-c", &nginx_config(&net, 80)]);
-        net.wait_served(Server, 80, &mut nginx);
-        let has_program = || net.output(Server, &["ip", "link", "show", INTERFACE]).contains("prog/xdp");
-        let program = || net.output(Server, &["ip", "-o", "link", "show", INTERFACE]).split("prog/xdp").nth(1).map(str::to_owned);
-        let load = net.spawn(Client, &["wrk", "-t1", "-c16", "-d4s", &net.url(80, "small.txt")]);
-        for mtu in ["1400", "1500", "1300", "1500"] {
-            let before = program();
-            net.output(Server, &["ip", "link", "set", INTERFACE, "mtu", mtu]);
-            wait_until("the devices are new", DEADLINE, || has_program() && program() != before);
-        }
-        assert_wrk(&load.finish(DEADLINE).success().stdout);
-    }
-}
-
 /// A client's connections go round the workers over AF_XDP too; what comes back reaches the worker that has asked.
 #[test]
 fn a_client_connects_by_both_workers_over_af_xdp() {

@@ -252,42 +252,58 @@ fn look_up(asm: &mut Assembler, table: BorrowedFd<'_>, absent: Label) {
 /// the kernel's; `division`: there are several workers.
 pub(super) fn redirect(tables: Tables<'_>, sockets: &SocketMap, division: Option<&Division>) -> Vec<Instruction> {
     let mut asm = Assembler::default();
+    asm.copy(R6, R1);
+    match_owned_xdp(&mut asm, tables, Fate::Redirected(sockets, division));
+    asm.finish()
+}
+
+/// What becomes of owned packets in an XDP program.
+#[derive(Clone, Copy)]
+enum Fate<'a> {
+    Redirected(&'a SocketMap, Option<&'a Division>),
+    Dropped,
+}
+
+/// Ends an XDP program, whose packets that are not owned are the kernel's. `R6` is its argument.
+fn match_owned_xdp(asm: &mut Assembler, tables: Tables<'_>, fate: Fate<'_>) {
     let (pass, v4, ports, flow) = (asm.label(), asm.label(), asm.label(), asm.label());
     let (known, ours, kernels, drop) = (asm.label(), asm.label(), asm.label(), asm.label());
     let (icmp, icmpv6) = (asm.label(), asm.label());
-    asm.copy(R6, R1).load(Width::Word, R2, R6, XDP_DATA).load(Width::Word, R3, R6, XDP_DATA_END);
-    need(&mut asm, R2, IP + V4_MIN, pass);
+    asm.load(Width::Word, R2, R6, XDP_DATA).load(Width::Word, R3, R6, XDP_DATA_END);
+    need(asm, R2, IP + V4_MIN, pass);
     asm.load(Width::Half, R0, R2, ETHERTYPE as i16).from_network(R0, 16);
     asm.jump_if(When::Equal, R0, ETHERTYPE_IPV4, v4).jump_if(When::NotEqual, R0, ETHERTYPE_IPV6, pass);
-    find_v6_transport(&mut asm, icmpv6, pass);
-    store_v6(&mut asm, R2, IP + V6_DESTINATION, KEY + KEY_ADDRESS);
+    find_v6_transport(asm, icmpv6, pass);
+    store_v6(asm, R2, IP + V6_DESTINATION, KEY + KEY_ADDRESS);
     asm.jump(ports).place(v4);
-    find_v4_transport(&mut asm, icmp, pass);
-    store_v4(&mut asm, R2, IP + V4_DESTINATION, KEY + KEY_ADDRESS);
+    find_v4_transport(asm, icmp, pass);
+    store_v4(asm, R2, IP + V4_DESTINATION, KEY + KEY_ADDRESS);
     asm.place(ports);
-    need(&mut asm, R7, PORTS, pass);
+    need(asm, R7, PORTS, pass);
     asm.load(Width::Half, R0, R7, DESTINATION_PORT as i16).store(Width::Half, R10, KEY + KEY_PORT, R0);
-    look_up(&mut asm, tables.owned, pass);
+    look_up(asm, tables.owned, pass);
     asm.load(Width::Word, R8, R0, 0).jump_if(When::AnyBit, R8, COPIES.cast_signed(), pass);
     asm.jump_if(When::AnyBit, R8, FLOWS.cast_signed(), flow);
-    if division.is_some() {
-        store_flow(&mut asm, pass);
+    if let Fate::Redirected(_, Some(_)) = fate {
+        store_flow(asm, pass);
     }
     asm.place(ours).and(R8, WORKERS.cast_signed()).jump_if(When::Equal, R8, 0, drop);
-    if let Some(division) = division {
-        choose_worker(&mut asm, division, drop);
+    if let Fate::Redirected(_, Some(division)) = fate {
+        choose_worker(asm, division, drop);
     }
-    redirect_to_queue(&mut asm, sockets);
+    match fate {
+        Fate::Redirected(sockets, _) => redirect_to_queue(asm, sockets),
+        Fate::Dropped => _ = asm.jump(drop),
+    }
     asm.place(flow);
-    store_flow(&mut asm, pass);
+    store_flow(asm, pass);
     asm.place(known).load_map(R1, tables.flows).copy(R2, R10).add(R2, i32::from(FLOW_KEY)).call(Helper::MapLookup);
-    match_flow(&mut asm, ours, kernels);
+    match_flow(asm, ours, kernels);
     asm.jump(ours).place(kernels);
-    count_packet(&mut asm, tables.exceptions, GROUP_KEY, pass, drop);
-    match_quoted(&mut asm, tables.owned, Quoted { icmp, icmpv6, known, ours, pass });
+    count_packet(asm, tables.exceptions, GROUP_KEY, pass, drop);
+    match_quoted(asm, tables.owned, Quoted { icmp, icmpv6, known, ours, pass });
     asm.place(drop).set(R0, XDP_DROP).exit();
     asm.place(pass).set(R0, XDP_PASS).exit();
-    asm.finish()
 }
 
 /// Places and targets of `match_quoted`.
@@ -377,8 +393,9 @@ pub(super) fn redirect_all(sockets: &SocketMap) -> Vec<Instruction> {
     asm.finish()
 }
 
-/// Redirects answers to echo requests with this identifier, as hosts send them: without IP options or extension headers.
-pub(super) fn redirect_echo_replies(sockets: &SocketMap, identifier: u16) -> Vec<Instruction> {
+/// Redirects answers to echo requests with this identifier, as hosts send them: without IP options or extension headers. Owned packets of `hidden` are dropped:
+/// programs of the traffic control do not find them once an XDP program has run in generic mode, after which Linux 6.18 tells them no length of the link header.
+pub(super) fn redirect_echo_replies(sockets: &SocketMap, identifier: u16, hidden: Option<Tables<'_>>) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let (pass, v6, found) = (asm.label(), asm.label(), asm.label());
     let match_echo = |asm: &mut Assembler, at: i32, reply: i32| {
@@ -401,7 +418,11 @@ pub(super) fn redirect_echo_replies(sockets: &SocketMap, identifier: u16) -> Vec
     match_echo(&mut asm, IP + V6_HEADER, ICMPV6_ECHO_REPLY);
     asm.place(found).set(R8, 0);
     redirect_to_queue(&mut asm, sockets);
-    asm.place(pass).set(R0, XDP_PASS).exit();
+    asm.place(pass);
+    match hidden {
+        Some(tables) => match_owned_xdp(&mut asm, tables, Fate::Dropped),
+        None => _ = asm.set(R0, XDP_PASS).exit(),
+    }
     asm.finish()
 }
 

@@ -487,3 +487,25 @@ fn copies_come_to_both() {
         assert_eq!(xdp.receive(Instant::ZERO, &mut Burst::default()).expect("the link is up"), 0);
     });
 }
+
+/// While a device of AF_XDP is tried, its program hides packets of owned ports from the kernel itself.
+#[test]
+fn a_device_that_is_tried_hides_owned_packets() {
+    for mode in [XdpMode::Native, XdpMode::Generic] {
+        in_namespace(move || {
+            let mut shared = shared();
+            shared.hidden = None;
+            let sockets = SocketMap::new(1, 1).expect("root may use BPF");
+            let index = shared.server.interface().index;
+            let attached =
+                Redirect::Owned(&shared.steering).tested(7).attach(index, &sockets, mode).expect("veth has both modes");
+            for ipv6 in [false, true] {
+                let owned = shared.syn(OWNED, ipv6).bytes();
+                shared.send(&owned);
+            }
+            shared.send_syn(KERNELS);
+            assert_eq!(shared.kernel_answer(KERNELS) & RST, RST, "the first answer there is, {mode:?}");
+            drop(attached);
+        });
+    }
+}

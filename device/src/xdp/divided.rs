@@ -10,7 +10,8 @@
 //! has come: no packet is passed on, and no number of queues is wanted. The sockets of a queue share memory, so a packet is copied
 //! to a frame of the worker's arena, and from one to be sent. Promises: one lock for a burst; a worker that does not read keeps no
 //! chunk that another one needs, since the fill ring holds as many as all receive rings together; what finds no frame is lost and counted.
-//! Each worker sends on one queue, with chunks of its own.
+//! Each worker sends on one queue, with chunks of its own. The memory is pinned: 4 MiB for each queue, less where there are more than
+//! eight, and 1 MiB for each worker.
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,6 +31,8 @@ use crate::steering::SocketMap;
 
 /// Packets that wait for a worker on a queue, at least.
 const RECEIVE_ENTRIES_MIN: u32 = 256;
+/// Queues that have as many entries as is asked for; more share those.
+const FULL_QUEUES: u32 = 8;
 /// Chunks that a worker sends from.
 const TRANSMIT_ENTRIES: u32 = 512;
 /// Headroom of a small frame that a packet is copied to.
@@ -104,26 +107,29 @@ pub(super) struct Sockets {
     attach_mode: AttachMode,
 }
 
-/// How many of what there is, for so many workers.
+/// How many of what there is on a queue.
 #[derive(Clone, Copy)]
 struct Sizes {
     /// Entries of a worker's receive ring.
     receive: u32,
     /// Chunks to receive into, of all.
     fill: u32,
-    /// Workers that send on one queue at most.
+    /// Workers that send on it.
     senders: u32,
 }
 
 impl Sizes {
-    fn new(entries: u32, workers: u32, queues: u32) -> Sizes {
+    /// Of `queue`, one of so many, for so many workers.
+    fn new(entries: u32, workers: u32, (queue, queues): (u32, u32)) -> Sizes {
         let shares = workers.next_power_of_two();
-        let receive = (entries / shares).max(RECEIVE_ENTRIES_MIN).min(entries);
-        Sizes { receive, fill: receive * shares, senders: workers.div_ceil(queues) }
+        let entries_here = entries / queues.div_ceil(FULL_QUEUES).next_power_of_two();
+        let receive = (entries_here / shares).max(RECEIVE_ENTRIES_MIN).min(entries);
+        Sizes { receive, fill: receive * shares, senders: (workers + queues - 1 - queue) / queues }
     }
 
-    fn transmit(self) -> u32 {
-        self.senders.next_power_of_two() * TRANSMIT_ENTRIES
+    /// Entries of the completion ring.
+    fn completion(self) -> u32 {
+        self.senders.max(1).next_power_of_two() * TRANSMIT_ENTRIES
     }
 
     fn chunks(self) -> u32 {
@@ -140,15 +146,15 @@ pub(super) fn open(
     workers: usize,
 ) -> io::Result<Vec<Sockets>> {
     let queues = interface.receive_queues;
-    let sizes = Sizes::new(entries, workers as u32, queues);
     let sends_on = |worker| (worker % queues as usize, worker / queues as usize);
     let empty = |worker| Sockets { sockets: Vec::new(), sends_on: sends_on(worker), attach_mode };
     let mut all: Vec<Sockets> = (0..workers).map(empty).collect();
     for queue in 0..queues {
+        let sizes = Sizes::new(entries, workers as u32, (queue, queues));
         let memory = Memory::new(sizes.chunks() as usize * CHUNK_BYTES)?;
         let first = sys::open()?;
         memory.register(first.as_fd(), CHUNK_BYTES as u32)?;
-        sys::make_memory_rings(first.as_fd(), sizes.fill, sizes.transmit())?;
+        sys::make_memory_rings(first.as_fd(), sizes.fill, sizes.completion())?;
         sys::make_rings(first.as_fd(), sizes.receive, TRANSMIT_ENTRIES)?;
         bind(first.as_fd(), interface.index, queue, attach_mode)?;
         let shared = Arc::new(share(memory, first.as_fd(), sizes)?);
@@ -171,7 +177,7 @@ pub(super) fn open(
 fn share(memory: Memory, first: BorrowedFd<'_>, sizes: Sizes) -> io::Result<Shared> {
     let offsets = sys::offsets(first)?;
     let mut fill = Producer::map(first, Which::Fill, &offsets.fr, sizes.fill)?;
-    let completion = Consumer::map(first, Which::Completion, &offsets.cr, sizes.transmit())?;
+    let completion = Consumer::map(first, Which::Completion, &offsets.cr, sizes.completion())?;
     (0..sizes.fill).for_each(|chunk| fill.write(u64::from(chunk) * CHUNK));
     fill.publish();
     let receive_bytes = u64::from(sizes.fill) * CHUNK;

@@ -124,21 +124,21 @@ fn names(candidates: &[(IpAddr, IpAddr)]) -> String {
     candidates.iter().map(|(_, neighbor)| neighbor.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Opens `interface` in the first of `ways` in which packets pass; says how each fared that was tried. The device receives
-/// nothing before [`Xdp::take`].
+/// Opens `interface` in the first of `ways` in which packets pass, for what it is to take later; says how each fared that was tried. The device receives
+/// nothing before [`Xdp::take`], and the kernel gets nothing of owned ports.
 pub fn open_tested(
     interface: &Interface,
     attach_modes: &[AttachMode],
     options: &XdpOptions,
     test: &Test,
-    arena: &Arena,
+    (redirect, arena): (Redirect<'_>, &Arena),
 ) -> (Option<Xdp>, Vec<Tried>) {
     let mut tried = Vec::new();
     // Frames of zero-copy ways that have failed: the driver has let them go when another socket has its queue.
     let mut lent = Vec::new();
     for &attach_mode in attach_modes {
         let before = health(interface.index).map(|(_, trouble)| trouble).unwrap_or_default();
-        let mut device = match Xdp::open_as(interface, Redirect::EchoReplies(test.identifier), attach_mode, options, arena) {
+        let mut device = match Xdp::open_as(interface, redirect.tested(test.identifier), attach_mode, options, arena) {
             Ok(device) => device,
             Err(error) => {
                 tried.push(Tried { attach_mode, outcome: Err(Wrong::Closed(error.to_string())) });

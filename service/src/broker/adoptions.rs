@@ -21,9 +21,9 @@ use ringway_channel::SlotRef;
 use ringway_channel::attach::ControlConnection;
 use ringway_engine::{RegionId, Wanted, WorkerHandle, clock};
 use ringway_shm::{Duration, Flow, Instant};
-use rustix::thread::{MembarrierCommand, membarrier};
 
 use super::handovers::{Work, answer, lock};
+use crate::devices::wait_for_packets;
 use crate::handover::adopt::{self, Ends};
 
 /// Connections that cross together: one wait is for all of them.
@@ -146,10 +146,8 @@ impl Work {
     }
 }
 
-/// Waits until packets that went to the kernel before have been there: the decision and TCP's work on a packet are in one section of RCU, and a global
-/// barrier waits until all of them have ended (membarrier(2)).
 fn barrier() -> Result<(), String> {
-    membarrier(MembarrierCommand::Global).map_err(|error| format!("the kernel does not wait for its readers: {error}"))
+    wait_for_packets().map_err(|error| format!("the kernel does not wait for its readers: {error}"))
 }
 
 fn gone(_: ringway_engine::Gone) -> String {

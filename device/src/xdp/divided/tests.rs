@@ -230,9 +230,15 @@ fn all_workers_send_and_receive_packets_of_any_size() {
 
 #[test]
 fn rings_hold_what_all_workers_may_leave_unread() {
-    for (entries, workers, queues) in [(2_048, 2, 1), (2_048, 3, 8), (64, 2, 1), (2_048, 29, 2), (65_536, 29, 1)] {
-        let sizes = Sizes::new(entries, workers, queues);
-        assert!(sizes.fill >= workers * sizes.receive && sizes.fill.is_power_of_two() && sizes.receive.is_power_of_two());
-        assert!(sizes.transmit() >= sizes.senders * TRANSMIT_ENTRIES && sizes.senders * queues >= workers);
+    for (entries, workers, queues) in [(2_048, 2, 1), (2_048, 3, 8), (64, 2, 1), (2_048, 29, 2), (65_536, 29, 1), (2_048, 2, 128)]
+    {
+        let all: Vec<Sizes> = (0..queues).map(|queue| Sizes::new(entries, workers, (queue, queues))).collect();
+        for sizes in &all {
+            assert!(sizes.fill >= workers * sizes.receive && sizes.fill.is_power_of_two() && sizes.receive.is_power_of_two());
+            assert!(sizes.completion() >= sizes.senders * TRANSMIT_ENTRIES && sizes.completion().is_power_of_two());
+        }
+        assert_eq!(all.iter().map(|sizes| sizes.senders).sum::<u32>(), workers, "each sends on one queue");
+        let sends_on = |worker: u32| all[(worker % queues) as usize].senders > worker / queues;
+        assert!((0..workers).all(sends_on), "{workers} workers on {queues} queues");
     }
 }

@@ -312,7 +312,7 @@ fn tested(peer: &Peer, mode: Option<XdpMode>, ipv6: bool, arena: &Arena) -> Resu
     let test = Test { ends, mtu: interface.mtu, identifier: IDENTIFIER, clock: now };
     let options = XdpOptions { mode, ring_entries: 256, ..XdpOptions::default() };
     let attach_modes = Xdp::attach_modes(&interface, &options);
-    Ok(open_tested(&interface, &attach_modes, &options, &test, arena))
+    Ok(open_tested(&interface, &attach_modes, &options, &test, (Redirect::All, arena)))
 }
 
 #[test]
