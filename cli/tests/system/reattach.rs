@@ -271,7 +271,7 @@ fn connections_with_pauses_go_to_and_fro() {
 /// With several workers each connection is adopted by the one to which its packets come.
 #[test]
 fn connections_of_two_workers_go_to_and_fro() {
-    go_to_and_fro(&["--workers", "2"], 35);
+    go_to_and_fro(&["--workers", "2"], 28);
 }
 
 /// So many of forty come back each time.
