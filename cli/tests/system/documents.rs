@@ -150,6 +150,13 @@ impl Machine {
         filled
     }
 
+    /// nginx forgets a signal that comes between its handlers and its first wait: a request is answered after that.
+    fn wait_answered(&self) {
+        let url = format!("http://{}:8080/", self.net.address(Server));
+        let ask = ["curl", "-s", "-o", "/dev/null", "--max-time", "5", &url];
+        wait_until("an answer of nginx", DEADLINE, || self.net.run(Client, &ask).status.success());
+    }
+
     /// Runs a command as long as a reader would; `Err`: it did not do what it promises.
     fn run(&self, command: &str, named: &Named) -> Result<(), String> {
         let words = self.words(&named.words);
@@ -158,6 +165,9 @@ impl Machine {
         let goes_on = UNTIL_INTERRUPTED.iter().any(|begin| command.starts_with(begin)) && !command.starts_with(ENDS);
         if goes_on {
             wait_until(command, DEADLINE, || process.poll().is_some() || !(process.stdout() + &process.stderr()).is_empty());
+            if command.starts_with("run -- nginx") {
+                self.wait_answered();
+            }
             process.signal(Signal::INT);
         }
         let ended = process.finish(DEADLINE);

@@ -213,9 +213,12 @@ impl Net {
 
     /// Starts `ringway serve` under this name.
     pub(crate) fn serve_as(&self, side: Side, name: &str, options: &[&str]) -> Process {
-        let mut service = self.spawn(side, &[&[RINGWAY, "serve", "--name", name], options].concat());
         let socket = self.service_socket(side, name);
-        service.wait_while_running("has its socket", || socket.exists());
+        let made = || fs::metadata(&socket).ok().map(|socket| (socket.ino(), socket.ctime(), socket.ctime_nsec()));
+        // One that was killed may have left its own there: the kernel gives numbers of namespaces again.
+        let left = made();
+        let mut service = self.spawn(side, &[&[RINGWAY, "serve", "--name", name], options].concat());
+        service.wait_while_running("has its socket", || made().is_some_and(|now| Some(now) != left));
         service
     }
 

@@ -5,11 +5,14 @@ from common import *
 def server():
     l = listener()
     r, w = os.pipe()
+    first, _ = l.accept()
     say("nothing", select.select([l, r], [], [], 0.05))
     os.write(w, b"x")
     ready = select.select([l, r], [w], [], 20)
     say("pipe", [x == r for x in ready[0]], len(ready[1]))
     os.read(r, 1)
+    first.sendall(b"next")
+    first.close()
     select.select([l], [], [], 20)
     c, _ = l.accept()
     ready = select.select([c, r], [c, w], [c], 0)
@@ -37,7 +40,7 @@ def server():
 
 
 def client():
-    time.sleep(0.2)
+    await_server()
     c = connect()
     exactly(c, 2)
     c.sendall(b"data")
