@@ -2,6 +2,7 @@
 
 mod abilities;
 pub(crate) mod route;
+mod settings;
 mod sys;
 
 use std::io;
@@ -9,6 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use crate::Medium;
 pub use abilities::{Abilities, Queues, XdpSupport};
+pub use settings::SettingsWatch;
 
 /// A network interface of this machine, in the namespace of the calling thread.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Keeps the workers' addresses, routes and neighbors equal to the kernel's, in a thread of its own.
 //!
 //! Promises: after [`Served::push_all`] the workers know what the mirror knew; every later
-//! difference follows, and changes of the packet filters are told to `interfaces`. Wakes by itself only while ports wait for the
+//! difference follows, and changes of packet filters and of cards' settings are told to `interfaces`. Wakes by itself only while ports wait for the
 //! end of the kernel's connections. Does not do: open devices.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
+use ringway_device::interface::SettingsWatch;
 use ringway_engine::Gone;
 use ringway_stack::Route;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -144,11 +145,42 @@ impl Served {
     }
 }
 
+/// What tells of changes that rtnetlink does not tell; `None`: this kernel does not, or not to this process.
+pub(crate) struct Notices {
+    /// Of its packet filters.
+    rules: Option<Watch>,
+    /// Of cards.
+    settings: Option<SettingsWatch>,
+}
+
+impl Notices {
+    /// Hears of what changes from now on.
+    pub(crate) fn open() -> Notices {
+        Notices { rules: Watch::open(), settings: SettingsWatch::open().ok() }
+    }
+
+    /// Forgets what was told until now.
+    fn drain(&self, told: Told) {
+        if let Some(rules) = self.rules.as_ref().filter(|_| told.rules) {
+            rules.drain();
+        }
+        if let Some(settings) = self.settings.as_ref().filter(|_| told.settings) {
+            settings.drain();
+        }
+    }
+}
+
+/// Which of them have told something.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    rules: bool,
+    settings: bool,
+}
+
 /// The state of the thread that follows.
 pub(crate) struct Follower {
     pub(crate) mirror: Mirror,
-    /// `None`: the kernel does not tell when its packet filters change.
-    pub(crate) watch: Option<Watch>,
+    pub(crate) notices: Notices,
     pub(crate) served: Served,
     pub(crate) interfaces: Arc<Mutex<Interfaces>>,
     /// Requests for the devices, if they are not open yet.
@@ -159,7 +191,7 @@ pub(crate) struct Follower {
 /// Why the follower goes on.
 #[derive(Clone, Copy, Default)]
 struct Woken {
-    rules_changed: bool,
+    told: Told,
     devices_wanted: bool,
     has_worked: bool,
 }
@@ -197,10 +229,11 @@ impl Follower {
             let mut interfaces = self.interfaces.lock().expect("nobody panics while holding it");
             let others_changed = woken.has_worked && interfaces.classifiers_changed(kernel);
             let means_else = interfaces.take_news();
-            let rules_changed = woken.rules_changed || means_else || others_changed || found.policies || !found.links.is_empty();
+            let rules_changed = woken.told.rules || means_else || others_changed || found.policies || !found.links.is_empty();
             let mut opened = if rules_changed { interfaces.follow_rules(kernel) } else { BTreeSet::new() };
             interfaces.release_ports();
-            opened.extend(interfaces.follow(kernel, &found.links));
+            let settings_of = if woken.told.settings { interfaces.links() } else { BTreeSet::new() };
+            opened.extend(interfaces.follow(kernel, &(&found.links | &settings_of)));
             opened
         };
         self.served.push_new(kernel, opened, &self.workers)?;
@@ -221,10 +254,11 @@ impl Follower {
     /// Waits for work; `None`: time to stop.
     fn wait(&self, stop: &OwnedFd) -> Option<Woken> {
         let (kernel, stop, asked) = (self.mirror.wait_fd(), stop.as_fd(), self.readiness.asked());
-        let rules = self.watch.as_ref().map(AsFd::as_fd);
+        let Notices { rules, settings } = &self.notices;
+        let watches = [rules.as_ref().map(AsFd::as_fd), settings.as_ref().map(AsFd::as_fd)];
         let work = self.served.work();
         let mut fds: Vec<_> = [&kernel, &stop, &asked, &work].map(|fd| PollFd::new(fd, PollFlags::IN)).into();
-        fds.extend(rules.iter().map(|rules| PollFd::new(rules, PollFlags::IN)));
+        fds.extend(watches.iter().flatten().map(|watch| PollFd::new(watch, PollFlags::IN)));
         let (holds, foreign_programs) = {
             let interfaces = self.interfaces.lock().expect("nobody panics while holding it");
             (interfaces.holds_ports(), interfaces.knows_foreign_programs())
@@ -233,14 +267,14 @@ impl Follower {
             return (error == rustix::io::Errno::INTR).then_some(Woken::default());
         }
         let is_ready = |number: usize| fds.get(number).is_some_and(|fd| !fd.revents().is_empty());
-        let (is_over, devices_wanted, has_worked, rules_changed) = (is_ready(1), is_ready(2), is_ready(3), is_ready(4));
+        let (is_over, devices_wanted, has_worked) = (is_ready(1), is_ready(2), is_ready(3));
+        let behind_rules = 4 + usize::from(rules.is_some());
+        let told = Told { rules: rules.is_some() && is_ready(4), settings: is_ready(behind_rules) };
+        self.notices.drain(told);
         if has_worked {
             // Empty: it has been read.
             rustix::io::read(work, &mut [0; 8]).ok();
         }
-        if let Some(watch) = self.watch.as_ref().filter(|_| rules_changed) {
-            watch.drain();
-        }
-        (!is_over).then_some(Woken { rules_changed, devices_wanted, has_worked: has_worked || foreign_programs })
+        (!is_over).then_some(Woken { told, devices_wanted, has_worked: has_worked || foreign_programs })
     }
 }

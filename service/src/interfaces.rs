@@ -1,7 +1,7 @@
 //! The interfaces that are served: opened at the start, and followed as they come, change and go.
 //!
 //! Promises: an interface that appears later, or gets its first address later, is served as if it had been there at the
-//! start; one whose link address or MTU changes gets a device that knows; one that goes is closed. What cannot be opened
+//! start; one whose link address, MTU or number of queues changes gets a device that knows; one that goes is closed. What cannot be opened
 //! is said once per change and stays with the kernel. If a service opens its devices on the first request (`readiness`),
 //! nothing is open before. Does not do: addresses, routes, neighbors; see `follow`.
 
@@ -10,6 +10,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use ringway_device::interface::Interface;
 use ringway_device::steering::{Attachment, ExceptionPath};
 use ringway_engine::{Gone, InterfaceInfo};
 use ringway_stack::MacAddress;
@@ -35,8 +36,36 @@ const SHUT_MAX: usize = 16;
 struct Open {
     mac: MacAddress,
     mtu: u16,
+    /// `None`: its device is not one of AF_XDP.
+    queues: Option<Queues>,
     /// Dropping it gives the interface back to the kernel.
     _attachment: Option<Attachment>,
+}
+
+/// The receive queues of an interface, with sockets of AF_XDP on each.
+#[derive(Clone, Copy)]
+struct Queues {
+    number: u32,
+    /// The device was opened again because there were so many. A driver may itself change the number when AF_XDP comes and goes.
+    followed: Option<u32>,
+}
+
+impl Queues {
+    /// Those of the interface `name` now. `before`: those of its device until now.
+    fn of(name: &str, before: Option<Queues>) -> Option<Queues> {
+        let number = receive_queues(name)?;
+        Some(Queues { number, followed: before.filter(|before| before.number != number).map(|_| number) })
+    }
+
+    /// Returns true if the device need not be opened again.
+    fn hold(self, name: &str) -> bool {
+        receive_queues(name).is_none_or(|now| now == self.number || Some(now) == self.followed)
+    }
+}
+
+/// `None`: the interface is gone.
+fn receive_queues(name: &str) -> Option<u32> {
+    Interface::open(name).ok().map(|interface| interface.receive_queues)
 }
 
 /// See the module's text.
@@ -113,7 +142,7 @@ impl Interfaces {
             let is_new = !promised.contains(&planned.link);
             reasons.extend(self.open_and_tell(planned, is_new).err());
         }
-        let opened: BTreeSet<u32> = self.open.keys().copied().collect();
+        let opened = self.links();
         if opened.is_empty() { Err(StartError::NoInterface(reasons).to_string()) } else { Ok(opened) }
     }
 
@@ -167,18 +196,26 @@ impl Interfaces {
     fn open_as_planned(&mut self, mut planned: Planned, random_mac: MacAddress) -> io::Result<Planned> {
         let owned = planned.backend == Backend::Tap;
         let info = info(&planned, if owned { random_mac } else { planned.mac });
+        let before = self.open.get(&planned.link).and_then(|open| open.queues);
+        let queues = if planned.backend == Backend::Xdp { Queues::of(&planned.name, before) } else { None };
         let Opener { open, attachment, told } = self.devices.opener(&planned)?;
         let number = match self.links.interface(planned.link) {
             Some(number) => self.workers.replace_interface(number, &info, open).map(|()| number)?,
             None => self.workers.add_interface(&info, open)?,
         };
         self.links.insert(planned.link, number);
-        self.open.insert(planned.link, Open { mac: planned.mac, mtu: planned.mtu, _attachment: attachment });
+        let (mac, mtu) = (planned.mac, planned.mtu);
+        self.open.insert(planned.link, Open { mac, mtu, queues, _attachment: attachment });
         self.workers.set_addresses(number, &planned.addresses)?;
         if let Some(Told { detail, note }) = told.get() {
             (planned.detail, planned.note) = (detail.clone(), note.clone());
         }
         Ok(planned)
+    }
+
+    /// The links that are open now.
+    pub(crate) fn links(&self) -> BTreeSet<u32> {
+        self.open.keys().copied().collect()
     }
 
     /// Follows the links that have changed; returns those that are served since.
@@ -356,7 +393,9 @@ impl Interfaces {
     }
 
     fn is_open_as(&self, planned: &Planned) -> bool {
-        self.open.get(&planned.link).is_some_and(|open| open.mac == planned.mac && open.mtu == planned.mtu)
+        let holds = |queues: Queues| queues.hold(&planned.name);
+        let is_same = |open: &Open| open.mac == planned.mac && open.mtu == planned.mtu && open.queues.is_none_or(holds);
+        self.open.get(&planned.link).is_some_and(is_same)
     }
 
     fn close(&mut self, link: u32) {

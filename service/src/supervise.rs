@@ -28,8 +28,8 @@ use crate::cgroups::{self, Cgroups};
 use crate::config::{Config, DeviceChoice};
 use crate::devices::Devices;
 use crate::executables::{self, Executables};
-use crate::firewall::{Gate, Watch, hooks};
-use crate::follow::{Follower, Served};
+use crate::firewall::{Gate, hooks};
+use crate::follow::{Follower, Notices, Served};
 use crate::host::{Forks, ServiceHost};
 use crate::interfaces::{Interfaces, Serving, guarded};
 use crate::leaving::HandingOver;
@@ -155,7 +155,7 @@ impl Service {
         let claim = directory.claim(name).map_err(StartError::Claim)?;
         let mirror = Mirror::open().map_err(StartError::Netlink)?;
         // Before the rules are read, so that no change is missed.
-        let watch = Watch::open();
+        let notices = Notices::open();
         let (machine, plan) = plan_at_start(config, &mirror, opening)?;
         privileges::keep(privileges::of_devices(&plan.served)).map_err(StartError::Start)?;
         let count = worker_count(config, &plan);
@@ -196,7 +196,7 @@ impl Service {
         service.notes.extend((count < config.worker.count as usize).then(|| ONE_WORKER.to_owned()));
         service.lock_interfaces().limit_exceptions(config.limits.kernel_packets_per_second).map_err(StartError::Start)?;
         service.open_devices(plan, is_now)?;
-        service.follow(config, mirror, watch, links).map_err(StartError::Start)?;
+        service.follow(config, mirror, notices, links).map_err(StartError::Start)?;
         service.notes.extend(blind_spots(config, reader.as_ref()));
         // Their threads end with the brokers.
         let (cgroups, reader) = Cgroups::start(service.limits.firewall.clone(), reader).map_err(StartError::Start)?;
@@ -341,7 +341,7 @@ impl Service {
     }
 
     /// A device of its own has fixed routes; for shared ones the kernel's tables are followed.
-    fn follow(&mut self, config: &Config, mirror: Mirror, watch: Option<Watch>, links: Served) -> io::Result<()> {
+    fn follow(&mut self, config: &Config, mirror: Mirror, notices: Notices, links: Served) -> io::Result<()> {
         let own: Vec<Route> = config.interface.networks().flat_map(|(own, gateway)| own_routes(own, gateway)).collect();
         if !own.is_empty() {
             return Ok(self.workers.set_routes(&own)?);
@@ -349,7 +349,7 @@ impl Service {
         links.push_all(mirror.now(), &self.workers)?;
         let (interfaces, readiness) = (self.interfaces.clone(), self.readiness.clone());
         let workers = self.workers.clone();
-        let follower = Follower { mirror, watch, served: links, interfaces, readiness, workers };
+        let follower = Follower { mirror, notices, served: links, interfaces, readiness, workers };
         self.follower = Some(follower.start(self.stop.clone())?);
         Ok(())
     }

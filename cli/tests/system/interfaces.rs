@@ -1,7 +1,7 @@
 //! Interfaces that come, change and go while a service runs.
 
 use crate::harness::*;
-use crate::http::{fetch, nginx_config, site};
+use crate::http::{assert_wrk, fetch, nginx_config, site};
 
 const ON_KERNEL: &[&str] = &[];
 
@@ -73,6 +73,40 @@ fn what_leaves_has_the_priority_of_its_dscp() {
         "{}",
         refused.stderr
     );
+}
+
+/// A queue that comes while connections are busy has sockets soon; until then its packets are lost, and the kernel, which would reset
+/// the connections, sees none.
+#[test]
+fn a_changed_number_of_queues_is_followed() {
+    for workers in ["1", "2"] {
+        let net = Net::new();
+        let [large, _] = site(&net);
+        let config = net.file("ringway.toml", "[interface]\ndevice = \"xdp\"\n");
+        let (_service, name) = net.serve(Server, &["--config", &config, "--workers", workers]);
+        let mut nginx = net.spawn(Server, &[RINGWAY, "run", "--name", &name, "--", "nginx", "-c", &nginx_config(&net, 80)]);
+        net.wait_served(Server, 80, &mut nginx);
+        let load = net.spawn(Client, &["wrk", "-t1", "-c16", "-d6s", "--timeout", "20s", &net.url(80, "small.txt")]);
+        wait_until("it has connected", DEADLINE, || {
+            net.output(Server, &[RINGWAY, "ss", "-Htn", "--name", &name, "state", "established"]).lines().count() == 16
+        });
+        let before = net.kernel_tcp(Server);
+        let second = || {
+            let counters = net.output(Server, &["ethtool", "-S", INTERFACE]);
+            counters.lines().any(|line| line.contains("rx_queue_1_xdp_packets:") && !line.ends_with(": 0"))
+        };
+        // The peer sends by two queues, which are two to receive from here.
+        for side in [Server, Client] {
+            net.output(side, &["ethtool", "-L", INTERFACE, "rx", "2", "tx", "2"]);
+        }
+        wait_until("packets come by the second queue", DEADLINE, second);
+        assert_wrk(&load.finish(DEADLINE).success().stdout);
+        net.assert_kernel_received(Server, &before, 0);
+        // Their ports are others, so they come by both queues.
+        for _ in 0..12 {
+            assert_eq!(fetch(&net, Client, ON_KERNEL, &net.url(80, "large.bin")), large);
+        }
+    }
 }
 
 /// The MTU of both ends goes down while bytes flow, and up again: nothing stalls.

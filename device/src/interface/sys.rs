@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::zeroed;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use super::Queues;
 use crate::sys::check;
@@ -80,6 +80,14 @@ struct FeatureOrders {
     count: u32,
     /// Which are meant, and which of these are wanted.
     blocks: [[u32; 2]; BLOCKS_MAX],
+}
+
+/// Lets a netlink socket hear of a group, by its number.
+pub(super) fn join(socket: impl AsFd, group: u32) -> io::Result<()> {
+    let (fd, value) = (socket.as_fd().as_raw_fd(), (&raw const group).cast());
+    // SAFETY: the kernel reads the number, which lives until it has.
+    check(unsafe { libc::setsockopt(fd, libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, value, size_of::<u32>() as u32) })?;
+    Ok(())
 }
 
 /// A socket to ask with.

@@ -292,7 +292,7 @@ fn match_owned_xdp(asm: &mut Assembler, tables: Tables<'_>, fate: Fate<'_>) {
         choose_worker(asm, division, drop);
     }
     match fate {
-        Fate::Redirected(sockets, _) => redirect_to_queue(asm, sockets),
+        Fate::Redirected(sockets, _) => redirect_to_queue(asm, sockets, XDP_DROP),
         Fate::Dropped => _ = asm.jump(drop),
     }
     asm.place(flow);
@@ -389,7 +389,7 @@ fn choose_worker(asm: &mut Assembler, division: &Division, absent: Label) {
 pub(super) fn redirect_all(sockets: &SocketMap) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     asm.copy(R6, R1).set(R8, 0);
-    redirect_to_queue(&mut asm, sockets);
+    redirect_to_queue(&mut asm, sockets, XDP_PASS);
     asm.finish()
 }
 
@@ -417,7 +417,7 @@ pub(super) fn redirect_echo_replies(sockets: &SocketMap, identifier: u16, hidden
     asm.jump_if(When::NotEqual, R0, PROTOCOL_ICMPV6, pass);
     match_echo(&mut asm, IP + V6_HEADER, ICMPV6_ECHO_REPLY);
     asm.place(found).set(R8, 0);
-    redirect_to_queue(&mut asm, sockets);
+    redirect_to_queue(&mut asm, sockets, XDP_PASS);
     asm.place(pass);
     match hidden {
         Some(tables) => match_owned_xdp(&mut asm, tables, Fate::Dropped),
@@ -486,9 +486,9 @@ fn skip_v4_header(asm: &mut Assembler, pointer: Register, base: Register, offset
     asm.add_register(pointer, R0);
 }
 
-/// Redirects to the socket on the receive queue, of several workers to that of the one in `R8`; to the kernel where there is none.
-fn redirect_to_queue(asm: &mut Assembler, sockets: &SocketMap) {
-    asm.load_map(R1, sockets.map.as_fd()).load(Width::Word, R2, R6, XDP_QUEUE).set(R3, XDP_PASS);
+/// Redirects to the socket on the receive queue, of several workers to that of the one in `R8`; `absent`: what to do where there is none.
+fn redirect_to_queue(asm: &mut Assembler, sockets: &SocketMap, absent: i32) {
+    asm.load_map(R1, sockets.map.as_fd()).load(Width::Word, R2, R6, XDP_QUEUE).set(R3, absent);
     if sockets.workers > 1 {
         asm.multiply_u32(R2, sockets.workers as i32).add_register(R2, R8);
     }
