@@ -1,7 +1,12 @@
 //! Netlink messages and attributes as bytes: the only code that walks and makes them. Read netlink(7) first.
 //!
 //! Headers are in host order; what a payload is, its reader knows. Promises: bytes that make no sense end the walk, never
-//! with a panic. Does not do: sockets, and the meaning of any kind of message or attribute.
+//! with a panic. Does not do: open sockets, and the meaning of any kind of message or attribute.
+
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recvfrom};
 
 /// Length of a message's header: length u32, kind u16, flags u16, sequence u32, sender u32.
 pub const HEADER_BYTES: usize = 16;
@@ -25,6 +30,20 @@ pub const EXCLUSIVE: u16 = 0x200;
 pub const DUMP: u16 = 0x300;
 /// NLM_F_CREATE
 pub const CREATE: u16 = 0x400;
+
+/// Notifications that are forgotten at once.
+const FORGOTTEN_MAX: usize = 1_024;
+
+/// Forgets the notifications that have come to a socket, which must not block.
+pub fn forget(socket: impl AsFd) {
+    let mut buffer = [0; 4096];
+    // Lost ones (ENOBUFS) are told once; whatever hears of a change reads everything again. What comes all the time waits for the next turn.
+    for _ in 0..FORGOTTEN_MAX {
+        if !matches!(recvfrom(&socket, &mut buffer, RecvFlags::empty()), Ok(_) | Err(Errno::NOBUFS | Errno::INTR)) {
+            break;
+        }
+    }
+}
 
 /// One message of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

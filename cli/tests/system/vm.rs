@@ -261,6 +261,27 @@ impl Guest<'_> {
         self.assert_moves("", port, "/run/file");
     }
 
+    /// The card gets a second queue while two workers serve over AF_XDP and a connection is busy. The kernel sees nothing of served ports.
+    fn assert_follows_queues(&mut self, port: u16) {
+        self.run("ethtool -L eth0 combined 1");
+        self.start("serve.out", &format!("{} --workers 2", serve("xdp")));
+        self.wait_for("[ -S /run/ringway/vm@*.sock ]");
+        self.wait_for("[ $(cat /sys/class/net/eth0/operstate) = up ]");
+        let launcher = format!("{RINGWAY} run --name vm -q --");
+        let before = self.kernel_segments();
+        self.start("talk.out", &format!("{launcher} socat TCP-LISTEN:{port},reuseaddr EXEC:cat"));
+        self.wait_for(&format!("ss -Hltn sport = :{port} | grep -q ."));
+        let server = format!("TCP:{GUEST}:{port},connect-timeout=10");
+        let talker = Talker::start(self.net, &["socat", "-t", "60", "STDIO", &server]);
+        self.run("ethtool -L eth0 combined 2");
+        self.wait_for("[ $(cat /sys/class/net/eth0/operstate) = up ]");
+        talker.finish(SLOW);
+        self.assert_moves(&launcher, port + 1, "/run/file");
+        assert_eq!(self.kernel_segments(), before, "the kernel's TCP saw segments");
+        self.run("kill $(cat /run/serve.out.pid)");
+        self.wait_for("[ ! -e /run/ringway/vm@*.lock ]");
+    }
+
     fn offloads(&mut self) -> String {
         self.run("ethtool -k eth0")
     }
@@ -319,6 +340,9 @@ fn check(shape: &Shape, devices: &[&str]) {
     for (device, port) in devices.iter().zip((7000..).step_by(10)) {
         guest.assert_device_works(device, port);
         guest.assert_gives_back(device, &offloads);
+        if (shape.card, *device) == (IGB.0, "xdp") {
+            guest.assert_follows_queues(port + 5);
+        }
     }
 }
 

@@ -6,12 +6,11 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::io::Errno;
 use rustix::net::netlink::{GENERIC, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recvfrom, sendto, socket_with};
 
 use super::sys;
-use crate::netlink::{Attributes, Messages, REQUEST, attribute, message, put, text, u32_at};
+use crate::netlink::{Attributes, Messages, REQUEST, attribute, forget, message, put, text, u32_at};
 
 /// GENL_ID_CTRL: the family that knows the others.
 const CONTROL: u16 = 0x10;
@@ -21,8 +20,6 @@ const FAMILY_NAME: u16 = 2;
 const GROUPS: u16 = 7;
 const GROUP_NAME: u16 = 1;
 const GROUP_NUMBER: u16 = 2;
-/// Notifications that are forgotten at once.
-const DATAGRAMS_MAX: usize = 1_024;
 
 /// Readable when settings have changed.
 #[derive(Debug)]
@@ -43,13 +40,7 @@ impl SettingsWatch {
 
     /// Forgets what was told until now.
     pub fn drain(&self) {
-        let mut buffer = [0; 4096];
-        // Lost messages (ENOBUFS) are told once; the reader compares everything anyway. What comes all the time waits for the next turn.
-        for _ in 0..DATAGRAMS_MAX {
-            if !matches!(recvfrom(&self.0, &mut buffer, RecvFlags::empty()), Ok(_) | Err(Errno::NOBUFS | Errno::INTR)) {
-                break;
-            }
-        }
+        forget(self);
     }
 }
 

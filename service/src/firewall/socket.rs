@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use ringway_device::netlink::{DONE, ERROR, Messages, u32_at};
+use ringway_device::netlink::{DONE, ERROR, Messages, forget, u32_at};
 use rustix::io::Errno;
 use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recvfrom, sendto, socket_with};
@@ -14,8 +14,6 @@ use super::{Listed, Ruleset};
 /// NFNLGRP_NFTABLES, as bind(2) wants it.
 const NFTABLES_GROUP: u32 = 1 << 6;
 const DATAGRAM_BYTES: usize = 64 << 10;
-/// Notifications that are forgotten at once.
-const DATAGRAMS_MAX: usize = 1_024;
 /// Lists that were interrupted by changes are asked for again this often.
 const ATTEMPTS: usize = 8;
 /// Rules beyond these are not read: an interface behind so many is the kernel's.
@@ -35,13 +33,7 @@ impl Watch {
 
     /// Forgets what was told until now.
     pub(crate) fn drain(&self) {
-        let mut buffer = [0; 4096];
-        // Lost messages (ENOBUFS) are told once; everything is read again anyway. What comes all the time waits for the next turn.
-        for _ in 0..DATAGRAMS_MAX {
-            if !matches!(recvfrom(&self.0, &mut buffer, RecvFlags::empty()), Ok(_) | Err(Errno::NOBUFS | Errno::INTR)) {
-                break;
-            }
-        }
+        forget(self);
     }
 }
 
