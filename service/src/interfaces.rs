@@ -36,31 +36,11 @@ const SHUT_MAX: usize = 16;
 struct Open {
     mac: MacAddress,
     mtu: u16,
-    /// `None`: its device is not one of AF_XDP.
-    queues: Option<Queues>,
+    /// The receive queues that there were, each of which has sockets of AF_XDP; `None`: the device is another one. Where a driver changes
+    /// the number itself when AF_XDP comes, the device is opened once more, with what the driver has made of it.
+    queues: Option<u32>,
     /// Dropping it gives the interface back to the kernel.
     _attachment: Option<Attachment>,
-}
-
-/// The receive queues of an interface, with sockets of AF_XDP on each.
-#[derive(Clone, Copy)]
-struct Queues {
-    number: u32,
-    /// The device was opened again because there were so many. A driver may itself change the number when AF_XDP comes and goes.
-    followed: Option<u32>,
-}
-
-impl Queues {
-    /// Those of the interface `name` now. `before`: those of its device until now.
-    fn of(name: &str, before: Option<Queues>) -> Option<Queues> {
-        let number = receive_queues(name)?;
-        Some(Queues { number, followed: before.filter(|before| before.number != number).map(|_| number) })
-    }
-
-    /// Returns true if the device need not be opened again.
-    fn hold(self, name: &str) -> bool {
-        receive_queues(name).is_none_or(|now| now == self.number || Some(now) == self.followed)
-    }
 }
 
 /// `None`: the interface is gone.
@@ -196,8 +176,7 @@ impl Interfaces {
     fn open_as_planned(&mut self, mut planned: Planned, random_mac: MacAddress) -> io::Result<Planned> {
         let owned = planned.backend == Backend::Tap;
         let info = info(&planned, if owned { random_mac } else { planned.mac });
-        let before = self.open.get(&planned.link).and_then(|open| open.queues);
-        let queues = if planned.backend == Backend::Xdp { Queues::of(&planned.name, before) } else { None };
+        let queues = if planned.backend == Backend::Xdp { receive_queues(&planned.name) } else { None };
         let Opener { open, attachment, told } = self.devices.opener(&planned)?;
         let number = match self.links.interface(planned.link) {
             Some(number) => self.workers.replace_interface(number, &info, open).map(|()| number)?,
@@ -393,8 +372,8 @@ impl Interfaces {
     }
 
     fn is_open_as(&self, planned: &Planned) -> bool {
-        let holds = |queues: Queues| queues.hold(&planned.name);
-        let is_same = |open: &Open| open.mac == planned.mac && open.mtu == planned.mtu && open.queues.is_none_or(holds);
+        let has_all = |queues: u32| receive_queues(&planned.name).is_none_or(|now| now == queues);
+        let is_same = |open: &Open| open.mac == planned.mac && open.mtu == planned.mtu && open.queues.is_none_or(has_all);
         self.open.get(&planned.link).is_some_and(is_same)
     }
 

@@ -102,6 +102,8 @@ fn a_changed_number_of_queues_is_followed() {
         wait_until("packets come by the second queue", DEADLINE, second);
         assert_wrk(&load.finish(DEADLINE).success().stdout);
         net.assert_kernel_received(Server, &before, 0);
+        let fewer = net.run(Server, &["ethtool", "-L", INTERFACE, "rx", "1"]);
+        assert!(!fewer.status.success(), "the kernel takes no queue that has a socket");
         // Their ports are others, so they come by both queues.
         for _ in 0..12 {
             assert_eq!(fetch(&net, Client, ON_KERNEL, &net.url(80, "large.bin")), large);

@@ -488,23 +488,26 @@ fn copies_come_to_both() {
     });
 }
 
-/// While a device of AF_XDP is tried, its program hides packets of owned ports from the kernel itself.
+/// While a device of AF_XDP is tried, its program hides packets of owned ports from the kernel itself; so does the program that serves,
+/// where a queue has no socket.
 #[test]
-fn a_device_that_is_tried_hides_owned_packets() {
-    for mode in [XdpMode::Native, XdpMode::Generic] {
+fn a_device_that_is_tried_or_has_no_socket_hides_owned_packets() {
+    let ways = [XdpMode::Native, XdpMode::Generic].into_iter().flat_map(|mode| [(mode, "tried"), (mode, "serves")]);
+    for (mode, state) in ways {
         in_namespace(move || {
             let mut shared = shared();
             shared.hidden = None;
             let sockets = SocketMap::new(1, 1).expect("root may use BPF");
             let index = shared.server.interface().index;
-            let attached =
-                Redirect::Owned(&shared.steering).tested(7).attach(index, &sockets, mode).expect("veth has both modes");
+            let serving = Redirect::Owned(&shared.steering);
+            let redirect = if state == "tried" { serving.tested(7) } else { serving };
+            let attached = redirect.attach(index, &sockets, mode).expect("veth has both modes");
             for ipv6 in [false, true] {
                 let owned = shared.syn(OWNED, ipv6).bytes();
                 shared.send(&owned);
             }
             shared.send_syn(KERNELS);
-            assert_eq!(shared.kernel_answer(KERNELS) & RST, RST, "the first answer there is, {mode:?}");
+            assert_eq!(shared.kernel_answer(KERNELS) & RST, RST, "the first answer there is, {mode:?}, {state}");
             drop(attached);
         });
     }
