@@ -70,13 +70,14 @@ impl Shared {
         Packet { ports: (5555, port), flags: SYN, payload: b"", macs: self.macs, ipv6, ..Packet::default() }
     }
 
-    /// Waits for an answer of the kernel from `port` and returns its TCP flags.
+    /// Waits for the kernel's next answer, which must be from `port`, and returns its TCP flags.
     fn kernel_answer(&mut self, port: u16) -> u8 {
         let mut burst = Burst::default();
         loop {
             receive_some(&mut self.client, &mut burst);
-            let answer = arrived(&mut burst).into_iter().find(|packet| tcp_ports(packet) == Some((port, 5555)));
-            if let Some(packet) = answer {
+            let mut answers = arrived(&mut burst).into_iter().filter_map(|packet| Some((tcp_ports(&packet)?, packet)));
+            if let Some((ports, packet)) = answers.next() {
+                assert_eq!(ports, (port, 5555), "the kernel answers what it should not have seen, or not what it should");
                 return packet.bytes[tcp_start(&packet.bytes) + 13];
             }
         }
@@ -252,6 +253,7 @@ fn ipv6_ports_fragments_errors_and_other_headers_are_told_apart() {
         for bytes in [&owned, &first, &later, &options, &udp, &too_big, &solicitation, &elsewhere, &owned[..57].to_vec()] {
             shared.send(bytes);
         }
+        assert_eq!(shared.kernel_answer(OWNED) & RST, RST, "options before the header of TCP are the kernel's");
         shared.filter.own(Protocol::Udp, SERVER_V6.into(), OWNED, 1).expect("room");
         shared.send(&udp);
         let last = shared.syn(KERNELS, true).bytes();
