@@ -68,9 +68,10 @@ pub use owned::{TcpListener, TcpStream, UdpSocket};
 pub use ringway_device::Device;
 pub use ringway_engine::InterfaceInfo;
 pub use ringway_shm::{Arena, ArenaConfig, Content, FlowGroup, Instant};
+pub use ringway_stack::congestion;
 pub use ringway_stack::{
-    BindError, Cidr, ConnectError, GroupError, ListenError, MacAddress, Readiness, Route, SocketError, StackConfig, TcpInfo,
-    TcpOptions, UdpError, UdpInfo, UdpMessage, UdpOptions, UdpSend, UdpSendError, Urgent,
+    BindError, Cidr, CongestionControl, ConnectError, GroupError, ListenError, MacAddress, Readiness, Route, SocketError,
+    StackConfig, TcpInfo, TcpOptions, UdpError, UdpInfo, UdpMessage, UdpOptions, UdpSend, UdpSendError, Urgent,
 };
 pub use tcp::{TcpListenerId, TcpStreamId};
 pub use udp::{Datagram, UdpSocketId};

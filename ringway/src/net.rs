@@ -12,7 +12,8 @@ use ringway_device::Device;
 use ringway_engine::native::{self, Kind, News, Sockets};
 use ringway_engine::{Core, Host, InterfaceInfo, PortError, Ports, RegionId, Transport, Worker, WorkerHandle, clock};
 use ringway_shm::{Arena, Instant};
-use ringway_stack::{Cidr, Route, Stack};
+use ringway_stack::congestion::{Controller, Flow};
+use ringway_stack::{Cidr, CongestionControl, Route, Stack};
 
 use super::config::NetConfig;
 use super::hook::{Hooked, PacketHook};
@@ -161,6 +162,26 @@ impl Net {
     /// Shows the packets of the interfaces that are added from now on to `hook`, which `make` gives for each of them; see [`PacketHook`].
     pub fn hook_packets(&mut self, make: impl FnMut(&InterfaceInfo) -> Box<dyn PacketHook> + 'static) {
         self.hooks = Some(Box::new(make));
+    }
+
+    /// Adds a congestion control of the program's own; `make` gives each of its connections a [`Controller`]. The value that is returned
+    /// chooses it in [`TcpOptions`](crate::TcpOptions), of sockets of this `Net` alone.
+    ///
+    /// ```
+    /// use ringway::congestion::{Timely, TimelyParameters};
+    /// use ringway::{Net, NetConfig, TcpOptions};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// # let mut net = Net::new_at(ringway::Instant::from_millis(1), NetConfig::default())?;
+    /// let timely = net.add_congestion_control(|flow| Box::new(Timely::new(flow, TimelyParameters::default())));
+    /// let options = TcpOptions { congestion_control: timely, ..TcpOptions::default() };
+    /// # drop(options); Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// When there are already eight.
+    pub fn add_congestion_control(&mut self, make: impl Fn(&Flow) -> Box<dyn Controller> + Send + 'static) -> CongestionControl {
+        self.worker.stack().add_congestion_control(make)
     }
 
     /// Adds a route.

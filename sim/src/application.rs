@@ -362,6 +362,11 @@ impl Application {
         self.mixed_control = mixed;
     }
 
+    /// Sets the congestion control of what it opens from now on.
+    pub fn set_control(&mut self, control: CongestionControl) {
+        self.options.congestion_control = control;
+    }
+
     /// Listens on `local`.
     ///
     /// # Panics

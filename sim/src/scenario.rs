@@ -10,6 +10,7 @@ use std::rc::Rc;
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_device::pcap;
 use ringway_shm::{Arena, ArenaConfig, Class, Duration};
+use ringway_stack::congestion::{Controller, Flow};
 use ringway_stack::{CongestionControl, Counter, Ecn, SocketAddress, Stack, StackConfig, TcpOptions};
 use ringway_trace::Severity;
 
@@ -23,6 +24,9 @@ use crate::network::Network;
 use crate::path::Path;
 use crate::pattern::Pattern;
 use crate::random::Random;
+
+/// Makes a connection's controller.
+pub type MakeController = fn(&Flow) -> Box<dyn Controller>;
 
 /// One run of a client and a server.
 #[derive(Clone, Debug)]
@@ -49,6 +53,8 @@ pub struct Scenario {
     pub at_once: usize,
     /// Options of both ends.
     pub options: TcpOptions,
+    /// A congestion control of the program's own, for the client's connections.
+    pub own_control: Option<MakeController>,
     /// The server's congestion control, which may differ from the client's.
     pub server_control: CongestionControl,
     /// Each connection of the client uses another congestion control.
@@ -99,6 +105,7 @@ impl Scenario {
             connections: 1,
             at_once: 1,
             options: TcpOptions::default(),
+            own_control: None,
             server_control: CongestionControl::default(),
             mixed_control: false,
             datagrams: None,
@@ -197,6 +204,9 @@ impl Scenario {
                 let (path, lie) = (self.path, self.path.lies[usize::from(side == Side::Server)]);
                 let wiring = Wiring { wire: Box::new(end), arena, faults: self.faults, path, lie, check: wire.clone() };
                 let mut host = Host::new(name, number, config, wiring, application);
+                if let Some(make) = self.own_control.filter(|_| side == Side::Client) {
+                    host.application.set_control(host.stack.add_congestion_control(make));
+                }
                 match side {
                     Side::Client => host.application.connect(server, self.connections, self.at_once),
                     Side::Server => host.application.listen(&mut host.stack, server, self.backlog),

@@ -3,34 +3,45 @@
 use ringway_shm::Duration;
 
 use crate::tcp::SharedRates;
+use crate::tcp::congestion::OwnControl;
 
 /// Congestion control algorithms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CongestionControl {
+    /// draft-ietf-ccwg-bbr
+    Bbr,
     /// RFC 9438
     #[default]
     Cubic,
     /// RFC 5681, RFC 6582
     NewReno,
-    /// draft-ietf-ccwg-bbr
-    Bbr,
     /// RFC 8257; asks for ECN whatever [`TcpConfig::ecn`] says, as in Linux.
     Dctcp,
+    /// One that the program has added ([`Stack::add_congestion_control`](crate::Stack::add_congestion_control)). In a stack to which it
+    /// was not added it means Reno.
+    Own(OwnControl),
 }
 
 impl CongestionControl {
-    /// All algorithms. Applications name them by their index here.
+    /// All algorithms of the stack's own. Applications name them by their index here.
     pub const ALL: [CongestionControl; 4] =
         [CongestionControl::NewReno, CongestionControl::Cubic, CongestionControl::Bbr, CongestionControl::Dctcp];
 
-    /// Returns Linux's name.
+    /// Returns Linux's name; `own` for one that the program has added.
     pub fn name(self) -> &'static str {
         match self {
             CongestionControl::Cubic => "cubic",
             CongestionControl::NewReno => "reno",
             CongestionControl::Bbr => "bbr",
             CongestionControl::Dctcp => "dctcp",
+            CongestionControl::Own(_) => "own",
         }
+    }
+
+    /// Returns true when it sets a rate: a [`Controller`](crate::congestion::Controller).
+    #[inline]
+    pub(crate) fn is_rate_based(self) -> bool {
+        matches!(self, CongestionControl::Bbr | CongestionControl::Own(_))
     }
 
     /// Returns the algorithm with this name.

@@ -41,6 +41,7 @@ pub use ringway_wire as wire;
 pub use source::Source;
 pub use stack::Stack;
 pub use stats::{Counter, Counters};
+pub use tcp::congestion;
 pub use tcp::handover;
 pub use tcp::{
     ActiveOpen, EndedConnection, HEADROOM as TCP_HEADROOM, MarkInfo, Observation, OwnerUse, Protocol, SharedRate, SharedRates,

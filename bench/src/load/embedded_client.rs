@@ -9,13 +9,14 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use ringway::{Content, Event, Net, TcpStream, TcpStreamId};
+use ringway::{CongestionControl, Content, Event, Net, TcpStream, TcpStreamId};
 
 use super::embedded_server::{read, send};
 use super::exchange::{Load, Next};
 use super::message;
 use super::message::Corrupt;
 use super::order::{Order, Outcome, Plan};
+use super::tuning::add_timely;
 
 /// Largest number of connections being opened at a time.
 const OPENING_MAX: usize = 1024;
@@ -27,6 +28,7 @@ const TICK: Duration = Duration::from_millis(5);
 /// The client with its connections.
 pub struct EmbeddedClient {
     net: Net,
+    timely: CongestionControl,
     load: Option<Load>,
     streams: Vec<Option<TcpStreamId>>,
     /// The client's number of each connection, by the number that the `Net` gives it.
@@ -37,8 +39,9 @@ pub struct EmbeddedClient {
 
 impl EmbeddedClient {
     /// Creates a client on a stack that has its interfaces.
-    pub fn new(net: Net) -> EmbeddedClient {
-        EmbeddedClient { net, load: None, streams: Vec::new(), numbers: Vec::new(), open: 0, content: message::content() }
+    pub fn new(mut net: Net) -> EmbeddedClient {
+        let (timely, content) = (add_timely(&mut net), message::content());
+        EmbeddedClient { net, timely, load: None, streams: Vec::new(), numbers: Vec::new(), open: 0, content }
     }
 
     /// The client's stack.
@@ -145,7 +148,7 @@ impl EmbeddedClient {
         let plan = self.load.as_ref().expect("it was planned").plan();
         let sources = &plan.sources;
         let local = (!sources.is_empty()).then(|| SocketAddr::new(sources[number % sources.len()], 0));
-        let (remote, options) = (plan.server, plan.tuning.options());
+        let (remote, options) = (plan.server, plan.tuning.options(self.timely));
         let stream = TcpStream::connect_with(&mut self.net, local, remote, options)
             .map(TcpStream::into_id)
             .map_err(|error| io::Error::other(format!("connect: {error:?}")))?;

@@ -11,7 +11,7 @@ use ringway::{Content, Event, Net, ReadError, TcpListener, TcpListenerId, TcpStr
 
 use super::exchange::Responder;
 use super::message::{self, Outbox};
-use super::tuning::Tuning;
+use super::tuning::{Tuning, add_timely};
 use super::work::Work;
 
 /// Largest number of connections waiting for accept.
@@ -35,7 +35,8 @@ impl EmbeddedServer {
     /// # Errors
     /// The address is not the stack's or is in use.
     pub fn listen(mut net: Net, address: SocketAddr, work: Work, tuning: &Tuning) -> io::Result<EmbeddedServer> {
-        let listener = TcpListener::bind_with(&mut net, address, BACKLOG, tuning.options())
+        let timely = add_timely(&mut net);
+        let listener = TcpListener::bind_with(&mut net, address, BACKLOG, tuning.options(timely))
             .map_err(|error| io::Error::other(format!("{error:?}")))?;
         Ok(EmbeddedServer { net, _listener: listener, responders: Vec::new(), content: message::content(), work })
     }

@@ -84,7 +84,7 @@ impl KernelClient {
         let socket = Socket::new(Domain::for_address(plan.server), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
-        plan.tuning.apply(&socket)?;
+        plan.tuning.apply_at_client(&socket)?;
         if !plan.sources.is_empty() {
             let source = plan.sources[index % plan.sources.len()];
             socket.bind(&std::net::SocketAddr::new(source, 0).into())?;

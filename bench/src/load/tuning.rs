@@ -3,6 +3,8 @@
 use std::io;
 
 use clap::{Args, ValueEnum};
+use ringway::Net;
+use ringway::congestion::{Timely, TimelyParameters};
 use ringway_stack::{CongestionControl, TcpOptions};
 use serde::{Deserialize, Serialize};
 use socket2::Socket;
@@ -29,6 +31,8 @@ pub enum Congestion {
     Reno,
     /// RFC 8257
     Dctcp,
+    /// By the gradient of the round-trip time (SIGCOMM 2015); `embedded` alone has it
+    Timely,
 }
 
 impl Congestion {
@@ -39,8 +43,14 @@ impl Congestion {
             Congestion::Bbr => "bbr",
             Congestion::Reno => "reno",
             Congestion::Dctcp => "dctcp",
+            Congestion::Timely => "timely",
         }
     }
+}
+
+/// Gives the `Net` TIMELY with the paper's parameters.
+pub fn add_timely(net: &mut Net) -> CongestionControl {
+    net.add_congestion_control(|flow| Box::new(Timely::new(flow, TimelyParameters::default())))
 }
 
 impl Tuning {
@@ -59,8 +69,17 @@ impl Tuning {
         self.receive_buffer.map_or(Ok(()), |bytes| socket.set_recv_buffer_size(bytes as usize / 2))
     }
 
-    /// The options as those of a Ringway socket.
-    pub fn options(&self) -> TcpOptions {
+    /// Like [`apply`](Tuning::apply), at the client: a congestion control that no kernel has is the server's alone.
+    ///
+    /// # Errors
+    /// As for `apply`.
+    pub fn apply_at_client(&self, socket: &Socket) -> io::Result<()> {
+        let congestion = self.congestion.filter(|&congestion| congestion != Congestion::Timely);
+        Tuning { congestion, ..*self }.apply(socket)
+    }
+
+    /// The options as those of a Ringway socket, whose `Net` has TIMELY as `timely`.
+    pub fn options(&self, timely: CongestionControl) -> TcpOptions {
         let mut options = TcpOptions { no_delay: true, ..TcpOptions::default() };
         options.congestion_control = match self.congestion {
             None => options.congestion_control,
@@ -68,6 +87,7 @@ impl Tuning {
             Some(Congestion::Bbr) => CongestionControl::Bbr,
             Some(Congestion::Reno) => CongestionControl::NewReno,
             Some(Congestion::Dctcp) => CongestionControl::Dctcp,
+            Some(Congestion::Timely) => timely,
         };
         options.receive_buffer_bytes = self.receive_buffer.unwrap_or(options.receive_buffer_bytes);
         options

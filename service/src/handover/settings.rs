@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use ringway_device::repair::{self, Number};
-use ringway_stack::{CongestionControl, PathMtuDiscovery, TcpOptions};
+use ringway_stack::{PathMtuDiscovery, TcpOptions};
 use rustix::net::sockopt;
 
 use super::Family;
@@ -20,13 +20,7 @@ const UNLIMITED: i32 = -1;
 /// only if it is known by then, as the program's own limit (net/ipv4/tcp_output.c, tcp_connect_init).
 pub(super) fn before(socket: BorrowedFd<'_>, family: Family, mss: u16, options: &TcpOptions) {
     set(true, || repair::set_number(socket, Number::MaximumSegmentSize, mss.into()));
-    let algorithm = match options.congestion_control {
-        CongestionControl::Cubic => "cubic",
-        CongestionControl::NewReno => "reno",
-        CongestionControl::Bbr => "bbr",
-        CongestionControl::Dctcp => "dctcp",
-    };
-    set(true, || Ok(sockopt::set_tcp_congestion(socket, algorithm)?));
+    set(true, || Ok(sockopt::set_tcp_congestion(socket, options.congestion_control.name())?));
     let discovery = number_of(options.path_mtu_discovery);
     let (tos, ttl) = (options.type_of_service, options.time_to_live);
     if family != Family::Ipv6 {

@@ -40,6 +40,7 @@ impl Scenario {
         let pacing_rate_max = if random.one_in(8) { 1_000 << random.between(6, 20) } else { 0 };
         let buffer = |random: &mut Random| if random.one_in(3) { 4_096 << random.between(0, 8) } else { 0 };
         Scenario {
+            own_control: None,
             seed,
             // From its own salt, so that the rest of a seed's scenario is the same in both families.
             ipv6: Random::new(seed ^ IPV6_SALT).one_in(2),

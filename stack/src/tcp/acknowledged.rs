@@ -5,6 +5,7 @@
 use crate::stats::Counter;
 use crate::wire::tcp::Timestamps;
 
+use super::congestion::Episode;
 use super::connection::Connection;
 use super::frto::Frto;
 use super::prr::{Prr, SafeAck};
@@ -349,7 +350,7 @@ impl Connection<'_, '_> {
         self.env.counters.count(Counter::TcpFastRetrans);
         self.remember_windows();
         self.mtu_lost();
-        self.model_episode();
+        self.model_episode(Episode::Loss);
         self.tcb.enter_recovery(Recovery::Fast);
         self.reduce_window();
         let (una, mss, duplicates) = (self.tcb.snd_una(), self.tcb.mss() as u32, self.tcb.dup_acks() as u32);

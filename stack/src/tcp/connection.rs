@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) cold: ColdPool,
     /// The first slow start of each connection that has sent something.
     pub(crate) slow_starts: super::slow_starts::SlowStarts,
+    /// Congestion controls that the program has added.
+    pub(crate) own_controls: super::congestion::controller::OwnControls,
     /// Connection statistics, by connection index.
     pub(crate) conn_stats: super::conn_stats::ConnStatsTable,
     pub(crate) timers: TimerWheel,

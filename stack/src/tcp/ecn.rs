@@ -135,8 +135,8 @@ pub(crate) fn asked_again(mode: EcnMode, syn: &Segment) -> EcnMode {
 impl Tcb {
     /// The ECN field of packets that may be marked.
     pub(crate) fn ect(&self) -> u8 {
-        // BBR does not react to marks, so it does not ask for them.
-        let heeds = self.congestion() != CongestionControl::Bbr;
+        // Rate-based controls do not react to marks, so they do not ask for them.
+        let heeds = !self.congestion().is_rate_based();
         let marks = heeds && matches!(self.ecn_mode(), EcnMode::Classic | EcnMode::Accurate);
         let may = self.state().is_synchronized() || self.congestion() == CongestionControl::Dctcp;
         if marks && may { ECT_0 } else { 0 }

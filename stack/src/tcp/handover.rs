@@ -387,14 +387,17 @@ impl Connection<'_, '_> {
             }
             CongestionControl::Dctcp => Model::Dctcp(cold.map(|cold| cold.dctcp).unwrap_or_default()),
             CongestionControl::Bbr => Model::Bbr(self.measured()),
+            // What it knows stays here; Reno goes on from its window.
+            CongestionControl::Own(_) => Model::NewReno,
         };
+        let is_own = matches!(tcb.congestion(), CongestionControl::Own(_));
         let mut rack = cold.map(|cold| cold.rack.clone()).unwrap_or_default();
         rack.rebase(by);
         let mut undo = cold.and_then(|cold| cold.undo);
         undo.iter_mut().for_each(|undo| undo.rebase(by));
         Recovering {
             cwnd: tcb.cwnd().clamp(1, CWND_MAX),
-            ssthresh: tcb.ssthresh(),
+            ssthresh: if is_own { tcb.cwnd() } else { tcb.ssthresh() },
             model,
             recovery: tcb.recovery(),
             recover: tcb.recover().0,

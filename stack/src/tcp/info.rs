@@ -222,7 +222,7 @@ impl Tcp {
         let cold = self.shared.cold.get(tcb.cold());
         let rate_based = cold.and_then(|cold| cold.rate_based.as_ref());
         let sampled = rate_based.map(|rate_based| rate_based.rate.latest);
-        let pacing_rate = rate_based.map_or_else(|| super::pacing::window_rate(tcb), |rate_based| rate_based.bbr.pacing_rate());
+        let pacing_rate = rate_based.map_or_else(|| super::pacing::window_rate(tcb), |rate_based| rate_based.pacing_rate());
         let pacing_rate_max = cold.map_or(0, |cold| cold.pacing.rate_max);
         let early = self.shared.cold.get(tcb.cold()).map(|cold| cold.fast_open).unwrap_or_default();
         let (syn_data, failure) = match early {

@@ -14,7 +14,7 @@ mod chrono;
 mod close;
 mod coalesce;
 mod cold;
-mod congestion;
+pub mod congestion;
 mod conn_stats;
 mod connect;
 mod connection;
@@ -93,7 +93,7 @@ use alloc::vec::Vec;
 use ringway_shm::{Arena, Burst, Fifo, Frame, Instant};
 
 use crate::admission::{Backlog, FrameUse};
-use crate::config::{StackConfig, TcpConfig};
+use crate::config::{CongestionControl, StackConfig, TcpConfig};
 use crate::env::Env;
 use crate::event::SocketId;
 use crate::ip::{Datagram, Datagrams};
@@ -193,6 +193,7 @@ impl Tcp {
                 shortest_delay_ends: 0,
                 cold: cold::ColdPool::default(),
                 slow_starts: slow_starts::SlowStarts::default(),
+                own_controls: congestion::controller::OwnControls::default(),
                 conn_stats: conn_stats::ConnStatsTable::new(config.connections_max),
                 timers: TimerWheel::new(now),
                 secrets: isn::Secrets::new(config.seed),
@@ -219,6 +220,11 @@ impl Tcp {
             arrivals: Vec::new(),
             expired: Vec::new(),
         }
+    }
+
+    /// Adds a congestion control of the program's own.
+    pub(crate) fn add_congestion_control(&mut self, make: congestion::controller::Make) -> CongestionControl {
+        self.shared.own_controls.add(make)
     }
 
     /// Replaces the settings.

@@ -10,7 +10,6 @@
 use super::connection::{Connection, Shared};
 use super::shared_rate::SharedRates;
 use super::tcb::{Tcb, flag};
-use crate::config::CongestionControl;
 
 /// Maximum unused sending time that may be made up, microseconds: timers are late by up to a tick.
 pub(super) const CREDIT_US: u64 = 2_000;
@@ -93,8 +92,8 @@ impl Shared {
         let cold = self.cold.get(tcb.cold());
         let rate_max = cold.map_or(0, |cold| cold.pacing.limit());
         let rate = match cold.and_then(|cold| cold.rate_based.as_ref()) {
-            Some(rate_based) => rate_based.bbr.pacing_rate(),
-            None if tcb.congestion() == CongestionControl::Bbr || self.config.pacing || rate_max != 0 => window_rate(tcb),
+            Some(rate_based) => rate_based.pacing_rate(),
+            None if tcb.congestion().is_rate_based() || self.config.pacing || rate_max != 0 => window_rate(tcb),
             None => return None,
         };
         Some(if rate_max == 0 { rate } else { rate.min(rate_max) }.max(1))

@@ -52,27 +52,28 @@ impl Packet {
     }
 }
 
-/// RS: the sample of one ACK.
+/// RS: what one acknowledgment says of the path. Volumes are bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sample {
+#[non_exhaustive]
+pub struct Sample {
     /// Something was delivered. The fields below, except the next, are those of the delivered packet that was sent last.
-    pub(crate) has_data: bool,
-    /// RS.newly_acked, bytes.
-    pub(crate) newly_acked: u32,
-    /// RS.prior_delivered
-    pub(crate) prior_delivered: u64,
-    /// RS.is_app_limited
-    pub(crate) app_limited: bool,
-    /// RS.tx_in_flight
-    pub(crate) in_flight: u32,
-    /// RS.lost: bytes lost since it was sent.
-    pub(crate) lost: u64,
-    /// RS.delivered: bytes delivered since it was sent.
-    pub(crate) delivered: u64,
-    /// RS.delivery_rate, bytes per second; 0: no reliable sample.
-    pub(crate) delivery_rate: u64,
-    /// RS.rtt, microseconds; 0: none.
-    pub(crate) rtt_us: u32,
+    pub has_data: bool,
+    /// Delivered by this acknowledgment (RS.newly_acked).
+    pub newly_acked: u32,
+    /// Delivered before the packet was sent (RS.prior_delivered).
+    pub prior_delivered: u64,
+    /// The application was the limit when it was sent (RS.is_app_limited).
+    pub app_limited: bool,
+    /// In flight when it was sent, itself included (RS.tx_in_flight).
+    pub in_flight: u32,
+    /// Lost since it was sent (RS.lost).
+    pub lost: u64,
+    /// Delivered since it was sent (RS.delivered).
+    pub delivered: u64,
+    /// The rate at which that was delivered, bytes per second (RS.delivery_rate); 0: no reliable sample.
+    pub delivery_rate: u64,
+    /// The packet's round-trip time, microseconds (RS.rtt); 0: none.
+    pub rtt_us: u32,
     send_elapsed_us: u64,
     ack_elapsed_us: u64,
     sent_us: u64,

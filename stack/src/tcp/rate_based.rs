@@ -1,12 +1,14 @@
-//! Input and output of a rate-based congestion control: `rate` takes the samples, `congestion::bbr` decides, `pacing` and
+//! Input and output of a rate-based congestion control: `rate` takes the samples, a [`Controller`] decides, `pacing` and
 //! the window follow.
 //!
-//! Such a connection has no ssthresh and does not use `prr`: the model sets the window, in recovery too. `rack` decides
-//! which data is lost (without SACK: duplicate ACKs). The model is made when the first data is sent and is part of the cold
+//! Such a connection has no ssthresh and does not use `prr`: the controller sets the window, in recovery too. `rack` decides
+//! which data is lost (without SACK: duplicate ACKs). The controller is made when the first data is sent and is part of the cold
 //! object; other connections pay a comparison.
 
-use super::congestion::bbr::{Bbr, Flow, Lost, Measured};
-use super::congestion::initial_window;
+use alloc::boxed::Box;
+
+use super::congestion::bbr::{Bbr, Measured};
+use super::congestion::{CWND_MAX, Controller, Episode, Flow, Lost, initial_window};
 use super::connection::Connection;
 use super::output::Plan;
 use super::ranges::Ranges;
@@ -19,14 +21,47 @@ use crate::wire::sequence::SeqNum;
 #[derive(Debug)]
 pub(crate) struct RateBased {
     pub(crate) rate: Rate,
-    pub(crate) bbr: Bbr,
+    model: Model,
+}
+
+#[expect(clippy::large_enum_variant, reason = "the larger one is the usual one, and lies in the box of its connection")]
+#[derive(Debug)]
+enum Model {
+    Bbr(Bbr),
+    /// One of the program's own.
+    Own(Box<dyn Controller>),
+}
+
+impl RateBased {
+    fn new(model: Model) -> Box<RateBased> {
+        Box::new(RateBased { rate: Rate::default(), model })
+    }
+
+    fn controller(&self) -> &dyn Controller {
+        match &self.model {
+            Model::Bbr(bbr) => bbr,
+            Model::Own(own) => &**own,
+        }
+    }
+
+    fn parts(&mut self) -> (&mut Rate, &mut dyn Controller) {
+        match &mut self.model {
+            Model::Bbr(bbr) => (&mut self.rate, bbr),
+            Model::Own(own) => (&mut self.rate, &mut **own),
+        }
+    }
+
+    /// The rate at which packets leave, bytes per second.
+    pub(crate) fn pacing_rate(&self) -> u64 {
+        self.controller().pacing_rate()
+    }
 }
 
 impl Connection<'_, '_> {
     /// Returns true when the congestion control is rate-based.
     #[inline]
     pub(crate) fn is_rate_based(&self) -> bool {
-        self.tcb.congestion() == CongestionControl::Bbr
+        self.tcb.congestion().is_rate_based()
     }
 
     /// State of the connection for the model.
@@ -44,18 +79,23 @@ impl Connection<'_, '_> {
             app_limited: rate.is_application_limited(),
             sack: self.tcb.has(flag::SACK),
             in_recovery: self.tcb.recovery() != Recovery::Open,
+            is_held_back: false,
         }
     }
 
-    /// Calls `act` with the model, if there is one, and takes over the resulting window.
-    fn with_rate_based(&mut self, act: impl FnOnce(&mut RateBased, &mut Flow)) {
+    /// Calls `act` with the samples and the controller, if there are some, and takes over the resulting window.
+    fn with_rate_based(&mut self, act: impl FnOnce(&mut Rate, &mut dyn Controller, &mut Flow)) {
         if !self.is_rate_based() {
             return;
         }
         let Some(mut rate_based) = self.cold().and_then(|cold| cold.rate_based.take()) else { return };
         let mut view = self.model_view(&rate_based.rate);
-        act(&mut rate_based, &mut view);
-        self.tcb.set_cwnd(view.cwnd);
+        let (rate, controller) = rate_based.parts();
+        act(rate, controller, &mut view);
+        if view.is_held_back {
+            rate.mark_application_limited(view.in_flight);
+        }
+        self.tcb.set_cwnd(view.cwnd.clamp(view.mss, CWND_MAX));
         self.demand_cold().rate_based = Some(rate_based);
     }
 
@@ -69,27 +109,49 @@ impl Connection<'_, '_> {
 
     #[inline(never)]
     fn remember_sent(&mut self, plan: &Plan) {
-        if self.demand_cold().rate_based.is_none() {
-            let rate = Rate::default();
-            let bbr = Bbr::new(&self.model_view(&rate), self.shared.secrets.random());
-            self.demand_cold().rate_based = Some(alloc::boxed::Box::new(RateBased { rate, bbr }));
-        }
-        self.with_rate_based(|rate_based, view| {
+        self.begin_model();
+        self.with_rate_based(|rate, _, view| {
             let sent = Transmission { start: plan.sequence, len: plan.len, again: plan.again };
-            rate_based.rate.sent(view.now_us, view.in_flight, sent);
+            rate.sent(view.now_us, view.in_flight, sent);
         });
+    }
+
+    /// Makes the controller, unless there is one.
+    fn begin_model(&mut self) {
+        if self.demand_cold().rate_based.is_some() {
+            return;
+        }
+        let view = self.model_view(&Rate::default());
+        let model = match self.tcb.congestion() {
+            CongestionControl::Own(own) => match self.shared.own_controls.make(own, &view) {
+                Some(own) => Model::Own(own),
+                // The options name what this stack does not have.
+                None => return self.tcb.set_congestion(CongestionControl::NewReno),
+            },
+            _ => Model::Bbr(Bbr::new(&view, self.shared.secrets.random())),
+        };
+        self.demand_cold().rate_based = Some(RateBased::new(model));
+    }
+
+    /// Another congestion control begins: it makes its own model. Data in flight is not sampled.
+    pub(crate) fn forget_rate_based(&mut self) {
+        if let Some(cold) = self.cold() {
+            cold.rate_based = None;
+        }
     }
 
     /// What the model has measured, for a stack that goes on with the connection.
     pub(crate) fn measured(&self) -> Option<Measured> {
-        self.shared.cold.get(self.tcb.cold())?.rate_based.as_ref()?.bbr.measured()
+        match &self.shared.cold.get(self.tcb.cold())?.rate_based.as_ref()?.model {
+            Model::Bbr(bbr) => bbr.measured(),
+            Model::Own(_) => None,
+        }
     }
 
     /// Begins a model with what an earlier one has measured. Data in flight is not sampled.
     pub(crate) fn begin_measured(&mut self, measured: &Measured) {
-        let rate = Rate::default();
-        let bbr = Bbr::again(&self.model_view(&rate), self.shared.secrets.random(), measured);
-        self.demand_cold().rate_based = Some(alloc::boxed::Box::new(RateBased { rate, bbr }));
+        let bbr = Bbr::again(&self.model_view(&Rate::default()), self.shared.secrets.random(), measured);
+        self.demand_cold().rate_based = Some(RateBased::new(Model::Bbr(bbr)));
     }
 
     /// CheckIfApplicationLimited: runs before the application queues data, and before an ACK is processed.
@@ -117,15 +179,13 @@ impl Connection<'_, '_> {
     pub(crate) fn model_delivered(&mut self, una: SeqNum) {
         let data_end = una.earliest(self.tcb.snd_end());
         self.check_application_limited();
-        self.with_rate_based(|rate_based, view| rate_based.rate.acknowledged(view.now_us, data_end));
+        self.with_rate_based(|rate, _, view| rate.acknowledged(view.now_us, data_end));
     }
 
     /// Reports ranges that were SACKed for the first time.
     #[inline(never)]
     pub(crate) fn model_sacked(&mut self, news: &Ranges<()>) {
-        self.with_rate_based(|rate_based, view| {
-            news.iter().for_each(|range| rate_based.rate.sacked(view.now_us, range.start, range.end))
-        });
+        self.with_rate_based(|rate, _, view| news.iter().for_each(|range| rate.sacked(view.now_us, range.start, range.end)));
     }
 
     /// Reports losses that RACK has newly marked.
@@ -142,11 +202,10 @@ impl Connection<'_, '_> {
     /// Reports that `start..end` is marked lost.
     #[inline(never)]
     pub(crate) fn model_lost(&mut self, start: SeqNum, end: SeqNum) {
-        self.with_rate_based(|rate_based, view| {
-            let RateBased { rate, bbr } = rate_based;
+        self.with_rate_based(|rate, controller, view| {
             rate.lost(start, end, &mut |packet, lost| {
                 let (len, in_flight, app_limited) = (packet.len, packet.in_flight, packet.app_limited);
-                bbr.on_lost(view, &Lost { len, in_flight, lost: lost - packet.lost, app_limited });
+                controller.on_lost(view, &Lost { len, in_flight, lost: lost - packet.lost, app_limited });
             });
         });
     }
@@ -162,39 +221,41 @@ impl Connection<'_, '_> {
     #[inline(never)]
     fn take_model_sample(&mut self) {
         let min_rtt_us = self.tcb.min_rtt_us();
-        self.with_rate_based(|rate_based, view| {
-            let sample = rate_based.rate.take_sample(min_rtt_us);
-            view.delivered = rate_based.rate.delivered;
-            if rate_based.bbr.on_ack(view, &sample) {
-                rate_based.rate.mark_application_limited(view.in_flight);
-            }
+        self.with_rate_based(|rate, controller, view| {
+            let sample = rate.take_sample(min_rtt_us);
+            view.delivered = rate.delivered;
+            controller.on_ack(view, &sample);
         });
     }
 
     /// Reports the start of a loss episode.
     #[inline(never)]
-    pub(crate) fn model_episode(&mut self) {
-        self.with_rate_based(|rate_based, view| rate_based.bbr.on_episode(view));
+    pub(crate) fn model_episode(&mut self, episode: Episode) {
+        self.with_rate_based(|_, controller, view| controller.on_episode(view, episode));
     }
 
     /// Reports the end of a loss episode.
     #[inline(never)]
     pub(crate) fn model_recovered(&mut self) {
-        self.with_rate_based(|rate_based, view| rate_based.bbr.on_recovered(view));
+        self.with_rate_based(|_, controller, view| controller.on_recovered(view));
     }
 
     /// Reports that a loss episode was spurious.
     #[inline(never)]
     pub(crate) fn model_undo(&mut self) {
-        self.with_rate_based(|rate_based, view| {
-            rate_based.rate.nothing_lost();
-            rate_based.bbr.on_undo(view);
+        self.with_rate_based(|rate, controller, view| {
+            rate.nothing_lost();
+            controller.on_undo(view);
         });
     }
 
-    /// Reports that data is about to be sent while nothing is in flight.
+    /// Reports that data is about to be sent while nothing is in flight. The first time the controller is made: its rate counts from the
+    /// first packet on.
     #[inline(never)]
     pub(crate) fn model_restart(&mut self) {
-        self.with_rate_based(|rate_based, view| rate_based.bbr.on_idle_restart(view));
+        if self.demand_cold().rate_based.is_none() {
+            return self.begin_model();
+        }
+        self.with_rate_based(|_, controller, view| controller.on_idle_restart(view));
     }
 }

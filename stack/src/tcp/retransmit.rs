@@ -6,6 +6,7 @@
 use crate::event::SocketError;
 use crate::stats::Counter;
 
+use super::congestion::Episode;
 use super::connection::Connection;
 use super::output::Plan;
 use super::rtt;
@@ -182,7 +183,7 @@ impl Connection<'_, '_> {
     fn enter_loss(&mut self) {
         self.begin_frto(self.tcb.recovery() == Recovery::Open);
         self.remember_windows();
-        self.model_episode();
+        self.model_episode(Episode::Timeout);
         if self.tcb.recovery() != Recovery::Loss {
             self.reduce_window_after_timeout();
         }

@@ -7,7 +7,6 @@
 //! that.
 
 use super::connection::Connection;
-use crate::config::CongestionControl;
 
 /// Windows smaller than this many segments are about to grow (Linux: TCP_INIT_CWND).
 const SEGMENTS_MIN: u32 = 10;
@@ -42,7 +41,7 @@ impl Connection<'_, '_> {
         if locked || self.tcb.flight() >= self.tcb.cwnd() || !self.shared.starved.is_empty() {
             return;
         }
-        let windows = if self.tcb.congestion() == CongestionControl::Bbr { 3 } else { 2 };
+        let windows = if self.is_rate_based() { 3 } else { 2 };
         let window = self.tcb.cwnd().max(SEGMENTS_MIN * u32::from(self.tcb.mss()));
         let wanted = window.saturating_mul(windows).min(self.shared.config.send_buffer_bytes);
         self.tcb.set_send_buffer(self.tcb.send_buffer().max(wanted));

@@ -306,7 +306,11 @@ impl Tcp {
         }
         let Some(mut connection) = self.named(env, id) else { return };
         let (receive_buffer, send_buffer) = (connection.tcb.receive_buffer(), connection.tcb.send_buffer());
+        let algorithm = connection.tcb.congestion();
         connection.tcb.configure(&connection.shared.config, &options);
+        if connection.tcb.congestion() != algorithm {
+            connection.forget_rate_based();
+        }
         // RFC 9293 §3.8.6: the window does not shrink; the scale was fixed with the SYN.
         if options.receive_buffer_bytes == 0 {
             connection.tcb.set_receive_buffer(receive_buffer);
@@ -474,11 +478,6 @@ impl Connection<'_, '_> {
         {
             let pacing = &mut self.demand_cold().pacing;
             (pacing.rate_max, pacing.shared) = (options.pacing_rate_max, options.shared_rates);
-        }
-        if !self.is_rate_based()
-            && let Some(cold) = self.cold()
-        {
-            cold.rate_based = None;
         }
         self.set_keepalive(options.keepalive);
     }

@@ -26,6 +26,7 @@ mod neighbor;
 mod observe;
 mod offload;
 mod options;
+mod own_control;
 mod pacing;
 mod path_mtu;
 mod rack;

@@ -1,5 +1,7 @@
 //! Congestion control on a wire with limited rate: throughput, queues, fairness.
 
+use ringway_stack::congestion::{ConstantRate, Controller, Flow, Timely, TimelyParameters};
+
 use super::*;
 
 /// 100 Mbit/s.
@@ -131,4 +133,73 @@ fn infos(network: &Network) -> Vec<ringway_stack::TcpInfo> {
     let mut ids = Vec::new();
     stack.for_each_socket(&mut |summary| ids.push(summary.id));
     ids.into_iter().filter_map(|id| stack.info(id)).collect()
+}
+
+/// A scenario of [`over_a_slow_wire`] whose client has this congestion control.
+fn under_own(bytes: u64, delay_ms: u64, queue_bytes: u64, make: MakeController) -> Scenario {
+    Scenario { own_control: Some(make), ..over_a_slow_wire(bytes, delay_ms, queue_bytes, CongestionControl::Cubic) }
+}
+
+/// TIMELY for a path of 10 ms: the queue is to be between 1 and 10 ms long.
+fn timely(flow: &Flow) -> Box<dyn Controller> {
+    let (rtt_low, rtt_high) = (Duration::from_millis(11), Duration::from_millis(20));
+    Box::new(Timely::new(flow, TimelyParameters { rtt_low, rtt_high, rtt_min: Duration::from_millis(10), step: 125_000 }))
+}
+
+/// TIMELY fills the wire and keeps the queue between its thresholds; the queue could hold 320 ms.
+#[test]
+fn timely_fills_the_wire_with_a_short_queue() {
+    let scenario = under_own(1_000_000_000, 5, 4_000_000, timely);
+    let mut network = scenario.network();
+    assert_eq!(network.run_for(Duration::from_secs(5)), Ok(()));
+    let before = infos(&network)[0];
+    let mut round_trips = Vec::new();
+    for _ in 0..100 {
+        assert_eq!(network.run_for(Duration::from_millis(50)), Ok(()));
+        round_trips.push(infos(&network)[0].rtt_us);
+    }
+    let after = infos(&network)[0];
+    let carried = (after.bytes_acked - before.bytes_acked) * 8 / 5;
+    assert!(carried > RATE_BITS * 90 / 100, "{carried} bits a second");
+    let mean = round_trips.iter().sum::<u32>() / 100;
+    assert!((10_000..20_000).contains(&mean), "{round_trips:?}");
+    assert_eq!(after.total_retransmits, 0);
+}
+
+/// Two flows of TIMELY share: after some seconds neither has carried more than two thirds, without a loss.
+#[test]
+fn two_flows_of_timely_share() {
+    let mut scenario = under_own(1_000_000_000, 5, 4_000_000, timely);
+    (scenario.connections, scenario.at_once) = (2, 2);
+    let mut network = scenario.network();
+    assert_eq!(network.run_for(Duration::from_secs(15)), Ok(()));
+    let before: Vec<u64> = infos(&network).iter().map(|info| info.bytes_acked).collect();
+    assert_eq!(network.run_for(Duration::from_secs(20)), Ok(()));
+    let carried: Vec<u64> = infos(&network).iter().zip(before).map(|(info, before)| info.bytes_acked - before).collect();
+    let total: u64 = carried.iter().sum();
+    assert!(carried.iter().all(|bytes| bytes * 3 < total * 2), "{carried:?}");
+    assert!(total * 8 / 20 > RATE_BITS * 85 / 100, "{carried:?}");
+}
+
+/// TIMELY under losses, reordering and duplicates: every byte arrives.
+#[test]
+fn timely_on_a_bad_wire() {
+    for seed in 0..20 {
+        let mut scenario = under_own(400_000, 5, 64 * 1024, timely);
+        scenario.seed = seed;
+        (scenario.faults.wire.loss_ppm, scenario.faults.wire.duplicate_ppm) = (20_000, 10_000);
+        run(&scenario);
+    }
+}
+
+/// A constant rate stays what it is when one packet in a hundred is lost: 4 MB at 4 MB/s, round trips at the start and the end, and what is
+/// sent again.
+#[test]
+fn a_constant_rate() {
+    for (loss_ppm, most) in [(0, 1_200), (10_000, 1_300)] {
+        let mut scenario = under_own(4_000_000, 20, 1_000_000, |_| Box::new(ConstantRate::new(4_000_000)));
+        scenario.faults.wire.loss_ppm = loss_ppm;
+        let report = run(&scenario);
+        assert!((990..most).contains(&report.millis), "{loss_ppm} ppm: {report:?}");
+    }
 }

@@ -10,8 +10,7 @@ mod loss;
 mod path;
 mod phase;
 
-pub(crate) use loss::Lost;
-
+use super::controller::{Controller, Episode, Flow, Lost};
 use crate::tcp::pacing::quantum;
 use crate::tcp::rate::Sample;
 
@@ -78,31 +77,6 @@ enum AckPhase {
     ProbeStarting,
     ProbeFeedback,
     ProbeStopping,
-}
-
-/// State of the connection at an event.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Flow {
-    pub(crate) now_us: u64,
-    pub(crate) mss: u32,
-    /// C.cwnd; BBR changes it.
-    pub(crate) cwnd: u32,
-    /// C.InitialCwnd
-    pub(crate) initial_cwnd: u32,
-    /// C.inflight
-    pub(crate) in_flight: u32,
-    /// 0: not measured.
-    pub(crate) srtt_us: u32,
-    /// C.delivered
-    pub(crate) delivered: u64,
-    /// C.is_cwnd_limited
-    pub(crate) cwnd_limited: bool,
-    /// C.app_limited is set.
-    pub(crate) app_limited: bool,
-    /// C.has_selective_acks
-    pub(crate) sack: bool,
-    /// In fast recovery or after a timeout.
-    pub(crate) in_recovery: bool,
 }
 
 /// See the module's text; the names are the draft's unless the comment says otherwise.
@@ -268,62 +242,18 @@ impl Bbr {
         let mut bbr = Bbr::new(flow, seed);
         bbr.max_bw_filter = [measured.bandwidth; 2];
         bbr.bw = measured.bandwidth;
-        bbr.pacing_rate = measured.bandwidth;
         bbr.min_rtt_us = measured.min_rtt_us;
         bbr.has_round_trip = true;
         bbr.full_bw_reached = true;
         bbr.phase = Phase::Drain;
+        bbr.set_pacing_rate(100);
         bbr
-    }
-
-    /// C.pacing_rate, bytes per second.
-    #[inline]
-    pub(crate) fn pacing_rate(&self) -> u64 {
-        self.pacing_rate
     }
 
     /// BBR.state
     #[cfg(test)]
     pub(crate) fn phase(&self) -> Phase {
         self.phase
-    }
-
-    /// UpdateOnACK, after the ACK has been evaluated. Returns true when samples count as application-limited from now on
-    /// (MarkConnectionAppLimited).
-    pub(crate) fn on_ack(&mut self, flow: &mut Flow, sample: &Sample) -> bool {
-        if !self.has_round_trip && flow.srtt_us != 0 {
-            self.init_pacing_rate(flow);
-        }
-        // UpdateModelAndState
-        self.update_latest_delivery_signals(flow, sample);
-        self.update_congestion_signals(flow, sample);
-        self.update_ack_aggregation(flow, sample);
-        self.check_full_bw_reached(sample);
-        self.check_startup_done(flow, sample);
-        self.check_drain_done(flow);
-        self.update_probe_bw_cycle_phase(flow, sample);
-        self.update_min_rtt(flow, sample);
-        let mark = self.check_probe_rtt(flow, sample);
-        self.advance_latest_delivery_signals(sample);
-        self.bound_bw_for_model();
-        // UpdateControlParameters
-        self.set_pacing_rate(self.phase.pacing_gain());
-        self.set_cwnd(flow, sample);
-        mark
-    }
-
-    /// HandleRestartFromIdle: nothing is in flight, the application had nothing to send, and now has.
-    pub(crate) fn on_idle_restart(&mut self, flow: &mut Flow) {
-        if !flow.app_limited {
-            return;
-        }
-        self.idle_restart = true;
-        self.extra_acked_start_us = flow.now_us;
-        if self.phase.probes_bandwidth() {
-            self.set_pacing_rate(100);
-        } else if self.phase == Phase::ProbeRtt {
-            self.check_probe_rtt_done(flow);
-        }
     }
 
     /// InitPacingRate
@@ -427,6 +357,71 @@ impl Bbr {
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         (self.random >> 11) % bound
+    }
+}
+
+impl Controller for Bbr {
+    /// UpdateOnACK, after the ACK has been evaluated.
+    fn on_ack(&mut self, flow: &mut Flow, sample: &Sample) {
+        if !self.has_round_trip && flow.srtt_us != 0 {
+            self.init_pacing_rate(flow);
+        }
+        // UpdateModelAndState
+        self.update_latest_delivery_signals(flow, sample);
+        self.update_congestion_signals(flow, sample);
+        self.update_ack_aggregation(flow, sample);
+        self.check_full_bw_reached(sample);
+        self.check_startup_done(flow, sample);
+        self.check_drain_done(flow);
+        self.update_probe_bw_cycle_phase(flow, sample);
+        self.update_min_rtt(flow, sample);
+        if self.check_probe_rtt(flow, sample) {
+            // MarkConnectionAppLimited
+            flow.hold_back();
+        }
+        self.advance_latest_delivery_signals(sample);
+        self.bound_bw_for_model();
+        // UpdateControlParameters
+        self.set_pacing_rate(self.phase.pacing_gain());
+        self.set_cwnd(flow, sample);
+    }
+
+    /// C.pacing_rate
+    fn pacing_rate(&self) -> u64 {
+        self.pacing_rate
+    }
+
+    /// HandleLostPacket
+    fn on_lost(&mut self, flow: &mut Flow, packet: &Lost) {
+        self.handle_lost_packet(flow, packet);
+    }
+
+    /// OnEnterFastRecovery, OnEnterRTO
+    fn on_episode(&mut self, flow: &mut Flow, _episode: Episode) {
+        self.save_state_upon_loss(flow);
+    }
+
+    fn on_recovered(&mut self, flow: &mut Flow) {
+        self.restore_cwnd(flow);
+    }
+
+    /// HandleSpuriousLossDetection
+    fn on_undo(&mut self, flow: &mut Flow) {
+        self.handle_spurious_loss_detection(flow);
+    }
+
+    /// HandleRestartFromIdle: the application had nothing to send, and now has.
+    fn on_idle_restart(&mut self, flow: &mut Flow) {
+        if !flow.app_limited {
+            return;
+        }
+        self.idle_restart = true;
+        self.extra_acked_start_us = flow.now_us;
+        if self.phase.probes_bandwidth() {
+            self.set_pacing_rate(100);
+        } else if self.phase == Phase::ProbeRtt {
+            self.check_probe_rtt_done(flow);
+        }
     }
 }
 

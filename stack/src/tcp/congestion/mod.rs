@@ -1,15 +1,22 @@
 //! Congestion control: the limit of bytes in flight.
 //!
 //! One file per algorithm. The window itself (`cwnd`, `ssthresh`) is in the control block, since output reads it for every
-//! packet; further state of an algorithm is a [`cubic::Cubic`] in the cold object, in the first slow start a
-//! [`hystart::HyStart`], or a [`bbr::Bbr`]. `control` (for BBR `model`) calls it: bytes acknowledged, start of a loss
-//! episode, timeout. Nothing here sends or knows segments.
+//! packet; further state of an algorithm is a `cubic::Cubic` in the cold object, in the first slow start a
+//! `hystart::HyStart`, or a [`Controller`], such as `bbr::Bbr`. `control` (for a controller `rate_based`) calls it: bytes
+//! acknowledged, start of a loss episode, timeout. Nothing here sends or knows segments.
 
 pub(crate) mod bbr;
+mod constant_rate;
+pub(crate) mod controller;
 pub(crate) mod cubic;
 pub(crate) mod dctcp;
 pub(crate) mod hystart;
 pub(crate) mod newreno;
+mod timely;
+
+pub use constant_rate::ConstantRate;
+pub use controller::{Controller, Episode, Flow, Lost, OwnControl, Sample};
+pub use timely::{Timely, TimelyParameters};
 
 use crate::config::CongestionControl;
 

@@ -334,9 +334,20 @@ choices!(Purpose { Retransmission, Probe, Reordering, Persist });
 choices!(Recovery { Open, Fast, Loss });
 choices!(State { Closed, Listen, SynSent, SynReceived, Established, FinWait1, FinWait2, CloseWait, Closing, LastAck, TimeWait });
 
+/// Names a [`Model`] in an image.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ModelKind {
+    Cubic,
+    NewReno,
+    Bbr,
+    Dctcp,
+}
+
+choices!(ModelKind { Cubic, NewReno, Bbr, Dctcp });
+
 impl super::part::Part for Model {
     fn put(&self, out: &mut Vec<u8>) {
-        self.control().put(out);
+        self.kind().put(out);
         match self {
             Model::NewReno => {}
             Model::Cubic(cubic) => cubic.put(out),
@@ -347,16 +358,25 @@ impl super::part::Part for Model {
 
     fn take(input: &mut &[u8]) -> Result<Model, super::DecodeError> {
         use super::part::Part;
-        Ok(match CongestionControl::take(input)? {
-            CongestionControl::NewReno => Model::NewReno,
-            CongestionControl::Cubic => Model::Cubic(Part::take(input)?),
-            CongestionControl::Dctcp => Model::Dctcp(Part::take(input)?),
-            CongestionControl::Bbr => Model::Bbr(Part::take(input)?),
+        Ok(match ModelKind::take(input)? {
+            ModelKind::NewReno => Model::NewReno,
+            ModelKind::Cubic => Model::Cubic(Part::take(input)?),
+            ModelKind::Dctcp => Model::Dctcp(Part::take(input)?),
+            ModelKind::Bbr => Model::Bbr(Part::take(input)?),
         })
     }
 }
 
 impl Model {
+    fn kind(&self) -> ModelKind {
+        match self {
+            Model::NewReno => ModelKind::NewReno,
+            Model::Cubic(_) => ModelKind::Cubic,
+            Model::Dctcp(_) => ModelKind::Dctcp,
+            Model::Bbr(_) => ModelKind::Bbr,
+        }
+    }
+
     /// The algorithm.
     pub(crate) fn control(&self) -> CongestionControl {
         match self {

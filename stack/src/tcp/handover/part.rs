@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::DecodeError;
 use crate::address::SocketAddress;
-use crate::config::{CongestionControl, PathMtuDiscovery};
+use crate::config::PathMtuDiscovery;
 use crate::wire::sequence::SeqNum;
 use crate::wire::tcp::SackBlock;
 
@@ -229,5 +229,4 @@ impl Part for IpAddr {
 
 parts!(SocketAddress { ip, port });
 parts!(SackBlock { left, right });
-choices!(CongestionControl { Cubic, NewReno, Bbr, Dctcp });
 choices!(PathMtuDiscovery { Want, Dont, Do, Probe, Interface, Omit });

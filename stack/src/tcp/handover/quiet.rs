@@ -136,7 +136,7 @@ impl Quiet {
 
     fn recovering(&self, config: &TcpConfig) -> Recovering {
         let model = match config.congestion_control {
-            CongestionControl::NewReno => Model::NewReno,
+            CongestionControl::NewReno | CongestionControl::Own(_) => Model::NewReno,
             CongestionControl::Cubic => Model::Cubic(Default::default()),
             CongestionControl::Dctcp => Model::Dctcp(Default::default()),
             CongestionControl::Bbr => Model::Bbr(None),

@@ -1,7 +1,7 @@
 //! Effect of losses on BBR's model, and its undoing after a spurious episode. Read draft-ietf-ccwg-bbr §5.5.10, §5.5.11,
 //! §5.3.1.3 first.
 
-use super::{BETA, Bbr, Flow, INFINITY, Phase, Sample, Undo};
+use super::{BETA, Bbr, Flow, INFINITY, Lost, Phase, Sample, Undo};
 
 /// BBR.LossThresh, as the divisor of 1: 2 percent.
 const LOSS_THRESH: u64 = 50;
@@ -10,22 +10,9 @@ const LOSS_THRESH: u64 = 50;
 /// more at once.
 const STARTUP_FULL_LOSS_COUNT: u32 = 10;
 
-/// A packet newly marked lost.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lost {
-    /// P.size, bytes.
-    pub(crate) len: u32,
-    /// P.tx_in_flight
-    pub(crate) in_flight: u32,
-    /// Bytes lost since it was sent, itself included: C.lost - P.lost.
-    pub(crate) lost: u64,
-    /// P.is_app_limited
-    pub(crate) app_limited: bool,
-}
-
 impl Bbr {
     /// HandleLostPacket
-    pub(crate) fn on_lost(&mut self, flow: &Flow, packet: &Lost) {
+    pub(super) fn handle_lost_packet(&mut self, flow: &Flow, packet: &Lost) {
         // NoteLoss
         if !self.loss_in_round {
             self.loss_round_delivered = flow.delivered;
@@ -126,7 +113,7 @@ impl Bbr {
     }
 
     /// SaveStateUponLoss
-    fn save_state_upon_loss(&mut self, flow: &Flow) {
+    pub(super) fn save_state_upon_loss(&mut self, flow: &Flow) {
         self.save_cwnd(flow);
         self.undo = Undo {
             phase: None,
@@ -136,18 +123,8 @@ impl Bbr {
         };
     }
 
-    /// OnEnterFastRecovery, OnEnterRTO: runs before the caller enters recovery. The caller sets the window after a timeout.
-    pub(crate) fn on_episode(&mut self, flow: &Flow) {
-        self.save_state_upon_loss(flow);
-    }
-
-    /// Restores the window when recovery is over.
-    pub(crate) fn on_recovered(&mut self, flow: &mut Flow) {
-        self.restore_cwnd(flow);
-    }
-
     /// HandleSpuriousLossDetection
-    pub(crate) fn on_undo(&mut self, flow: &mut Flow) {
+    pub(super) fn handle_spurious_loss_detection(&mut self, flow: &mut Flow) {
         self.restore_cwnd(flow);
         self.loss_in_round = false;
         self.reset_full_bw();

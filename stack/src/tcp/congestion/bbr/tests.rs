@@ -57,6 +57,7 @@ impl Link {
             app_limited: false,
             sack: true,
             in_recovery: false,
+            ..Flow::default()
         };
         Link {
             now_us: 1_000_000,
@@ -94,6 +95,7 @@ impl Link {
             app_limited: self.rate.is_application_limited(),
             sack: true,
             in_recovery: false,
+            ..Flow::default()
         }
     }
 
@@ -127,11 +129,11 @@ impl Link {
         while let Some(place) = self.under_way.iter().position(|(_, at)| at.is_some_and(|at| at <= self.now_us)) {
             for _ in 0..place {
                 let (number, _) = self.under_way.pop_front().expect("the position is in the queue");
-                let view = self.view();
+                let mut view = self.view();
                 let (rate, bbr) = (&mut self.rate, &mut self.bbr);
                 rate.lost(SeqNum(number * MSS), SeqNum((number + 1) * MSS), &mut |packet, lost| {
                     let (len, in_flight, app_limited) = (packet.len, packet.in_flight, packet.app_limited);
-                    bbr.on_lost(&view, &Lost { len, in_flight, lost: lost - packet.lost, app_limited });
+                    bbr.on_lost(&mut view, &Lost { len, in_flight, lost: lost - packet.lost, app_limited });
                 });
                 self.lost += 1;
             }
@@ -146,7 +148,8 @@ impl Link {
             self.rate.delivered = before;
             self.rate.take_sample(1);
             let mut view = self.view();
-            if self.bbr.on_ack(&mut view, &sample) {
+            self.bbr.on_ack(&mut view, &sample);
+            if view.is_held_back {
                 self.rate.mark_application_limited(view.in_flight);
             }
             self.cwnd = view.cwnd;
@@ -285,11 +288,11 @@ fn in_startup() -> Link {
 fn after_losses_in_startup(count: u32, of: u32) -> (Link, Flow) {
     let mut link = in_startup();
     let mut view = link.view();
-    link.bbr.on_episode(&view);
+    link.bbr.on_episode(&mut view, Episode::Loss);
     view.in_recovery = true;
     let (in_flight, lost) = (of * MSS, u64::from(count * MSS));
     for _ in 0..count {
-        link.bbr.on_lost(&view, &Lost { len: MSS, in_flight, lost, app_limited: false });
+        link.bbr.on_lost(&mut view, &Lost { len: MSS, in_flight, lost, app_limited: false });
     }
     let prior_delivered = view.delivered;
     let mut sample = Sample::default();
