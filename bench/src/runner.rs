@@ -217,8 +217,12 @@ fn unavailable(target: Target, tuning: &Tuning, machine: Option<&Machine>) -> Op
     if target == Target::Service && *tuning != Tuning::default() {
         return Some("the server through a channel has no socket options".into());
     }
+    let congestion = tuning.congestion?;
+    if target == Target::Embedded && !congestion.is_kernels() {
+        return None;
+    }
     // The client uses the kernel's stack, too, so this applies to all targets.
-    let wanted = tuning.congestion?.name();
+    let wanted = congestion.name();
     let text = fs::read_to_string(AVAILABLE).unwrap_or_default();
     let has_it = text.split_whitespace().any(|name| name == wanted);
     if has_it && machine.is_some_and(|machine| !machine.has_congestion_control(wanted)) {

@@ -143,7 +143,8 @@ fn under_own(bytes: u64, delay_ms: u64, queue_bytes: u64, make: MakeController) 
 /// TIMELY for a path of 10 ms: the queue is to be between 1 and 10 ms long.
 fn timely(flow: &Flow) -> Box<dyn Controller> {
     let (rtt_low, rtt_high) = (Duration::from_millis(11), Duration::from_millis(20));
-    Box::new(Timely::new(flow, TimelyParameters { rtt_low, rtt_high, rtt_min: Duration::from_millis(10), step: 125_000 }))
+    let parameters = TimelyParameters { rtt_low, rtt_high, rtt_min: Duration::from_millis(10), step: 125_000, weight: 875 };
+    Box::new(Timely::new(flow, parameters))
 }
 
 /// TIMELY fills the wire and keeps the queue between its thresholds; the queue could hold 320 ms.

@@ -16,8 +16,6 @@ const N: u64 = 5;
 const HYPER_ROUNDS: u8 = 5;
 /// β, the multiplicative decrease, in thousandths.
 const BETA: i64 = 800;
-/// α, the weight of the newest difference, in thousandths.
-const ALPHA: i64 = 875;
 const ALL: i64 = 1_000;
 /// Two segments in a round trip are the least.
 const SEGMENTS_MIN: u64 = 2;
@@ -34,6 +32,7 @@ const SEGMENTS_MIN: u64 = 2;
 ///     rtt_high: Duration::from_millis(40),
 ///     rtt_min: Duration::from_millis(20),
 ///     step: 125_000,
+///     weight: 875,
 /// };
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,16 +45,19 @@ pub struct TimelyParameters {
     pub rtt_min: Duration,
     /// δ, the additive step, bytes per second.
     pub step: u64,
+    /// α, the weight of the newest difference of round-trip times, thousandths: less where the times are software's and noisy.
+    pub weight: u16,
 }
 
 impl Default for TimelyParameters {
-    /// The paper's for 10 Gbit/s: 50, 500 and 20 us, 10 Mbit/s.
+    /// The paper's for 10 Gbit/s and times that the hardware takes: 50, 500 and 20 us, 10 Mbit/s, 0.875.
     fn default() -> TimelyParameters {
         TimelyParameters {
             rtt_low: Duration::from_micros(50),
             rtt_high: Duration::from_micros(500),
             rtt_min: Duration::from_micros(20),
             step: 1_250_000,
+            weight: 875,
         }
     }
 }
@@ -129,7 +131,8 @@ impl Timely {
         let high = micros(self.parameters.rtt_high).max(low);
         let new_rtt_diff = if self.prev_rtt_us == 0 { 0 } else { new_rtt - self.prev_rtt_us };
         self.prev_rtt_us = new_rtt;
-        self.rtt_diff = ((ALL - ALPHA) * self.rtt_diff + ALPHA * new_rtt_diff * ALL) / ALL;
+        let alpha = i64::from(self.parameters.weight).min(ALL);
+        self.rtt_diff = ((ALL - alpha) * self.rtt_diff + alpha * new_rtt_diff * ALL) / ALL;
         // normalized_gradient, in thousandths.
         let gradient = self.rtt_diff / micros(self.parameters.rtt_min).max(1);
         self.falling_rounds = if gradient <= 0 { self.falling_rounds.saturating_add(1) } else { 0 };

@@ -13,6 +13,7 @@ const PARAMETERS: TimelyParameters = TimelyParameters {
     rtt_high: Duration::from_micros(HIGH_US as u64),
     rtt_min: Duration::from_micros(50),
     step: STEP,
+    weight: 875,
 };
 
 /// A flow whose rounds are acknowledged as the test says.
