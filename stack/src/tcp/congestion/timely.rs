@@ -69,7 +69,17 @@ impl TimelyParameters {
     }
 }
 
-/// See the module's text.
+/// TIMELY: the rate follows the gradient of the round-trip time (Mittal et al., SIGCOMM 2015). The rate changes once a round trip, by the
+/// shortest time of the round; a loss episode halves it. It leaves a queue to flows that fill it.
+///
+/// ```
+/// use ringway_stack::congestion::{Controller, Flow, Timely, TimelyParameters};
+///
+/// let mut flow = Flow::default();
+/// (flow.mss, flow.initial_cwnd, flow.srtt_us) = (1_460, 14_600, 100);
+/// let timely = Timely::new(&flow, TimelyParameters::default());
+/// assert_eq!(timely.pacing_rate(), 146_000_000);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Timely {
     parameters: TimelyParameters,

@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::rig::*;
-use crate::config::{CongestionControl, StackConfig, TcpOptions};
+use crate::config::{CongestionControl, Ecn, StackConfig, TcpOptions};
 use crate::congestion::{Controller, Episode, Flow, Lost, Sample};
 use crate::stats::Counter;
-use crate::wire::tcp::{ACK, SYN};
+use crate::wire::tcp::{ACK, CWR, ECE, SYN};
 
 /// A rate that does not hold anything back.
 const FAST: u64 = 1_000_000_000;
@@ -19,6 +19,8 @@ const FAST: u64 = 1_000_000_000;
 #[derive(Debug, Default)]
 struct Told {
     acknowledged: AtomicU32,
+    /// Samples that were limited by the application.
+    limited: AtomicU32,
     lost: AtomicU32,
     losses: AtomicU32,
     timeouts: AtomicU32,
@@ -47,6 +49,7 @@ struct Fixed {
 impl Controller for Fixed {
     fn on_ack(&mut self, flow: &mut Flow, sample: &Sample) {
         add(&self.told.acknowledged, sample.newly_acked);
+        add(&self.told.limited, sample.app_limited.into());
         if sample.rtt_us != 0 {
             self.told.last_rtt_us.store(sample.rtt_us, Ordering::Relaxed);
         }
@@ -113,6 +116,54 @@ fn its_window_counts() {
     rig.receive(seg(ACK, 1, 1 + 12 * MSS));
     assert_eq!(places(&rig.sent()), [12, 13, 14, 15]);
     assert_eq!((read(&told.acknowledged), read(&told.last_rtt_us)), (12 * MSS, 20_000));
+}
+
+/// A controller that holds its connection back hears that what it has sent meanwhile says less than the path can carry.
+#[test]
+fn what_it_holds_back_is_no_measure_of_the_path() {
+    #[derive(Debug)]
+    struct HoldsBack(Fixed);
+
+    impl Controller for HoldsBack {
+        fn on_ack(&mut self, flow: &mut Flow, sample: &Sample) {
+            self.0.on_ack(flow, sample);
+            flow.hold_back();
+        }
+
+        fn pacing_rate(&self) -> u64 {
+            self.0.rate
+        }
+    }
+
+    for (holds_back, limited) in [(false, 0), (true, 1)] {
+        let mut rig = Rig::with(Rig::config());
+        let told = Arc::new(Told::default());
+        let shared = told.clone();
+        let control = rig.stack.add_congestion_control(move |_| {
+            let fixed = Fixed { told: shared.clone(), cwnd: 4 * MSS, rate: FAST };
+            if holds_back { Box::new(HoldsBack(fixed)) } else { Box::new(fixed) }
+        });
+        let options = TcpOptions { congestion_control: control, ..TcpOptions::default() };
+        rig.accept_with(options, seg(SYN, 0, 0).mss(MSS as u16));
+        rig.send(1, 30 * MSS);
+        rig.sent();
+        rig.receive(seg(ACK, 1, 1 + 10 * MSS));
+        assert_eq!((places(&rig.sent()), read(&told.limited)), (vec![10, 11, 12, 13], 0));
+        rig.receive(seg(ACK, 1, 1 + 14 * MSS));
+        assert_eq!(read(&told.limited), limited);
+    }
+}
+
+/// It hears nothing of marks, so no packet of its connection can be marked.
+#[test]
+fn its_packets_are_not_ecn_capable() {
+    for (is_own, field) in [(true, NOT_ECT), (false, ECT_0)] {
+        let mut rig = Rig::with(speaking(Ecn::Passive));
+        let (own, _) = fixed(&mut rig, 4 * MSS, FAST);
+        rig.accept_with(if is_own { own } else { newreno() }, seg(SYN | ECE | CWR, 0, 0).mss(MSS as u16));
+        rig.send(1, 3 * MSS);
+        assert_eq!(rig.sent().iter().map(|segment| segment.ecn).collect::<Vec<_>>(), [field; 3]);
+    }
 }
 
 /// At a rate of a segment each millisecond one leaves each millisecond, after the credit of two.
